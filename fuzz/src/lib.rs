@@ -255,7 +255,8 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
                 flip: 0,
                 counts_records: false,
             };
-            let maps = Maps { state: 3, buffers: vec![buffer], members: None, counters: &[] };
+            let maps =
+                Maps { state: 3, buffers: vec![buffer], members: None, calls: None, counters: &[] };
             for access in [Access::Direct, Access::Helpers] {
                 assert!(
                     program(

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -21,6 +21,19 @@ pub struct Destination {
     file: Option<File>,
     /// What is not whole yet, and is taken away if it does not become so.
     unfinished: Option<Unfinished>,
+    /// When standard output was written to last, before the command began.
+    written: Option<Written>,
+}
+
+/// When a file or a pipe was written to last.
+type Written = (i64, i64);
+
+/// That of standard output; of a terminal nobody knows it so exactly.
+fn output_written() -> Option<Written> {
+    let output = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().ok()?;
+    let about = File::from(output).metadata().ok()?;
+    let kind = about.file_type();
+    (about.is_file() || kind.is_fifo()).then(|| (about.mtime(), about.mtime_nsec()))
 }
 
 /// A file that a name leads to, by whatever links.
@@ -78,12 +91,23 @@ impl Destination {
             true => None,
             false => file.as_ref().and_then(|file| Unfinished::of(name, file)),
         };
-        Ok(Destination { name: name.to_string(), file, unfinished })
+        let written = if name == "-" { output_written() } else { None };
+        Ok(Destination { name: name.to_string(), file, unfinished, written })
     }
 
     /// Whether it is standard output, where nothing else may stand then.
     pub fn is_standard_output(&self) -> bool {
         self.file.is_none()
+    }
+
+    /// Says so if somebody else has written there, where only JSON is to stand.
+    fn warn_of_others(&self) {
+        if self.written.is_some() && self.written != output_written() {
+            weigh_collect::notice!(
+                "the command writes to standard output, too, before the JSON: `--json FILE` or `--json fd:3 3>FILE` \
+                 keeps them apart"
+            );
+        }
     }
 
     /// What is known of the file, if it is one.
@@ -93,10 +117,11 @@ impl Destination {
 
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
     pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
+        self.warn_of_others();
         if self.file.is_none() && std::io::stdout().is_terminal() {
             return crate::show::print_json(&(serde_json::to_string_pretty(what)? + "\n"));
         }
-        let Destination { name, file, unfinished } = self;
+        let Destination { name, file, unfinished, .. } = self;
         let mut out: BufWriter<Box<dyn Write>> = BufWriter::new(match file {
             None => Box::new(std::io::stdout()),
             Some(file) => Box::new(file),
@@ -115,6 +140,7 @@ impl Destination {
 
     /// Writes the text.
     pub fn write(self, text: &str) -> anyhow::Result<()> {
+        self.warn_of_others();
         match self.file {
             None => crate::show::print_json(text),
             Some(mut file) => {

@@ -35,7 +35,7 @@ use weigh_collect::{inherited, message, notice, signals};
 use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
-use arguments::{Arguments, GenerateArguments, Verb};
+use arguments::{Arguments, GenerateArguments, Verb, hints};
 use foreground::command::status_in_spite_of_error as status_of_command;
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
@@ -85,9 +85,10 @@ fn work() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "generate") {
         return generate(std::env::args_os().skip(1));
     }
-    let arguments = match Arguments::try_parse() {
+    let words = hints::help_first(std::env::args_os().collect());
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error, &words),
     };
     show::choose_color(arguments.color);
     weigh_collect::delays::restore_abandoned();
@@ -113,16 +114,23 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
 
 /// For whoever builds weigh: `weigh generate DIR`.
 fn generate(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    match GenerateArguments::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.collect();
+    match GenerateArguments::try_parse_from(&words) {
         Ok(arguments) => ended(generate::generate(&arguments)),
-        Err(error) => refused(&error),
+        Err(error) => refused(&error, &words),
     }
 }
 
-fn refused(error: &clap::Error) -> ExitCode {
+/// Help and version on standard output; what is wrong in one line, with what to type.
+fn refused(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoVerb;
+    if error.use_stderr() && error.kind() != NoVerb {
+        notice!("{}", hints::told(error, words));
+        return ExitCode::from(FAILED);
+    }
     // It repeats arguments as they are. Colours are for what steers no terminal without them.
-    let is_plain = |argument: OsString| !argument.to_string_lossy().contains(is_unprintable);
-    let text = |color: bool| match color && std::env::args_os().all(is_plain) {
+    let is_plain = |argument: &OsString| !argument.to_string_lossy().contains(is_unprintable);
+    let text = |color: bool| match color && words.iter().all(is_plain) {
         true => error.render().ansi().to_string(),
         false => error.render().to_string(),
     };

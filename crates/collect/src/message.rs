@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use weigh_schema::printable::{Allowed, on_screen};
+use weigh_schema::printable::{Allowed, in_words, on_screen};
 
 use crate::signals::with_all_blocked;
 
@@ -134,7 +134,7 @@ impl Frame {
 
 /// Says one thing, as [`notice!`] does. A further line of it is indented: none is taken for another notice.
 pub fn notice(text: fmt::Arguments<'_>) {
-    let text = text.to_string();
+    let text = in_words(text.to_string());
     let mut said = String::from("weigh: ");
     for (number, line) in text.trim_end_matches('\n').split('\n').enumerate() {
         match number {

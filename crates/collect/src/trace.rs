@@ -17,6 +17,7 @@ mod reader;
 mod ring;
 mod user;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -130,7 +131,13 @@ pub struct KernelTrace {
     state: Memory,
     members: Option<Members>,
     counters: Vec<counters::Counter>,
+    /// Of events of whole system calls, by their numbers: what is kept of those under way.
+    calls: HashMap<usize, MapHandle>,
 }
+
+/// Calls under way that there is room for at least: the kernel keeps some room for each CPU apart.
+const CALLS_UNDER_WAY: u32 = 8192;
+const CALLS_OF_A_CPU: u32 = 256;
 
 /// Whether this process may have events of the kernel's.
 pub fn check() -> Result<(), Missing> {
@@ -182,8 +189,8 @@ impl KernelTrace {
         let state = Memory::map(state_map.as_fd(), bytes, 0, Access::Write);
         let state = state.map_err(made("the programs' array", bytes))?;
         let members = settings.follows.then(Members::open).transpose()?;
-        let (programs, counters) = (Vec::new(), Vec::new());
-        Ok(KernelTrace { programs, state_map, state, members, counters })
+        let (programs, counters, calls) = (Vec::new(), Vec::new(), HashMap::new());
+        Ok(KernelTrace { programs, state_map, state, members, counters, calls })
     }
 
     /// The descriptors that programs name.
@@ -199,6 +206,22 @@ impl KernelTrace {
         let counter = counters::Counter::open(name, counted)?;
         let descriptor = counter.descriptor();
         self.counters.push(counter);
+        Ok(descriptor)
+    }
+
+    /// What an event's programs keep of system calls under way, so many bytes of each; the descriptor that they name.
+    /// There is one for each number of an event, also when its programs are replaced.
+    pub fn calls_under_way(&mut self, number: usize, bytes: u32) -> Result<i32, TraceError> {
+        if let Some(map) = self.calls.get(&number) {
+            return Ok(map.as_fd().as_raw_fd());
+        }
+        let entries = CALLS_UNDER_WAY.max(cpus() as u32 * CALLS_OF_A_CPU);
+        let none = options(0, 0);
+        let name = Some("weigh_calls");
+        let map = MapHandle::create(MapType::LruHash, name, 8, bytes, entries, &none);
+        let map = map.map_err(made("the table of calls under way", (bytes * entries) as usize))?;
+        let descriptor = map.as_fd().as_raw_fd();
+        self.calls.insert(number, map);
         Ok(descriptor)
     }
 
@@ -253,6 +276,7 @@ impl KernelTrace {
         attach::let_go(loaded.iter_mut().filter_map(|loaded| loaded.link.take()).collect());
         self.programs[number].missed = self.missed(number);
         self.programs[number].loaded = Vec::new();
+        self.calls.remove(&number);
     }
 
     /// From now on none is called.

@@ -198,9 +198,35 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|m| m.name == name)
 }
 
+/// What people call a metric who have not looked its name up.
+const COMMON_WORDS: &[(&str, &str)] = &[
+    ("cpu", "cpu_seconds"),
+    ("cputime", "cpu_seconds"),
+    ("cpus", "cpu_cores_peak"),
+    ("cores", "cpu_cores_peak"),
+    ("disk", "disk_footprint_peak_bytes"),
+    ("mem", "memory_peak_bytes"),
+    ("memory", "memory_peak_bytes"),
+    ("pids", "processes_peak"),
+    ("procs", "processes_peak"),
+    ("ram", "memory_peak_bytes"),
+    ("rss", "memory_peak_bytes"),
+    ("swap", "memory_peak_swap_bytes"),
+    ("time", "wall_seconds"),
+    ("timeout", "wall_seconds"),
+    ("vmem", "memory_peak_virtual_bytes"),
+    ("wall", "wall_seconds"),
+    ("walltime", "wall_seconds"),
+];
+
 /// The metrics whose names are most like `name`, best first: for "did you mean".
 pub fn nearest_metrics(name: &str) -> Vec<&'static str> {
-    nearest(name, METRICS.iter().map(|metric| metric.name))
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    match COMMON_WORDS.iter().find(|(word, _)| *word == plain) {
+        Some((_, metric)) => vec![metric],
+        None => nearest(name, METRICS.iter().map(|metric| metric.name)),
+    }
 }
 
 /// The names that are most like `name`, best first, three at most: for "did you mean".

@@ -34,6 +34,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// An error of the system by its words alone: ` (os error 2)` behind them tells nobody anything.
+pub fn in_words(mut text: String) -> String {
+    const BEFORE: &str = " (os error ";
+    let mut from = 0;
+    while let Some(at) = text[from..].find(BEFORE).map(|at| at + from) {
+        let number = &text[at + BEFORE.len()..];
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        match digits > 0 && number[digits..].starts_with(')') {
+            true => text.replace_range(at..at + BEFORE.len() + digits + 1, ""),
+            false => from = at + BEFORE.len(),
+        }
+    }
+    text
+}
+
 /// A command as one would type it to a shell. Pasted there, each word is what it was.
 pub struct ShellWords<'a>(pub &'a [String]);
 
@@ -139,6 +154,18 @@ pub fn json_on_screen(json: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_told_in_words() {
+        for (text, told) in [
+            ("a: No such file (os error 2)", "a: No such file"),
+            ("a (os error 2): b (os error 13), c", "a: b, c"),
+            ("(os error 2) (os error x) (os error ", "(os error 2) (os error x) (os error "),
+            ("", ""),
+        ] {
+            assert_eq!(in_words(text.to_string()), told);
+        }
+    }
     use proptest::prelude::*;
 
     const HARMFUL: &str = "\x1b[31m\x07\r\n\t\x7f\u{85}\u{9b}2J\u{61c}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{2069}";

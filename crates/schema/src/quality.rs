@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::Unit;
+use crate::printable::in_words;
 
 /// A number as it is written to JSON: whole where the unit is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,7 +138,7 @@ impl Value {
             unit,
             source: Mechanism::None,
             quality: Quality::Unavailable,
-            reason: Some(reason.into()),
+            reason: Some(in_words(reason.into())),
         }
     }
 

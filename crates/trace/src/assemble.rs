@@ -60,6 +60,8 @@ pub(crate) enum When {
 #[derive(Clone, Copy)]
 pub(crate) enum Helper {
     MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
     CurrentCpu = 8,
     CurrentTgidTid = 14,
     CurrentUser = 15,

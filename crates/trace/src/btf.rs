@@ -114,10 +114,14 @@ pub struct Btf {
     tracepoints: HashMap<String, u32>,
     /// The functions that call the programs of tracepoints.
     callers: HashMap<String, u32>,
+    /// The types of tracepoints' records.
+    records: HashMap<String, u32>,
 }
 
 const HEADER: usize = 24;
 const TYPE: usize = 12;
+/// How the kernel names the type of a tracepoint's record.
+const OF_RECORD: &str = "trace_event_raw_";
 /// How the kernel names the type of a tracepoint's programs.
 const OF_TRACEPOINT: &str = "btf_trace_";
 /// And the function that calls them.
@@ -176,24 +180,28 @@ impl Btf {
         };
         let (first, first_string) = of.as_ref().map_or((1, 0), |(_, kernel)| end_of(kernel));
         let (tracepoints, callers) = (HashMap::new(), HashMap::new());
-        let mut btf = Btf { of, bytes, strings, first_string, types, first, tracepoints, callers };
+        let records = HashMap::new();
+        let mut btf =
+            Btf { of, bytes, strings, first_string, types, first, tracepoints, callers, records };
         btf.find_tracepoints();
         Ok(btf)
     }
 
     fn find_tracepoints(&mut self) {
         let (mut tracepoints, mut callers) = (HashMap::new(), HashMap::new());
+        let mut records = HashMap::new();
         for id in self.ids() {
             let (all, before) = match self.raw_kind(id) {
                 TYPEDEF => (&mut tracepoints, OF_TRACEPOINT),
                 FUNCTION => (&mut callers, CALLS_TRACEPOINT),
+                STRUCT => (&mut records, OF_RECORD),
                 _ => continue,
             };
             if let Some(name) = self.name(id).strip_prefix(before) {
                 all.insert(name.to_string(), id);
             }
         }
-        (self.tracepoints, self.callers) = (tracepoints, callers);
+        (self.tracepoints, self.callers, self.records) = (tracepoints, callers, records);
     }
 
     /// Its own types.
@@ -241,6 +249,11 @@ impl Btf {
     /// The type of the programs of a tracepoint: what they are attached by.
     pub fn tracepoint(&self, name: &str) -> Option<u32> {
         self.tracepoints.get(name).copied()
+    }
+
+    /// The type of a tracepoint's record in the kernel's own ring, if it has one of its name.
+    pub fn record(&self, tracepoint: &str) -> Option<u32> {
+        self.records.get(tracepoint).copied()
     }
 
     /// The function that calls the programs of a tracepoint: its arguments have names.
@@ -407,6 +420,7 @@ impl Btf {
 }
 
 const TYPEDEF: u32 = 8;
+const STRUCT: u32 = 4;
 const FUNCTION: u32 = 12;
 
 /// How much follows a type's three words.

@@ -10,7 +10,9 @@ use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::near::nearest;
 use crate::number_range::NumberRange;
 use crate::path::Path;
-use crate::walk::{Place, Shape, Walker};
+use crate::syscall;
+use crate::vocabulary::{self, Vocabulary};
+use crate::walk::{Meaning, Place, Shape, Walker};
 
 /// The longest text that is compared, and the end of it.
 pub const TEXT_ROOM: usize = 64;
@@ -79,6 +81,14 @@ impl Source {
     /// Whether it can be below 0.
     pub fn is_signed(&self) -> bool {
         matches!(self, Source::Place(place) if place.is_signed)
+    }
+
+    /// Names that its numbers have, where the kernel's types do not tell.
+    pub fn names(&self) -> Option<Vocabulary> {
+        match self {
+            Source::Place(Place { meaning: Meaning::Names(names), .. }) => Some(*names),
+            _ => None,
+        }
     }
 
     /// How many bits count.
@@ -190,7 +200,10 @@ fn compare(
     right: &Operand,
 ) -> Result<Test, Refusal> {
     if let Operand::Text { value, span } = right {
-        return text(walker, left, how, value, *span);
+        return match name_of_call(walker, left, how, value, *span)? {
+            Some(test) => Ok(test),
+            None => text(walker, left, how, value, *span),
+        };
     }
     let source = number(walker, left)?;
     let mask = match mask {
@@ -211,6 +224,34 @@ fn compare(
         Right::Source(right) if mask.is_none() => Ok(two_numbers(source, how, right)),
         right => Ok(Test::Number { left: source, mask, how, is_signed, right }),
     }
+}
+
+/// A system call by its name: `name == "openat"`.
+fn name_of_call(
+    walker: &Walker<'_>,
+    left: &Path,
+    how: Comparison,
+    value: &str,
+    span: Span,
+) -> Result<Option<Test>, Refusal> {
+    let is_of_header = left.word().is_some_and(|word| Source::of_header(word).is_some());
+    if is_of_header || left.word() == Some("comm") {
+        return Ok(None);
+    }
+    let place = walker.follow(left)?;
+    if place.meaning != Meaning::Names(Vocabulary::Syscalls) {
+        return Ok(None);
+    }
+    if !matches!(how, Comparison::Equal | Comparison::Unequal) {
+        let wrong = Wrong::Expected { expected: "== or != before a name" };
+        return Err(left.span.to(span).refuse(walker.text, wrong));
+    }
+    let Some(number) = syscall::number_of(value) else {
+        let refusal = span.refuse(walker.text, Wrong::NoCall(value.to_string()));
+        return Err(refusal.near(nearest(value, syscall::all().map(|(_, name)| name))));
+    };
+    let (left, right) = (Source::Place(place), Right::Constant(number.into()));
+    Ok(Some(Test::Number { left, mask: None, how, is_signed: true, right }))
 }
 
 /// Two values. Of 64 bits each, one signed and one not, neither reading of both is true for all: what is below 0 is
@@ -302,6 +343,8 @@ fn operand(
                 Shape::Enum(kind) => walker.btf.constants(kind).iter().map(|(n, _)| *n).collect(),
                 _ => Vec::new(),
             };
+            let known = left.names().map(Vocabulary::names).unwrap_or_default();
+            names.extend(known.iter().map(|(name, _)| *name));
             names.extend(walker.arguments.iter().map(|argument| argument.name.as_str()));
             let refusal = path.span.refuse(walker.text, Wrong::NoConstant(path.base.clone()));
             Err(refusal.near(nearest(&path.base, names.into_iter())))
@@ -314,6 +357,9 @@ fn operand(
 
 fn constant(walker: &Walker<'_>, left: &Source, path: &Path) -> Option<i64> {
     let name = path.word()?;
+    if let Some(value) = left.names().and_then(|names| names.value(name)) {
+        return Some(value);
+    }
     match (left.shape(), name) {
         (Shape::Enum(kind), _) => {
             let constants = walker.btf.constants(kind);
@@ -322,6 +368,9 @@ fn constant(walker: &Walker<'_>, left: &Source, path: &Path) -> Option<i64> {
         (Shape::Bool, "true") => Some(1),
         (Shape::Bool, "false") => Some(0),
         (Shape::Pointer, "NULL") => Some(0),
+        (Shape::Unsigned | Shape::Signed, _) if walker.argument(name).is_none() => {
+            vocabulary::value(name)
+        }
         _ => None,
     }
 }
@@ -370,7 +419,8 @@ pub fn text_source(
     if !is_text && !is_register && place.kind != 0 {
         return Err(not_a_text(walker, path, walker.btf.describe(place.kind)));
     }
-    let room = if place.shape == Shape::Text { place.bytes } else { TEXT_ROOM as u32 };
+    let is_whole = place.shape == Shape::Text && place.meaning != Meaning::UserText;
+    let room = if is_whole { place.bytes } else { TEXT_ROOM as u32 };
     Ok((TextSource::Place(place), room))
 }
 

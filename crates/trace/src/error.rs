@@ -67,6 +67,17 @@ pub enum Wrong {
         /// The modules, and why not.
         damaged: Vec<String>,
     },
+    /// No such system call.
+    #[error("there is no system call '{0}' here")]
+    NoCall(String),
+    /// A name of an error or a flag that none has.
+    #[error("there is no {what} '{name}'")]
+    NoName {
+        /// What it would be the name of.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// No such function.
     #[error("this kernel's type information has no function '{0}'")]
     NoFunction(String),

@@ -4,6 +4,7 @@
 //! net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000 sample 1/100
 //! fn:vfs_write%return{ret}   user:/lib/x.so:malloc{arg0}   usdt:/lib/x.so:provider:name   net
 //! raw:net_dev_queue{arg0}    fn:sunrpc:cache_check
+//! openat    syscall:openat   syscalls:sys_enter_openat   (as strace, bpftrace and perf write them)
 //! ```
 //!
 //! Reads text; emits a tree whose parts know where they stand. Whether the kernel has such an event
@@ -13,8 +14,11 @@ use crate::counter::Counter;
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::Filter;
+use crate::foreign;
+use crate::near::nearest;
 use crate::path::{Cast, Path};
 use crate::sampling::Sampling;
+use crate::syscall;
 
 /// Bytes that a text is cut to.
 pub const TEXT_BYTES: u32 = 64;
@@ -40,6 +44,13 @@ pub enum Point {
     Raw {
         /// Its name.
         name: String,
+    },
+    /// At a system call of that name.
+    Call {
+        /// Its name.
+        name: String,
+        /// At which moment of it.
+        moment: CallMoment,
     },
     /// At a function of the kernel.
     Function {
@@ -70,6 +81,28 @@ pub enum Point {
         /// Its name.
         name: String,
     },
+}
+
+/// A moment of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallMoment {
+    /// As it begins.
+    Enter,
+    /// As it ends.
+    Exit,
+    /// As it ends, with what it began with.
+    Whole,
+}
+
+impl CallMoment {
+    /// What stands before the call's name in an event.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            CallMoment::Enter => "syscalls:sys_enter_",
+            CallMoment::Exit => "syscalls:sys_exit_",
+            CallMoment::Whole => "syscall:",
+        }
+    }
 }
 
 /// What a field holds.
@@ -146,6 +179,7 @@ pub struct Event {
 impl Event {
     /// Reads an event.
     pub fn parse(text: &str) -> Result<Event, Refusal> {
+        let text = &*foreign::own_words(text)?;
         let mut cursor = Cursor::new(text)?;
         let (point, span) = point(&mut cursor)?;
         let fields = if cursor.eat("{") { Some(fields(&mut cursor)?) } else { None };
@@ -192,6 +226,7 @@ impl Point {
             Point::Tracepoint { group: Some(group), name } => format!("{group}:{name}"),
             Point::Tracepoint { group: None, name } => name.clone(),
             Point::Raw { name } => format!("raw:{name}"),
+            Point::Call { name, moment } => format!("{}{name}", moment.prefix()),
             Point::Function { module: None, name, returns } => {
                 format!("fn:{name}{}", suffix(*returns))
             }
@@ -219,12 +254,13 @@ const RETURN: &str = "%return";
 pub(crate) fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
     let Some((first, first_span)) = cursor.name() else {
         return Err(cursor.expected(
-            "an event: GROUP:TRACEPOINT, fn:FUNCTION, user:FILE:FUNCTION, usdt:FILE:PROVIDER:NAME, or a set",
+            "an event: GROUP:TRACEPOINT, a system call, fn:FUNCTION, user:FILE:FUNCTION, usdt:FILE:PROVIDER:NAME, or a set",
         ));
     };
     if !cursor.eat(":") {
         let name = first.to_string();
-        return Ok((Point::Tracepoint { group: None, name }, first_span));
+        let call = (!TRACEPOINTS.contains(&first)).then(|| call_of(&name)).flatten();
+        return Ok((call.unwrap_or(Point::Tracepoint { group: None, name }), first_span));
     }
     match first {
         "user" => return user(cursor),
@@ -242,9 +278,49 @@ pub(crate) fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
         }
         "fn" => Point::Function { module: None, name, returns: cursor.eat(RETURN) },
         "raw" => Point::Raw { name },
+        "syscall" | "syscalls" => {
+            let known = match first {
+                "syscall" => whole_call(&name),
+                _ => edge_of_call(&name).or_else(|| whole_call(&name)),
+            };
+            return match known {
+                Some(point) => Ok((point, span)),
+                None => Err(no_call(&name, span, cursor.text())),
+            };
+        }
         group => Point::Tracepoint { group: Some(group.to_string()), name },
     };
     Ok((point, span))
+}
+
+/// Bare names that are a tracepoint's as well as a system call's: the tracepoint is meant.
+const TRACEPOINTS: [&str; 1] = ["io_uring_register"];
+
+/// The system call that a name without a group is: `openat`, `sys_enter_openat`.
+fn call_of(name: &str) -> Option<Point> {
+    whole_call(name).or_else(|| edge_of_call(name))
+}
+
+fn whole_call(name: &str) -> Option<Point> {
+    syscall::number_of(name)?;
+    Some(Point::Call { name: name.to_string(), moment: CallMoment::Whole })
+}
+
+fn edge_of_call(name: &str) -> Option<Point> {
+    let edges = [("sys_enter_", CallMoment::Enter), ("sys_exit_", CallMoment::Exit)];
+    let of = |(prefix, moment): &(&str, CallMoment)| Some((name.strip_prefix(prefix)?, *moment));
+    let (name, moment) = edges.iter().find_map(of)?;
+    syscall::number_of(name)?;
+    Some(Point::Call { name: name.to_string(), moment })
+}
+
+fn no_call(name: &str, span: Span, text: &str) -> Refusal {
+    let bare = name.strip_prefix("sys_enter_").or_else(|| name.strip_prefix("sys_exit_"));
+    let prefix = name.strip_suffix(bare.unwrap_or(name)).unwrap_or_default();
+    let bare = bare.unwrap_or(name);
+    let near = nearest(bare, syscall::all().map(|(_, name)| name));
+    let near = near.iter().map(|name| format!("{prefix}{name}")).collect();
+    span.refuse(text, Wrong::NoCall(bare.to_string())).near(near)
 }
 
 fn file(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<String, Refusal> {
@@ -292,6 +368,19 @@ fn fields(cursor: &mut Cursor<'_>) -> Result<Vec<Field>, Refusal> {
         }
         if !cursor.eat(",") && !cursor.sees("}") {
             return Err(cursor.expected("',' or '}'"));
+        }
+    }
+    Ok(fields)
+}
+
+/// Reads fields as they stand between `{` and `}`.
+pub(crate) fn fields_of(text: &str) -> Result<Vec<Field>, Refusal> {
+    let mut cursor = Cursor::new(text)?;
+    let mut fields = Vec::new();
+    while !cursor.is_at_end() {
+        fields.push(field(&mut cursor)?);
+        if !cursor.eat(",") && !cursor.is_at_end() {
+            return Err(cursor.expected("',' or the end"));
         }
     }
     Ok(fields)
@@ -405,6 +494,10 @@ mod tests {
     fn points_of_all_kinds_are_read() {
         for text in [
             "sched_switch",
+            "syscall:openat",
+            "syscalls:sys_enter_openat",
+            "syscalls:sys_exit_newfstat",
+            "io_uring_register",
             "fn:vfs_write",
             "fn:sunrpc:cache_check%return",
             "raw:sched_switch",
@@ -438,6 +531,21 @@ mod tests {
         ] {
             assert!(Event::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn system_calls_have_several_names() {
+        for (text, name) in [
+            ("openat", "syscall:openat"),
+            ("syscalls:openat", "syscall:openat"),
+            ("sys_exit_openat", "syscalls:sys_exit_openat"),
+            ("tracepoint:syscalls:sys_enter_openat", "syscalls:sys_enter_openat"),
+        ] {
+            assert_eq!(Event::parse(text).unwrap().name(), name);
+        }
+        let refusal = Event::parse("syscalls:sys_enter_opnat").unwrap_err();
+        assert_eq!(refusal.near[0], "sys_enter_openat");
+        assert!(Event::parse("syscall:nothing").is_err());
     }
 
     #[test]

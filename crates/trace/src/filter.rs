@@ -5,7 +5,9 @@
 
 use crate::cursor::{Cursor, DEEPEST};
 use crate::error::{Refusal, Span, Wrong};
+use crate::near::nearest;
 use crate::path::Path;
+use crate::vocabulary;
 
 /// The longest list behind `in`.
 const LONGEST_LIST: usize = 256;
@@ -246,8 +248,12 @@ fn mask(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
                 bits |= value;
                 begin.to(span)
             }
+            Operand::Path(Path { base, span, .. }) if vocabulary::value(&base).is_some() => {
+                bits |= i128::from(vocabulary::value(&base).unwrap_or_default());
+                begin.to(span)
+            }
             other => {
-                let wrong = Wrong::Expected { expected: "a number: (0x1 | 0x4)" };
+                let wrong = Wrong::Expected { expected: "a number or a flag: (0x1 | O_CREAT)" };
                 return Err(other.span().refuse(cursor.text(), wrong));
             }
         };
@@ -259,9 +265,25 @@ fn mask(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
     Ok(Operand::Number { value: bits, span })
 }
 
+/// An error as system calls return it: `-ENOENT`.
+fn error_below(name: &str, span: Span, cursor: &Cursor<'_>) -> Result<Operand, Refusal> {
+    match vocabulary::error(name) {
+        Some(number) => Ok(Operand::Number { value: -i128::from(number), span }),
+        None => {
+            let wrong = Wrong::NoName { what: "error", name: name.to_string() };
+            let near = nearest(name, vocabulary::errors());
+            let near = near.iter().map(|name| format!("-{name}")).collect();
+            Err(span.refuse(cursor.text(), wrong).near(near))
+        }
+    }
+}
+
 fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
     let begin = Span { at: cursor.at(), length: 0 };
     if cursor.eat("-") {
+        if let Some((name, span)) = cursor.name() {
+            return error_below(name, begin.to(span), cursor);
+        }
         let (number, span) = cursor.need_number()?;
         return Ok(Operand::Number { value: -i128::from(number), span: begin.to(span) });
     }
@@ -295,6 +317,8 @@ mod tests {
             "flags & (1|2) == 2",
             "comm != \"a \\\" b\"",
             "ret < -11",
+            "ret == -ENOENT",
+            "flags & (O_CREAT | O_TRUNC | 0x4)",
             "sk->a.b[3].c",
             "a->b..c == 1",
         ] {
@@ -316,6 +340,8 @@ mod tests {
             refusal.to_string(),
             "expected &&, || or the end\n    tgid == 42 && cpu = 3\n                      ^"
         );
+        let refusal = Filter::parse("ret == -ENOENTT").unwrap_err();
+        assert_eq!(refusal.near[0], "-ENOENT");
         assert!(Filter::parse("tgid == 99999999999999999999").is_err());
         assert!(Filter::parse(&"(".repeat(10_000)).is_err());
         assert!(Filter::parse(&"!".repeat(10_000)).is_err());

@@ -7,6 +7,7 @@
 //! Structures are read directly where the verifier knows them: a load that faults gives 0 there. Where
 //! it does not, or refuses, by the kernel's reading helpers.
 
+mod call;
 mod fields;
 mod owner;
 mod ring;
@@ -32,6 +33,8 @@ pub struct Maps<'m> {
     pub buffers: Vec<Buffer>,
     /// Who is followed: threads that have 2 in this storage; none: everybody.
     pub members: Option<i32>,
+    /// What is kept of system calls under way, by threads: for a probe that has their begin and end.
+    pub calls: Option<i32>,
     /// Counters that are open, each with the array that has its event of each CPU.
     pub counters: &'m [(Counter, i32)],
 }
@@ -87,6 +90,10 @@ const POSITION: i16 = -64;
 /// Of a text that is compared, `COMPARED_BYTES` in a multiple of 8.
 const TEXT: i16 = -136;
 const ID: i16 = -144;
+/// The key of a call that is kept, where it lies, and room for a whole one below.
+const CALL_KEY: i16 = -152;
+const CALL: i16 = -160;
+const KEPT: i16 = -168;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -153,8 +160,16 @@ impl<'p> Writer<'p> {
 
     fn write(&mut self) {
         self.code.with(Op::Move, R::R6, R::R1);
+        self.leave_other_calls_out();
         self.leave_others_out();
         self.leave_strangers_out();
+        if self.is_begin_of_call() {
+            self.keep_call();
+            self.code.place(self.end);
+            return self.code.exit();
+        }
+        let end = self.end;
+        self.find_kept_call();
         if let Some(test) = &self.probe.test {
             self.learn_for(test);
             self.find_constants(test, self.state.probe(self.slot.number as usize), self.slot.flip);
@@ -178,7 +193,8 @@ impl<'p> Writer<'p> {
             self.write_into(buffer, next);
             self.code.place(next);
         }
-        self.code.place(self.end);
+        self.forget_call(end);
+        self.code.place(end);
         self.code.exit();
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::condition::{Source, TextSource};
 use crate::probe::{Content, ProbeField};
 use crate::record::{HEADER, HeaderPart};
-use crate::walk::{End, Place, Shape};
+use crate::walk::{End, Meaning, Place, Shape};
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,7 @@ impl FieldKind {
             shape,
             is_signed,
             kind: 0,
+            meaning: Meaning::Plain,
         };
         let content = match self {
             FieldKind::Text => Content::Text { source: TextSource::Place(place()), is_user: false },

@@ -6,6 +6,7 @@
 //! is loaded, attached and read is `collect`'s.
 //!
 //! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`foreign`], [`syscall`], [`vocabulary`]: events as perf and bpftrace write them, system calls, names of numbers.
 //! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
@@ -18,10 +19,12 @@ pub mod condition;
 mod constants;
 pub mod counter;
 mod cursor;
+mod defaults;
 pub mod error;
 pub mod event;
 pub mod executable;
 pub mod filter;
+pub mod foreign;
 pub mod generate;
 pub mod into;
 pub mod kind;
@@ -40,8 +43,11 @@ pub mod sets;
 pub mod signature;
 pub mod state;
 pub mod synthesis;
+pub mod syscall;
+mod thread_bits;
 pub mod usdt;
 pub mod value;
+pub mod vocabulary;
 pub mod walk;
 
 pub use assemble::TooFar;

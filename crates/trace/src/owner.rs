@@ -91,7 +91,7 @@ fn offset(btf: &Btf, text: &str) -> Result<(i32, i32), Refusal> {
     let last = match place.end {
         End::Loaded { hop, .. } => hop.offset,
         End::Inside { offset } => offset,
-        End::Argument => 0,
+        _ => 0,
     };
     match place.hops[..] {
         [hop] => Ok((hop.offset.cast_signed(), last.cast_signed())),

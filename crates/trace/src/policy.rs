@@ -12,13 +12,13 @@ use crate::btf::Btf;
 use crate::condition::{Right, Source, Test, TextSource};
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
-use crate::event::{Event, Field, Point};
+use crate::event::{CallMoment, Event, Field, Point};
 use crate::filter::Filter;
 use crate::owner::Owner;
 use crate::path::Path;
 use crate::probe::{Content, ID, Probe, ProbeField, chosen};
 use crate::signature::{Attach, Signature};
-use crate::walk::{Place, Shape, Walker};
+use crate::walk::{End, Meaning, Place, Shape, Walker};
 
 /// A tracepoint that is granted.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ pub const GRANTED: &[Granted] = &[
             "regs->r9",
             "regs->syscallno",
             "regs->regs[0]",
+            "regs->orig_x0",
             "regs->regs[1]",
             "regs->regs[2]",
             "regs->regs[3]",
@@ -82,6 +83,7 @@ pub const GRANTED: &[Granted] = &[
             "regs->r8",
             "regs->r9",
             "regs->syscallno",
+            "regs->orig_x0",
             "regs->regs[1]",
             "regs->regs[2]",
             "regs->regs[3]",
@@ -166,7 +168,7 @@ pub fn confine(
     may_leave_out: bool,
 ) -> Result<(Event, Probe, Vec<String>), Refusal> {
     let granted = find(&event)?;
-    if !matches!(signature.attach, Attach::Tracepoint { module: None, .. }) {
+    if !matches!(signature.attach, Attach::Tracepoint { module: None, .. } | Attach::Call { .. }) {
         return Err(not_followed(&event, "it is not the kernel's own tracepoint of that name"));
     }
     let places = Places::of(btf, &event, signature, granted);
@@ -226,6 +228,13 @@ fn find(event: &Event) -> Result<&'static Granted, Refusal> {
                 None => "it is passed in interrupts, or tells of others",
             }
         }
+        Point::Call { moment, .. } => {
+            let name = if *moment == CallMoment::Enter { "sys_enter" } else { "sys_exit" };
+            match GRANTED.iter().find(|granted| granted.name == name) {
+                Some(granted) => return Ok(granted),
+                None => "it is not granted",
+            }
+        }
         Point::Function { .. } => "functions of the kernel handle what is anybody's",
         Point::Raw { .. } => "its arguments are addresses as often as not",
         Point::User { .. } | Point::Usdt { .. } => {
@@ -271,7 +280,7 @@ impl Places {
             Content::Number(source) => self.grant_number(source),
             // The thread's own memory, where a number leads that may be read anyway.
             Content::Text { source: TextSource::Place(place), is_user: true } => {
-                self.numbers.contains(place)
+                self.grant_place(place)
             }
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
             // The thread's own functions, which it could be asked for anyway.
@@ -287,13 +296,38 @@ impl Places {
             Source::Id => false,
             // It is the CPU's, and so tells of others.
             Source::Counter(_) => false,
-            Source::Place(place) => self.numbers.contains(place),
+            Source::Place(place) => self.grant_place(place),
+        }
+    }
+
+    /// The same bytes, or fewer of them, whatever they are taken for.
+    fn grant_place(&self, place: &Place) -> bool {
+        let is_same = |granted: &Place| {
+            (granted.slot, &granted.hops, granted.end) == (place.slot, &place.hops, place.end)
+                && loaded_bytes(place) <= granted.bytes
+        };
+        match place.end {
+            // What was kept of the thread's own memory, where a register led that may be read.
+            End::SavedText { register, .. } | End::SavedRegister { register, .. } => {
+                self.numbers.iter().any(|granted| {
+                    matches!(granted.end, End::Loaded { hop, bits: None } if hop.offset == register)
+                        && granted.slot == place.slot
+                })
+            }
+            End::Duration => true,
+            _ => self.numbers.iter().any(is_same),
         }
     }
 
     fn grant_text(&self, source: &TextSource) -> bool {
         match source {
             TextSource::Comm => true,
+            TextSource::Place(place) if place.meaning == Meaning::UserText => {
+                self.grant_place(place)
+            }
+            TextSource::Place(place) if matches!(place.end, End::SavedText { .. }) => {
+                self.grant_place(place)
+            }
             TextSource::Place(place) => self.texts.contains(place),
         }
     }
@@ -311,6 +345,14 @@ impl Places {
             }
             Test::Text { source, .. } => self.grant_text(source),
         }
+    }
+}
+
+/// Bytes that are loaded to get a place.
+fn loaded_bytes(place: &Place) -> u32 {
+    match place.end {
+        End::Loaded { bits: Some(bits), .. } => (bits.first + bits.count).div_ceil(8),
+        _ => place.bytes,
     }
 }
 

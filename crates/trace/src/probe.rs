@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use weigh_schema::ring;
 
-use crate::btf::{Btf, Kind};
+use crate::btf::Btf;
 use crate::condition::{self, NAME_BYTES, Source, Test, TextSource};
 use crate::counter::Counter;
+use crate::defaults;
 use crate::error::{Refusal, Wrong};
 use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
@@ -21,8 +22,11 @@ use crate::path::Path;
 use crate::record::HEADER_BYTES;
 use crate::sampling::Sampling;
 use crate::sets::SETS;
-use crate::signature::{self, Attach, NoSignature, Signature};
-use crate::walk::{Place, Shape, Walker};
+use crate::signature::{self, Attach, NoSignature, OneCall, Signature};
+use crate::syscall;
+use crate::thread_bits::ThreadBits;
+use crate::vocabulary::Vocabulary;
+use crate::walk::{End, Meaning, Place, Shape, Walker};
 
 /// What a field is filled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +75,15 @@ pub struct ProbeField {
     pub constants: Vec<(i64, String)>,
 }
 
+/// One system call among all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnlyCall {
+    /// Its number.
+    pub number: u32,
+    /// Where the number is at the begin of a call, and where at its end or at the only place.
+    pub id: [Place; 2],
+}
+
 /// A checked event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -88,6 +101,10 @@ pub struct Probe {
     pub test: Option<Test>,
     /// How many of them.
     pub sampling: Option<Sampling>,
+    /// The system call alone that it sees, of all that pass there.
+    pub only: Option<OnlyCall>,
+    /// At system calls: the bits of a thread that say that its numbers are those of 32-bit programs.
+    pub compatible: Option<ThreadBits>,
     /// Whose threads alone it sees; none: everybody's.
     pub owner: Option<Owner>,
     /// Bytes of a record.
@@ -137,7 +154,7 @@ impl Probe {
         filters: &[(String, Filter)],
     ) -> Result<Probe, Refusal> {
         let name = event.name();
-        let is_in_program = matches!(signature.attach, Attach::User { .. });
+        let is_in_program = signature.is_in_program();
         let arguments = &signature.arguments;
         let own = Walker { btf, arguments, event: &name, text: &event.text, is_in_program };
         let mut test = event.filter.as_ref().map(|f| condition::check(&own, f)).transpose()?;
@@ -156,7 +173,7 @@ impl Probe {
                 (Content::Number(source), ..) if field.name == ID => id = Some(source),
                 (content, shape, bytes) => {
                     let name = field.name.clone();
-                    let constants = constants(btf, shape);
+                    let constants = constants(btf, shape, &content);
                     let is_signed =
                         matches!(&content, Content::Number(source) if source.is_signed());
                     let offset = 0;
@@ -184,7 +201,10 @@ impl Probe {
             return Err(event.span.refuse(&event.text, wrong));
         }
         let has_own_id = id.is_some();
-        let id = id.or_else(|| first_argument(&own));
+        let id = id.or_else(|| id_of_call(&own, signature)).or_else(|| first_argument(&own));
+        let is_of_calls = arguments.iter().any(|argument| argument.of_call.is_some());
+        let compatible = if is_of_calls { ThreadBits::compatible(btf) } else { None };
+        let only = signature.call.as_ref().and_then(|call| only(&own, call));
         let sampling = event.sampling;
         Ok(Probe {
             name,
@@ -195,6 +215,8 @@ impl Probe {
             test,
             sampling,
             owner: None,
+            only,
+            compatible,
             record_bytes,
         })
     }
@@ -209,6 +231,7 @@ pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signat
         Point::Tracepoint { name, .. } => signature::of_tracepoint(btf, name),
         // How many arguments it has only the kernel knows.
         Point::Raw { name } => Ok(signature::of_raw(name, 0)),
+        Point::Call { name, moment } => signature::of_call(btf, name, *moment),
         Point::Function { name, returns, .. } => signature::of_function(btf, name, *returns),
         Point::User { path, name, plus, returns } => {
             files(path).and_then(|file| signature::of_user(&file, name, *plus, *returns))
@@ -220,36 +243,35 @@ pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signat
     found.map_err(|(wrong, mut near)| {
         if let Some(word) = Event::word(&event.text) {
             near.extend(nearest(word, SETS.iter().map(|set| set.name)));
+            near.extend(nearest(word, syscall::all().map(|(_, name)| name)));
         }
         event.span.refuse(&event.text, wrong).near(near)
     })
 }
 
-/// The fields that were asked for, else all arguments that are numbers or addresses; and those that are
-/// needed besides.
+/// The fields that were asked for, else those of [`defaults`]; and those that are needed besides.
 pub(crate) fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
-    let own = event.fields.clone().unwrap_or_else(|| plain(btf, event, signature));
+    let own = event.fields.clone().unwrap_or_else(|| defaults::fields(btf, event, signature));
     own.into_iter().chain(event.more.iter().cloned()).collect()
 }
 
-fn plain(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Field> {
-    let is_plain = |kind: u32| {
-        let plain = |kind| {
-            matches!(kind, Kind::Int { bytes: 1..=8, .. } | Kind::Pointer(_) | Kind::Enum { .. })
-        };
-        kind == 0 || btf.bare(kind).is_ok_and(|(_, kind)| plain(kind))
+/// An event of one system call is about that.
+fn id_of_call(walker: &Walker<'_>, signature: &Signature) -> Option<Source> {
+    let path = Path::of_word(signature.call.as_ref()?.number_of, crate::error::Span::default());
+    walker.follow(&path).ok().map(Source::Place)
+}
+
+fn only(walker: &Walker<'_>, call: &OneCall) -> Option<OnlyCall> {
+    let path = Path::of_word(call.number_of, crate::error::Span::default());
+    let end = walker.follow(&path).ok()?;
+    let begin = Place {
+        slot: signature::call_number_slot(),
+        hops: Vec::new(),
+        end: End::Argument,
+        ..end.clone()
     };
-    let plain = signature
-        .arguments
-        .iter()
-        .filter(|argument| argument.why_not.is_none() && is_plain(argument.kind));
-    plain
-        .map(|argument| {
-            let path = Path::of_word(&argument.name, event.span);
-            Field { name: argument.name.clone(), span: event.span, wanted: Wanted::Value(path) }
-        })
-        .take(MOST_FIELDS)
-        .collect()
+    let begin = Place { bytes: 8, ..begin };
+    Some(OnlyCall { number: call.number, id: [begin, end] })
 }
 
 /// Unless something else was chosen, an event is about its first argument.
@@ -258,11 +280,24 @@ fn first_argument(walker: &Walker<'_>) -> Option<Source> {
     walker.follow(&path).ok().map(Source::Place)
 }
 
-fn content(walker: &Walker<'_>, field: &Field) -> Result<(Content, Shape, u32), Refusal> {
+/// Whether a text is in the program's memory, if the text itself says so: that of a system call's argument.
+fn is_in_program_of(source: &TextSource) -> Option<bool> {
+    match source {
+        TextSource::Place(Place { meaning: Meaning::UserText, .. }) => Some(true),
+        TextSource::Place(Place { meaning: Meaning::SavedText, .. }) => Some(false),
+        _ => None,
+    }
+}
+
+pub(crate) fn content(
+    walker: &Walker<'_>,
+    field: &Field,
+) -> Result<(Content, Shape, u32), Refusal> {
     Ok(match &field.wanted {
         Wanted::Value(path) => return value(walker, path),
         Wanted::Text { path, is_user } => {
             let (source, room) = condition::text_source(walker, path, *is_user)?;
+            let is_user = &is_in_program_of(&source).unwrap_or(*is_user);
             let room = if matches!(source, TextSource::Comm) { room } else { room.min(TEXT_BYTES) };
             (Content::Text { source, is_user: *is_user }, Shape::Text, room)
         }
@@ -320,8 +355,10 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
     let most = crate::event::MOST_BYTES as u32;
     Ok(match shape {
         Shape::Text => {
+            let bytes = if place.meaning == Meaning::UserText { TEXT_BYTES } else { bytes };
             let source = TextSource::Place(place);
-            (Content::Text { source, is_user: false }, shape, bytes.min(most))
+            let is_user = is_in_program_of(&source).unwrap_or(false);
+            (Content::Text { source, is_user }, shape, bytes.min(most))
         }
         Shape::Bytes if bytes == 0 || bytes > most => {
             let allowed = format!("bytes() takes a part of it, up to {most}");
@@ -333,9 +370,18 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
     })
 }
 
-fn constants(btf: &Btf, shape: Shape) -> Vec<(i64, String)> {
-    let Shape::Enum(kind) = shape else { return Vec::new() };
-    btf.constants(kind).into_iter().map(|(name, value)| (value, name.to_string())).collect()
+fn constants(btf: &Btf, shape: Shape, content: &Content) -> Vec<(i64, String)> {
+    let names: Option<Vocabulary> = match content {
+        Content::Number(source) => source.names(),
+        _ => None,
+    };
+    match (names, shape) {
+        (Some(names), _) => names.constants(),
+        (None, Shape::Enum(kind)) => {
+            btf.constants(kind).into_iter().map(|(name, value)| (value, name.to_string())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Gives each field its place, the widest first so that nothing lies between them; returns the size

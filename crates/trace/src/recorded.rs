@@ -13,7 +13,7 @@ use crate::event::{MOST_BYTES, MOST_FIELDS};
 use crate::probe::{Content, Probe, ProbeField, lay_out};
 use crate::record::HEADER_BYTES;
 use crate::signature::Attach;
-use crate::walk::{End, Place, Shape};
+use crate::walk::{End, Meaning, Place, Shape};
 
 /// What a byte that is no UTF-8 is replaced by takes three.
 const WIDEST_CHARACTER: u32 = 3;
@@ -105,9 +105,12 @@ pub fn probe(note: &EventNote) -> Result<Probe, RecordedError> {
             shape: if note.has_signed_id { Shape::Signed } else { Shape::Unsigned },
             is_signed: note.has_signed_id,
             kind: 0,
+            meaning: Meaning::Plain,
         })),
         has_own_id: note.has_own_id,
         owner: None,
+        only: None,
+        compatible: None,
         fields,
         test: None,
         sampling: None,

@@ -63,8 +63,8 @@ pub const SETS: &[Set] = &[
         name: "syscalls",
         help: "every system call, as it begins and ends; every process of the machine pays for it",
         events: &[
-            "raw_syscalls:sys_enter{id=arg1, nr=arg1}",
-            "raw_syscalls:sys_exit{id=regs->orig_ax, nr=regs->orig_ax, ret}",
+            "raw_syscalls:sys_enter{id=arg1, name, nr=arg1}",
+            "raw_syscalls:sys_exit{id=regs->orig_ax, name, nr=regs->orig_ax, ret}",
         ],
     },
 ];

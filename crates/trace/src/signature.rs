@@ -8,7 +8,13 @@ use crate::error::Wrong;
 use crate::executable::Executable;
 use crate::near::nearest;
 use crate::operand::{Operand, Size};
+use crate::syscall::ArgumentKind;
 use crate::usdt::UsdtPoint;
+
+mod call;
+
+pub use call::of_call;
+pub(crate) use call::{REGISTERS_OF_CALL, SAVED_HEAD, SAVED_REGISTERS, call_number_slot};
 
 /// A value that an event hands over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +30,46 @@ pub struct Argument {
     pub is_signed: bool,
     /// Why it can not be had, if it can not.
     pub why_not: Option<String>,
+    /// Of a system call: where its value lies, and what it is.
+    pub of_call: Option<CallArgument>,
+}
+
+/// An argument of a system call, which the kernel's types do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallArgument {
+    /// Where it lies.
+    pub place: CallPlace,
+    /// What it is.
+    pub kind: ArgumentKind,
+    /// Whether it is a field where none are named.
+    pub is_default: bool,
+}
+
+/// Where a value of a system call lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPlace {
+    /// In what the program is given.
+    Given,
+    /// In the registers that the slot leads to, so many bytes behind their beginning.
+    Register(u32),
+    /// In what was saved as the call began: a text.
+    SavedText {
+        /// Where, in bytes behind the beginning of what was saved.
+        saved: u32,
+        /// Where its address is there.
+        saved_register: u32,
+        /// In which register that was.
+        register: u32,
+    },
+    /// In what was saved as the call began: a register.
+    SavedRegister {
+        /// Where, in bytes behind the beginning of what was saved.
+        saved: u32,
+        /// Which.
+        register: u32,
+    },
+    /// How long the call took, by what was saved as it began.
+    Duration,
 }
 
 /// How a program comes to be called.
@@ -40,6 +86,15 @@ pub enum Attach {
     Raw {
         /// The name.
         name: String,
+    },
+    /// At the begin and the end of system calls: what is known at the begin is kept until the end.
+    Call {
+        /// The type of the tracepoint where they begin.
+        enter: u32,
+        /// The type of the one where they end.
+        exit: u32,
+        /// Bytes that are kept of each.
+        saved_bytes: u32,
     },
     /// At a function of the kernel.
     Function {
@@ -79,6 +134,24 @@ pub struct Signature {
     pub attach: Attach,
     /// What it is given.
     pub arguments: Vec<Argument>,
+    /// The system call that alone is meant.
+    pub call: Option<OneCall>,
+}
+
+impl Signature {
+    /// Whether the event happens in a program, not in the kernel.
+    pub fn is_in_program(&self) -> bool {
+        matches!(self.attach, Attach::User { .. })
+    }
+}
+
+/// One system call among all, at a tracepoint that all of them pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneCall {
+    /// Its number.
+    pub number: u32,
+    /// Which argument of the tracepoint has the number.
+    pub number_of: &'static str,
 }
 
 /// Why there is none: what is wrong, and the nearest names.
@@ -106,14 +179,15 @@ pub fn of_tracepoint(btf: &Btf, name: &str) -> Result<Signature, NoSignature> {
         }
     }
     let module = btf.module().map(str::to_string);
-    Ok(Signature { attach: Attach::Tracepoint { btf_id, module }, arguments })
+    call::extend(name, &mut arguments);
+    Ok(Signature { attach: Attach::Tracepoint { btf_id, module }, arguments, call: None })
 }
 
 /// What a tracepoint hands over whose types nobody tells: so many numbers.
 pub fn of_raw(name: &str, count: u8) -> Signature {
     let argument = |number| of_kernel(format!("arg{number}"), 0, i16::from(number) * 8);
     let arguments = (0..count).map(argument).collect();
-    Signature { attach: Attach::Raw { name: name.to_string() }, arguments }
+    Signature { attach: Attach::Raw { name: name.to_string() }, arguments, call: None }
 }
 
 /// What a function of the kernel is given, or returns.
@@ -132,7 +206,7 @@ pub fn of_function(btf: &Btf, name: &str, returns: bool) -> Result<Signature, No
         arguments.push(of_kernel("ret".to_string(), kind, slot));
     }
     let module = btf.module().map(str::to_string);
-    Ok(Signature { attach: Attach::Function { btf_id, module, returns }, arguments })
+    Ok(Signature { attach: Attach::Function { btf_id, module, returns }, arguments, call: None })
 }
 
 /// Where the first six arguments, and what is returned, lie in the registers that are handed over.
@@ -160,7 +234,7 @@ pub fn of_user(
     };
     let sites = vec![Site { offset, semaphore: 0, operands }];
     let attach = Attach::User { path: file.path().to_string(), sites, returns };
-    Ok(Signature { attach, arguments })
+    Ok(Signature { attach, arguments, call: None })
 }
 
 /// What a point hands over that was compiled into a program.
@@ -191,7 +265,7 @@ pub fn of_usdt(file: &Executable, provider: &str, name: &str) -> Result<Signatur
     }
     let most = found.iter().map(|point| point.arguments.len()).max().unwrap_or(0);
     let arguments = (0..most).map(|number| usdt_argument(&found, number)).collect();
-    Ok(Signature { attach: Attach::User { path, sites, returns: false }, arguments })
+    Ok(Signature { attach: Attach::User { path, sites, returns: false }, arguments, call: None })
 }
 
 /// An argument that is somewhere at each place of its point.
@@ -210,11 +284,11 @@ fn usdt_argument(found: &[&UsdtPoint], number: usize) -> Argument {
 }
 
 fn of_program(name: String, number: usize) -> Argument {
-    Argument { name, kind: 0, slot: number as i16, is_signed: false, why_not: None }
+    Argument { name, kind: 0, slot: number as i16, is_signed: false, why_not: None, of_call: None }
 }
 
 fn of_kernel(name: String, kind: u32, slot: i16) -> Argument {
-    Argument { name, kind, slot, is_signed: false, why_not: None }
+    Argument { name, kind, slot, is_signed: false, why_not: None, of_call: None }
 }
 
 fn prototype(btf: &Btf, mut id: u32) -> Result<u32, BtfError> {

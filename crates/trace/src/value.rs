@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::probe::{Content, Probe, ProbeField};
 use crate::record::Record;
+use crate::vocabulary::bits;
 use crate::walk::Shape;
 
 /// A field's value.
@@ -84,6 +85,25 @@ impl ProbeField {
                 Value::Stack { bytes: &bytes[..frames * 8], is_user }
             }
         }
+    }
+}
+
+impl ProbeField {
+    /// A number by the names that it has beside: an error, a set of flags. Files keep the number.
+    pub fn named(&self, value: &Value<'_>) -> Option<String> {
+        match *value {
+            Value::Signed(number) => {
+                let known = self.constants.iter().find(|(value, _)| *value == number);
+                known.map(|(_, name)| name.clone())
+            }
+            Value::Unsigned(number) if self.is_bits() => Some(bits(number, &self.constants)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a set of bits that have names.
+    pub fn is_bits(&self) -> bool {
+        self.shape == Shape::Unsigned && !self.constants.is_empty()
     }
 }
 
@@ -222,6 +242,20 @@ mod tests {
             };
             assert_eq!(plain.of(record), any);
         }
+    }
+
+    #[test]
+    fn numbers_have_names_beside() {
+        let of = |shape, constants: &[(i64, &str)]| {
+            let constants = constants.iter().map(|(value, name)| (*value, (*name).to_string()));
+            ProbeField { constants: constants.collect(), ..field(shape, 40, 8) }
+        };
+        let ret = of(Shape::Signed, &[(-2, "-ENOENT")]);
+        assert_eq!(ret.named(&Value::Signed(-2)).as_deref(), Some("-ENOENT"));
+        assert_eq!(ret.named(&Value::Signed(3)), None);
+        let flags = of(Shape::Unsigned, &[(1, "ONE"), (4, "FOUR")]);
+        assert_eq!(flags.named(&Value::Unsigned(5)).as_deref(), Some("ONE|FOUR"));
+        assert_eq!(of(Shape::Unsigned, &[]).named(&Value::Unsigned(5)), None);
     }
 
     #[test]

@@ -5,9 +5,12 @@
 
 use crate::btf::{Btf, BtfError, Kind};
 use crate::error::{Refusal, Span, Wrong};
+use crate::event::TEXT_BYTES;
 use crate::near::nearest;
 use crate::path::{Cast, Path, Step};
-use crate::signature::Argument;
+use crate::signature::{Argument, CallArgument, CallPlace};
+use crate::syscall::ArgumentKind;
+use crate::vocabulary::Vocabulary;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,38 @@ pub enum End {
         /// Where.
         offset: u32,
     },
+    /// A text that was kept as a system call began.
+    SavedText {
+        /// Where, behind the beginning of what was kept.
+        at: u32,
+        /// Where its address is there.
+        address_at: u32,
+        /// The register that its address was in, behind the beginning of the registers.
+        register: u32,
+    },
+    /// A register that was kept then.
+    SavedRegister {
+        /// Where, behind the beginning of what was kept.
+        at: u32,
+        /// Which, behind the beginning of the registers.
+        register: u32,
+    },
+    /// How long a system call took.
+    Duration,
+}
+
+/// What a number or an address stands for, where the kernel's types do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Meaning {
+    /// For itself.
+    #[default]
+    Plain,
+    /// For a text in the program's memory.
+    UserText,
+    /// For a text that was kept.
+    SavedText,
+    /// For one of these names, or for several.
+    Names(Vocabulary),
 }
 
 /// The end of a path.
@@ -84,6 +119,8 @@ pub struct Place {
     pub is_signed: bool,
     /// Its type; 0 where nobody knows it.
     pub kind: u32,
+    /// What it stands for.
+    pub meaning: Meaning,
 }
 
 /// Who follows paths: the event's arguments, and the text that they are written in.
@@ -140,6 +177,9 @@ impl Walker<'_> {
             let wrong = Wrong::Unsupported(format!("{}: {why}", path.base));
             return Err(self.refuse(path.base_span, wrong));
         }
+        if let Some(of_call) = argument.of_call {
+            return self.of_call(argument, of_call, path);
+        }
         let mut stand = Stand { hops: Vec::new(), at: None, bits: None, kind: argument.kind };
         let mut so_far = path.base_span;
         for (step, span) in &path.steps {
@@ -150,6 +190,63 @@ impl Walker<'_> {
         match path.cast {
             None => Ok(place),
             Some(cast) => self.cast(place, cast, path),
+        }
+    }
+
+    /// What a system call hands over: a number, an address or a text, and nothing behind it.
+    fn of_call(
+        &self,
+        argument: &Argument,
+        of: CallArgument,
+        path: &Path,
+    ) -> Result<Place, Refusal> {
+        if let Some((_, span)) = path.steps.first() {
+            let (what, kind) = (path.base.clone(), "a system call's argument".to_string());
+            let why = "what is behind it is not known; ubytes() takes bytes, ustr() a text";
+            return Err(self.refuse(*span, Wrong::Type { what, kind, why }));
+        }
+        let (bytes, shape, meaning) = match (of.kind, of.place) {
+            (ArgumentKind::Text, CallPlace::SavedText { .. }) => {
+                (TEXT_BYTES, Shape::Text, Meaning::SavedText)
+            }
+            (ArgumentKind::Text, _) => (8, Shape::Text, Meaning::UserText),
+            (ArgumentKind::Pointer, _) => (8, Shape::Pointer, Meaning::Plain),
+            (ArgumentKind::Number { bytes, is_signed, names }, _) => {
+                let shape = match (names, is_signed) {
+                    (Some(Vocabulary::Syscalls), _) => Shape::Enum(0),
+                    (_, true) => Shape::Signed,
+                    (_, false) => Shape::Unsigned,
+                };
+                (bytes, shape, names.map_or(Meaning::Plain, Meaning::Names))
+            }
+        };
+        let end = match of.place {
+            CallPlace::Given => End::Argument,
+            CallPlace::Register(offset) => {
+                End::Loaded { hop: Hop { offset, is_typed: true }, bits: None }
+            }
+            CallPlace::SavedText { saved, saved_register, register } => {
+                End::SavedText { at: saved, address_at: saved_register, register }
+            }
+            CallPlace::SavedRegister { saved, register } => {
+                End::SavedRegister { at: saved, register }
+            }
+            CallPlace::Duration => End::Duration,
+        };
+        let is_signed = matches!(of.kind, ArgumentKind::Number { is_signed: true, .. });
+        let slot = argument.slot;
+        let place =
+            Place { slot, hops: Vec::new(), end, bytes, shape, is_signed, kind: 0, meaning };
+        match (path.cast, shape) {
+            (None, _) => Ok(place),
+            (Some(cast), Shape::Unsigned | Shape::Signed | Shape::Pointer) => {
+                Ok(Place { meaning: Meaning::Plain, ..self.cast(place, cast, path)? })
+            }
+            (Some(_), _) => {
+                let (what, kind) = (path.base.clone(), "a text or a name".to_string());
+                let why = "it is not taken for a number";
+                Err(self.refuse(path.span, Wrong::Type { what, kind, why }))
+            }
         }
     }
 
@@ -325,6 +422,7 @@ impl Walker<'_> {
         };
         let is_signed = kind == 0 && argument.is_signed
             || matches!(what, Kind::Int { signed: true, .. } | Kind::Enum { signed: true, .. });
-        Ok(Place { slot, hops, end, bytes, shape, is_signed, kind: bare })
+        let meaning = Meaning::Plain;
+        Ok(Place { slot, hops, end, bytes, shape, is_signed, kind: bare, meaning })
     }
 }

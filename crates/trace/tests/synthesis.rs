@@ -40,6 +40,8 @@ fn probe(name: &str) -> Probe {
         test: None,
         sampling: None,
         owner: None,
+        only: None,
+        compatible: None,
         record_bytes: offset,
     }
 }

@@ -1,6 +1,7 @@
 //! The command line, declared once: parser, help, man pages and completions are derived from it.
 
 mod calls;
+pub mod hints;
 mod io;
 mod numbers;
 mod others;

@@ -20,6 +20,8 @@ Exit status:
   127  the command was not found
 
 Examples:
+  weigh trace -e openat -- cat /etc/hostname
+  weigh trace -e 'openat if ret == -ENOENT' -- make
   weigh trace list 'net:*'
   weigh trace -e net -- curl -s http://127.0.0.1/
   weigh trace -e 'net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000' --for 10s
@@ -51,8 +53,9 @@ pub struct TraceArguments {
     #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// An event, GROUP:TRACEPOINT{FIELDS}, fn:FUNCTION{FIELDS}, user:FILE:FUNCTION{FIELDS},
-    /// usdt:FILE:PROVIDER:NAME{FIELDS}, or a named set; can be given several times.
+    /// An event: a system call (openat, syscalls:sys_enter_openat), GROUP:TRACEPOINT{FIELDS}, fn:FUNCTION{FIELDS},
+    /// user:FILE:FUNCTION{FIELDS}, usdt:FILE:PROVIDER:NAME{FIELDS}, a pattern (sched:sched_process_*) or a named set;
+    /// can be given several times.
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     pub events: Vec<String>,
 

@@ -2,6 +2,7 @@
 
 use weigh_schema::amount::show_size;
 use weigh_schema::event::CollectorState;
+use weigh_schema::printable::in_words;
 use weigh_schema::summary::Host;
 
 use super::conditions::Condition;
@@ -205,7 +206,8 @@ impl Page {
     }
 
     fn paragraph(&mut self, indent: usize, words: &str, color: &str) {
-        for line in wrap(words, self.width.saturating_sub(indent)) {
+        let words = in_words(words.to_string());
+        for line in wrap(&words, self.width.saturating_sub(indent)) {
             let painted = self.paint(&line, color);
             self.text.push_str(&format!("{:indent$}{painted}\n", ""));
         }
@@ -228,7 +230,8 @@ impl Page {
         let name = format!("{:<state_at$}", format!("  {name}"));
         let gap = text_at.saturating_sub(name.chars().count() + state.chars().count()).max(1);
         let mut start = format!("{name}{}{:gap$}", self.paint(state, color), "");
-        for line in wrap(text, self.width.saturating_sub(text_at)) {
+        let text = in_words(text.to_string());
+        for line in wrap(&text, self.width.saturating_sub(text_at)) {
             self.text.push_str(&start);
             self.text.push_str(&line);
             self.text.push('\n');

@@ -127,6 +127,8 @@ impl Described {
             test: None,
             sampling: None,
             owner: None,
+            only: None,
+            compatible: None,
             record_bytes: self.record_bytes,
         })
     }

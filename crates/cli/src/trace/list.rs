@@ -16,6 +16,7 @@ use weigh_trace::executable::Function;
 use weigh_trace::near::nearest;
 use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
+use weigh_trace::syscall;
 use weigh_trace::usdt::UsdtPoint;
 
 use super::counters;
@@ -43,9 +44,13 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
         Some(("fn", pattern)) => tell_functions(&all, pattern, &mut told),
         Some((kind @ ("user" | "usdt"), pattern)) => tell_program(kind, pattern, &mut told)?,
         None if pattern == COUNTER => tell_counters(&mut told),
+        Some(("syscall" | "syscalls", pattern)) => tell_calls(pattern, &mut told),
         _ => {
             tell_sets(pattern, &mut told);
             tell_tracepoints(&all, pattern, &mut told);
+            if pattern != "*" {
+                tell_calls(pattern, &mut told);
+            }
         }
     }
     if !told.is_empty() {
@@ -71,7 +76,10 @@ fn nearest_of_all(all: &[Arc<Btf>], pattern: &str) -> String {
             let name = pattern.rsplit(':').next().unwrap_or(pattern);
             nearest(
                 name,
-                all.iter().flat_map(|btf| btf.tracepoints()).chain(SETS.iter().map(|set| set.name)),
+                all.iter()
+                    .flat_map(|btf| btf.tracepoints())
+                    .chain(SETS.iter().map(|set| set.name))
+                    .chain(syscall::all().map(|(_, name)| name)),
             )
         }
     };
@@ -87,6 +95,18 @@ fn tell_sets(pattern: &str, told: &mut String) {
     }
 }
 
+/// System calls with their arguments; `sys_enter_` and `sys_exit_` may stand before their names.
+fn tell_calls(pattern: &str, told: &mut String) {
+    let edge = ["sys_enter_", "sys_exit_"].into_iter().find(|edge| pattern.starts_with(edge));
+    let bare = pattern.strip_prefix(edge.unwrap_or_default()).unwrap_or(pattern);
+    let before = edge.map_or("syscall:".to_string(), |edge| format!("syscalls:{edge}"));
+    for (_, name) in syscall::all().filter(|(_, name)| matches(bare, name)) {
+        let arguments = syscall::arguments(name);
+        let names: Vec<&str> = arguments.iter().map(|(name, _)| *name).collect();
+        let _ = writeln!(told, "{before}{name}({})", names.join(", "));
+    }
+}
+
 /// Of those that have a name, the ones that this machine has.
 fn tell_counters(told: &mut String) {
     for named in counters::here() {
@@ -96,7 +116,10 @@ fn tell_counters(told: &mut String) {
 
 fn tell_names(all: &[Arc<Btf>], pattern: &str, told: &mut String) {
     let sets = SETS.iter().map(|set| set.name.to_string()).filter(|name| matches(pattern, name));
-    for name in sets.chain(tracepoints(all, pattern).into_iter().map(|(full, ..)| full)) {
+    let calls = syscall::all().map(|(_, name)| name.to_string());
+    let calls = calls.filter(|name| matches(pattern, name));
+    let tracepoints = tracepoints(all, pattern).into_iter().map(|(full, ..)| full);
+    for name in sets.chain(tracepoints).chain(calls) {
         let _ = writeln!(told, "{name}");
     }
 }

@@ -18,6 +18,7 @@ mod modules;
 mod names;
 mod origin;
 mod packets;
+mod patterns;
 mod places;
 mod programs;
 mod read;

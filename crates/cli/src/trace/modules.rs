@@ -187,6 +187,7 @@ impl Modules {
 fn name_of(point: &Point) -> &str {
     match point {
         Point::Tracepoint { name, .. } | Point::Raw { name } | Point::Function { name, .. } => name,
+        Point::Call { name, .. } => name,
         Point::User { name, .. } | Point::Usdt { name, .. } => name,
     }
 }

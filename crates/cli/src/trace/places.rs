@@ -8,7 +8,16 @@ use weigh_trace::signature::{Attach, Site};
 pub fn places(probe: &Probe) -> usize {
     match &probe.attach {
         Attach::User { sites, .. } => sites.len(),
+        Attach::Call { .. } => 2,
         _ => 1,
+    }
+}
+
+/// Bytes that its programs keep of a system call under way, if they do.
+pub fn saved_bytes(probe: &Probe) -> Option<u32> {
+    match probe.attach {
+        Attach::Call { saved_bytes, .. } => Some(saved_bytes),
+        _ => None,
     }
 }
 
@@ -19,6 +28,10 @@ pub fn points(probe: &Probe) -> Vec<trace::Point> {
             vec![trace::Point::Tracepoint { btf_id: *btf_id, module: module.clone() }]
         }
         Attach::Raw { name } => vec![trace::Point::Raw { name: name.clone() }],
+        Attach::Call { enter, exit, .. } => {
+            let point = |btf_id: &u32| trace::Point::Tracepoint { btf_id: *btf_id, module: None };
+            vec![point(enter), point(exit)]
+        }
         Attach::Function { btf_id, module, returns } => {
             let (btf_id, module, returns) = (*btf_id, module.clone(), *returns);
             vec![trace::Point::Function { btf_id, module, returns }]

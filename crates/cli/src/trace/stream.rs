@@ -28,7 +28,7 @@ use super::counters;
 use super::counts::{Counted, MAIN};
 use super::held::Held;
 use super::origin;
-use super::places::{places, points};
+use super::places::{places, points, saved_bytes};
 use super::sinks::Meaning;
 use super::way::{ROWS, Way};
 use super::wishes::{Checker, Wish};
@@ -172,11 +172,14 @@ impl Stream {
     ) -> anyhow::Result<()> {
         self.cpu_counters.open(&mut self.kernel, probe)?;
         let given = self.kernel.descriptors();
+        let number = slot.number as usize;
+        let calls = saved_bytes(probe).map(|bytes| self.kernel.calls_under_way(number, bytes));
         let takers = self.buffers.iter().filter(|held| held.takes(&probe.name));
         let maps = Maps {
             state: given.state,
             buffers: takers.filter_map(Held::for_programs).collect(),
             members: given.members,
+            calls: calls.transpose()?,
             counters: self.cpu_counters.all(),
         };
         let codes = |access| {

@@ -23,6 +23,7 @@ use weigh_trace::signature::Signature;
 
 use super::counters;
 use super::modules::Types;
+use super::patterns;
 use super::programs::Programs;
 use crate::arguments::TraceArguments;
 
@@ -128,9 +129,12 @@ impl Checker {
     /// Checks an event, or a set, with what is said for all.
     pub fn check(&self, text: &str) -> anyhow::Result<Wished> {
         let set = Event::word(text).and_then(sets::named);
-        let texts = set.map_or(vec![text], |set| set.events.to_vec());
+        let texts = match set {
+            Some(set) => set.events.iter().map(|event| (*event).to_string()).collect(),
+            None => patterns::expand(text, self.types.kernel())?,
+        };
         let mut wished = Wished::default();
-        for text in texts {
+        for text in &texts {
             match self.one(text, set.is_some()) {
                 Ok(wish) => wished.wishes.push(wish),
                 Err(refusal) if set.is_some() && is_lacking(&refusal) => {

@@ -64,6 +64,21 @@ fn a_user_follows_his_own_command_exactly() {
 }
 
 #[test]
+fn a_user_sees_the_names_in_his_own_system_calls() {
+    needs_root!();
+    let (agent, scratch) = (Agent::start(&[]), Scratch::new());
+    for event in [
+        "openat",
+        "syscalls:sys_enter_openat",
+        "openat{filename, ret} if filename == \"/etc/hostname\" && ret != -ENOENT",
+    ] {
+        let words = ["-e", event, "--", "cat", "/etc/hostname"];
+        let said = succeeds(&run(&agent, &scratch, &words));
+        assert_eq!(said.matches("\"/etc/hostname\"").count(), 1, "{event}: {said}");
+    }
+}
+
+#[test]
 fn nothing_is_told_of_others() {
     needs_root!();
     let (agent, scratch) = (Agent::start(&[]), Scratch::new());

@@ -358,3 +358,121 @@ fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     assert!(returns.iter().all(|end| end["fields"]["ret"] == 7), "{}", returns[0]);
     assert_eq!(std::fs::metadata(scratch.path("written")).expect("a file").len(), 7 * 1003);
 }
+
+/// Follows while `cat` reads one file that is there, and one that is not.
+#[track_caller]
+fn cats(event: &str) -> (Vec<Value>, String) {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("here"), "text").expect("a file");
+    let file = scratch.path("events.jsonl").display().to_string();
+    let script = format!("cd {} && exec cat ./here ./missing", scratch.path("").display());
+    let options = ["trace", "-o", &file, "-e", event, "--", "sh", "-c", &script];
+    let output = weigh(&scratch, &options);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "the status is cat's own: {said}");
+    (lines(&scratch, "events.jsonl"), said)
+}
+
+#[test]
+fn system_calls_are_events_by_name_with_their_arguments() {
+    needs_root!();
+    for event in ["openat", "syscall:openat", "syscalls:sys_enter_openat", "trace=openat"] {
+        let (events, _) = cats(event);
+        let of = |name: &str| -> Vec<&Value> {
+            events.iter().map(|event| &event["fields"]).filter(|f| f["filename"] == name).collect()
+        };
+        let (here, missing) = (of("./here"), of("./missing"));
+        assert_eq!((here.len(), missing.len()), (1, 1), "{event}: {events:?}");
+        assert_eq!(here[0]["dfd"], -100, "{event}");
+        assert_eq!(here[0]["flags"], "O_RDONLY", "{event}");
+        assert_eq!(here[0]["comm"], "cat", "{event}");
+        if event != "syscalls:sys_enter_openat" {
+            assert_eq!((&here[0]["ret"], &missing[0]["ret"]), (&3.into(), &(-2).into()));
+            assert!(here[0]["duration_ns"].as_u64().is_some_and(|ns| ns > 100), "{}", here[0]);
+        }
+    }
+    let (reads, _) = cats("read{text=ustr(buf), ubytes(buf, 4), ret} if ret == 4");
+    let of_file = reads.iter().filter(|event| event["fields"]["text"] == "text").count();
+    assert_eq!(of_file, 1, "{reads:?}");
+    assert!(reads.iter().any(|event| event["fields"]["ubytes(buf, 4)"] == "74657874"), "{reads:?}");
+    let (exits, _) = cats("syscalls:sys_exit_openat");
+    let (calls, _) = cats("syscall:openat{ret}");
+    let (all, _) = cats("raw_syscalls:sys_enter if name == \"openat\"");
+    assert_eq!((exits.len(), all.len()), (calls.len(), calls.len()));
+    assert!(all.iter().all(|event| event["fields"]["name"] == "openat"), "{}", all[0]);
+}
+
+#[test]
+fn system_calls_errors_and_flags_are_filtered_by_name() {
+    needs_root!();
+    for (filter, count) in [
+        ("filename == \"./missing\" && ret == -ENOENT", 1),
+        ("filename == \"./missing\" && ret != -ENOENT", 0),
+        ("filename == \"./here\" && flags & (O_CREAT | O_WRONLY | O_RDWR) == 0", 1),
+        ("filename == \"./here\" && flags & O_CREAT", 0),
+        ("filename == \"./here\" && dfd == AT_FDCWD && duration_ns > 0", 1),
+    ] {
+        let (events, said) = cats(&format!("openat{{filename}} if {filter}"));
+        assert_eq!((events.len(), counted(&said)), (count, (count as u64, 0)), "{filter}: {said}");
+    }
+    let scratch = Scratch::new();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["-e", "syscalls:sys_enter_opnat"], &["no system call 'opnat'", "sys_enter_openat"]),
+        (&["-e", "opnat"], &["opnat", "near it: openat"]),
+        (&["-e", "openat if ret == -ENOENTT"], &["no error 'ENOENTT'", "-ENOENT"]),
+        (&["-e", "raw_syscalls:sys_enter if name == \"opnat\""], &["'opnat'", "openat"]),
+        (&["-e", "openat if flags & O_CREATE"], &["O_CREATE", "O_CREAT"]),
+        (&["-e", "openat{filenam}"], &["no argument 'filenam'", "filename"]),
+        (&["-e", "syscall:*"], &["raw_syscalls:sys_enter"]),
+        (&["-e", "zzz*"], &["no event is like", "weigh trace list"]),
+        (&["-e", "profile:hz:99"], &["every 10ms"]),
+    ];
+    are_refused(&scratch, cases);
+}
+
+#[test]
+fn what_a_call_began_with_is_kept_where_its_end_has_it_no_more() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let options = ["trace", "-o", &file, "-e", "execve", "--", "sh", "-c", "/bin/true; :"];
+    succeeds(&weigh(&scratch, &options));
+    let events = lines(&scratch, "events.jsonl");
+    let fields = &events.first().expect("one that sh executes")["fields"];
+    assert_eq!((events.len(), &fields["filename"]), (1, &"/bin/true".into()));
+    // The registers are the new program's by then.
+    assert_eq!(fields["ret"], 0);
+    assert_ne!(fields["argv"], "0x0");
+    assert_ne!(fields["envp"], "0x0");
+}
+
+#[test]
+fn a_pattern_is_each_event_that_it_matches() {
+    needs_root!();
+    let (events, said) = cats("syscalls:sys_enter_*at{comm}");
+    let named = |event: &Value| event["event"].as_str().unwrap_or_default().to_string();
+    assert!(events.iter().any(|event| named(event) == "syscalls:sys_enter_openat"), "{said}");
+    assert!(events.iter().all(|event| named(event).ends_with("at")), "{said}");
+    let (whole, _) = cats("openat,close{ret}");
+    let count = |name: &str| whole.iter().filter(|event| named(event) == name).count();
+    assert!(count("syscall:openat") > 0 && count("syscall:close") > 0, "{whole:?}");
+}
+
+#[test]
+fn without_fields_an_event_has_those_that_perf_shows() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let events = ["-e", "tracepoint:sched:sched_process_exec", "-e", "raw_syscalls:sys_exit"];
+    let arguments = [&["trace", "-o", &file][..], &events, &["--", "/bin/true"]].concat();
+    succeeds(&weigh(&scratch, &arguments));
+    let events = lines(&scratch, "events.jsonl");
+    let of = |name: &str| events.iter().find(|event| event["event"] == name).expect("an event");
+    let exec = of("sched:sched_process_exec");
+    let names: Vec<&String> = exec["fields"].as_object().expect("fields").keys().collect();
+    assert_eq!(names, ["comm", "filename", "old_pid", "pid"]);
+    assert_eq!(exec["fields"]["filename"], "/bin/true");
+    assert_eq!((&exec["fields"]["pid"], &exec["fields"]["comm"]), (&exec["tgid"], &"true".into()));
+    let exit = &of("raw_syscalls:sys_exit")["fields"];
+    assert_eq!((&exit["name"], &exit["ret"]), (&"execve".into(), &0.into()));
+}

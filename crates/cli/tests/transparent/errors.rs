@@ -100,13 +100,67 @@ fn wrong_options() {
     says(&refused(&scratch, &["--grace=-1s"]), &["-1s"]);
     says(&refused(&scratch, &["--without", "brains"]), &["brains", "bpf", "network"]);
     says(&refused(&scratch, &["--label", "plain"]), &["plain", "KEY=VALUE"]);
+}
 
-    let output = weigh(&scratch, &["run"]);
-    assert_eq!(output.status.code(), Some(125));
-    says(&String::from_utf8_lossy(&output.stderr), &["COMMAND"]);
-    let output = weigh(&scratch, &["runn"]);
-    assert_eq!(output.status.code(), Some(125));
-    says(&String::from_utf8_lossy(&output.stderr), &["runn", "run"]);
+/// A command line as somebody types it who comes from elsewhere, and what the answer tells to type.
+#[rustfmt::skip]
+const MISTAKES: &[(&[&str], &str)] = &[
+    (&["sh", "-c", "true"], "`weigh run -- sh -c true`"),
+    (&["./no-such", "a b"], "`weigh run -- ./no-such 'a b'`"),
+    (&["runn", "--", "true"], "`weigh run`"),
+    (&["record", "--help"], "`weigh run -o DIR -- COMMAND`"),
+    (&["help", "rnu"], "`weigh help`"),
+    (&["run"], "`weigh run -- COMMAND`"),
+    (&["-q", "--json", "x", "sh", "-c", "true"], "`weigh run -q --json x -- sh -c true`"),
+    (&["run", "--quite", "--", "true"], "did you mean `--quiet`?"),
+    (&["run", "-p", "1"], "`weigh run --help`"),
+    (&["doctor", "kernle"], "`weigh doctor kernel`"),
+    (&["trace", "-e", "openat", "true"], "`weigh trace -e openat -- true`"),
+    (&["trace", "openat"], "a command stands behind `--`"),
+    (&["trace", "-e", "sched_switch", "-p", "1"], "did you mean `--pid`?"),
+    (&["trace", "-e", "syscalls:sys_enter_opnat", "--", "true"], "near it: sys_enter_openat"),
+    (&["trace", "-e", "openat if ret == -ENOEN", "--", "true"], "near it: -ENOENT"),
+    (&["trace", "-e", "interval:s:1", "--", "true"], "`--live`"),
+    (&["trace", "--", "true"], "-e EVENT"),
+    (&["run", "--limit", "memory=2GiB", "--", "true"], "did you mean memory_peak_bytes?"),
+    (&["run", "--limit", "time=1h", "--", "true"], "did you mean wall_seconds?"),
+    (&["run", "--limit", "memory_peak_bytes", "--", "true"], "memory_peak_bytes=2GiB"),
+    (&["run", "--limit", "memory_peak_bytes=2 gigs", "--", "true"], "GiB"),
+    (&["run", "--mechanism", "ebpf", "--", "true"], "auto, bpf, ptrace, preload, poll"),
+    (&["run", "--interval", "0", "--", "true"], "at least 10ms"),
+    (&["run", "--without", "gpus", "--", "true"], "gpu"),
+    (&["export", "--format", "darshan", "x"], "darshan-parser, wfformat, dot"),
+    (&["export", "x"], "--format"),
+    (&["explain", "/no/such.parquet"], "No such file or directory"),
+    (&["show", "/no/such"], "/no/such"),
+    (&["run", "-o", "/proc/no/such", "--", "true"], "/proc/no"),
+    (&["run", "--limits", "/no/such.toml", "--", "true"], "/no/such.toml: No such file or directory"),
+];
+
+#[test]
+fn each_typical_mistake_is_answered_by_a_line_that_says_what_to_type() {
+    let scratch = Scratch::new();
+    for (words, says) in MISTAKES {
+        let output = weigh(&scratch, words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words:?}: {said}");
+        assert!(said.contains(says), "{words:?}: no {says} in: {said}");
+        assert!(said.starts_with("weigh: "), "{words:?}: {said}");
+        assert!(!said.contains("os error"), "{words:?}: {said}");
+        let first = said.lines().filter(|line| !line.starts_with("  ")).count();
+        assert_eq!(first, 1, "{words:?}: more than one line: {said}");
+    }
+}
+
+#[test]
+fn help_is_a_verb_too() {
+    let scratch = Scratch::new();
+    for words in [&["help"][..], &["help", "run"], &["help", "trace", "list"]] {
+        let output = weigh(&scratch, words);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let wanted = ["weigh", &words[1..].join(" ")].join(" ");
+        assert!(output.status.success() && shown.contains(wanted.trim_end()), "{words:?}: {shown}");
+    }
 }
 
 #[test]

@@ -382,3 +382,17 @@ fn a_refusal_names_what_helps() {
     let said = limited("nosuch=1");
     assert!(said.contains("limits are on") && said.contains("memory_peak_bytes"), "{said}");
 }
+
+#[test]
+fn a_command_that_writes_where_the_json_goes_is_named() {
+    let scratch = Scratch::new();
+    let says = |command: &[&str]| {
+        let arguments = [&["run", "--mechanism", "poll", "--json", "-", "--"], command].concat();
+        let output = weigh(&scratch, &arguments);
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).contains("`--json fd:3 3>FILE`")
+    };
+    assert!(says(&["sh", "-c", "sleep 0.1; echo too"]));
+    assert!(!says(&["true"]));
+    assert!(!says(&["sh", "-c", "echo elsewhere >&2"]));
+}

@@ -5,6 +5,7 @@ use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;
 use crate::state::BANKS;
+use crate::walk::{End, Meaning, Place};
 
 impl Writer<'_> {
     /// What a filter looks at in any of its parts has to be known before the first: parts may be
@@ -26,6 +27,7 @@ impl Writer<'_> {
                         Source::Tgid | Source::Tid => self.learn_thread(),
                         Source::Cpu => self.learn_cpu(),
                         Source::Id => self.learn_id(),
+                        Source::Place(Place { end: End::Duration, .. }) => self.learn_time(),
                         Source::Event | Source::Size | Source::Place(_) | Source::Counter(_) => {}
                     }
                 }
@@ -116,7 +118,7 @@ impl Writer<'_> {
             }
             TextSource::Place(place) => {
                 self.address(place, absent);
-                let reader = self.text_reader(false);
+                let reader = self.text_reader(place.meaning == Meaning::UserText);
                 let code = &mut self.code;
                 code.with(Op::Move, R::R3, R::R0);
                 code.with(Op::Move, R::R1, R::Frame);

@@ -6,7 +6,8 @@ use crate::condition::Source;
 use crate::counter::Counter;
 use crate::generate::Access;
 use crate::operand::Operand;
-use crate::walk::{End, Hop, Place};
+use crate::vocabulary::Vocabulary;
+use crate::walk::{End, Hop, Meaning, Place};
 
 /// `BPF_F_CURRENT_CPU` of `<linux/bpf.h>`.
 const THIS_CPU: u64 = 0xffff_ffff;
@@ -32,7 +33,12 @@ impl Writer<'_> {
             Source::Event => self.code.constant(R::R0, u64::from(self.slot.number)),
             Source::Size => self.code.constant(R::R0, u64::from(self.probe.record_bytes)),
             Source::Id => self.code.load(R::R0, R::Frame, ID, 8),
-            Source::Place(place) => self.place_value(place, absent),
+            Source::Place(place) => {
+                if place.meaning == Meaning::Names(Vocabulary::Syscalls) {
+                    self.leave_compatible_out(absent);
+                }
+                self.place_value(place, absent);
+            }
             Source::Counter(counter) => self.counter(*counter, absent),
         }
     }
@@ -76,7 +82,12 @@ impl Writer<'_> {
                     }
                 }
             }
-            End::Inside { .. } => self.address(place, absent),
+            End::Inside { .. } | End::SavedText { .. } => self.address(place, absent),
+            End::SavedRegister { at, .. } => {
+                self.kept_register(at, place.bytes);
+                self.extend(place.bytes, signed);
+            }
+            End::Duration => self.call_duration(),
         }
     }
 
@@ -88,7 +99,8 @@ impl Writer<'_> {
                 self.code.with(Op::Move, R::R0, R::R1);
                 self.code.with_constant(Op::Add, R::R0, offset as i32);
             }
-            End::Argument | End::Loaded { .. } => {
+            End::SavedText { at, .. } => self.kept_text(at, absent),
+            End::Argument | End::Loaded { .. } | End::SavedRegister { .. } | End::Duration => {
                 self.place_value(place, absent);
                 self.code.jump_if_constant(When::Equal, R::R0, 0, absent);
             }

@@ -13,6 +13,7 @@ use crate::probe::Probe;
 use crate::record::{CUT_MARK, Record};
 use crate::synthesis::key::{Part, number, words};
 use crate::value::Value;
+use crate::vocabulary;
 use crate::walk::Shape;
 
 /// A filter, for each event of a recording.
@@ -113,6 +114,9 @@ impl Binder<'_> {
         let mask = match mask {
             None => None,
             Some(Operand::Number { value, .. }) => Some(*value as u64),
+            Some(Operand::Path(path)) if vocabulary::value(&path.base).is_some() => {
+                vocabulary::value(&path.base).map(i64::cast_unsigned)
+            }
             Some(other) => {
                 let wrong = Wrong::Expected { expected: "a constant" };
                 return Err(other.span().refuse(self.text, wrong));
@@ -162,6 +166,18 @@ impl Binder<'_> {
         if left == Part::Event {
             return Ok(Bound::Always((self.probe.name == value) == is_equal));
         }
+        if let Shape::Enum(_) = left.shape(self.probe) {
+            let constants = left.constants(self.probe);
+            let named = constants.iter().find(|(_, name)| name == value);
+            let right = named.map(|(number, _)| Side::Constant((*number).into()));
+            return right.map(|right| Bound::Number { left, mask: None, how, right }).ok_or_else(
+                || {
+                    let names = constants.iter().map(|(_, name)| name.as_str());
+                    let wrong = Wrong::NoConstant(value.to_string());
+                    span.refuse(self.text, wrong).near(nearest(value, names))
+                },
+            );
+        }
         if left.shape(self.probe) != Shape::Text {
             return Err(self.refuse_type(path, "a number, or bytes", "it is no text"));
         }
@@ -196,6 +212,9 @@ impl Binder<'_> {
         let is_it = |(_, name): &&(i64, String)| *name == called;
         if let Some((value, _)) = constants(self.probe).iter().find(is_it) {
             return Ok(Some(Side::Constant((*value).into())));
+        }
+        if let Some(value) = vocabulary::value(&called) {
+            return Ok(Some(Side::Constant(value.into())));
         }
         match self.part(path) {
             Ok(Some(part)) if !part.is_number(self.probe) => {

@@ -133,7 +133,9 @@ impl Part {
             names.iter().map(|(name, value)| (*value, name.to_string())).collect()
         };
         match (self, self.shape(probe)) {
-            (Part::Field(place), Shape::Enum(_)) => probe.fields[place].constants.clone(),
+            (Part::Field(place), Shape::Enum(_) | Shape::Signed | Shape::Unsigned) => {
+                probe.fields[place].constants.clone()
+            }
             (_, Shape::Bool) => named(&[("true", 1), ("false", 0)]),
             (_, Shape::Pointer) => named(&[("NULL", 0)]),
             _ => Vec::new(),
@@ -160,7 +162,7 @@ impl Part {
             }
             (_, Shape::Pointer) => Form::Address,
             (_, Shape::Bool) => Form::Bool,
-            (Part::Field(place), Shape::Enum(_)) => {
+            (Part::Field(place), Shape::Enum(_) | Shape::Signed) => {
                 Form::Named(probe.fields[place].constants.clone())
             }
             _ => Form::Plain,

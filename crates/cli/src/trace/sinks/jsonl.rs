@@ -92,7 +92,10 @@ fn line(to: &mut Vec<u8>, probe: &Probe, record: Record<'_>, meaning: &Meaning) 
         to.push(b':');
         match meaning.stack(&found, record) {
             Some(names) => list(to, &names)?,
-            None => value(to, &found)?,
+            None => match field.is_bits().then(|| field.named(&found)).flatten() {
+                Some(flags) => text(to, flags.as_bytes())?,
+                None => value(to, &found)?,
+            },
         }
         separator = ",";
     }

@@ -56,7 +56,10 @@ impl Table {
                     write!(lines, " {}={}", field.name, names.join(";"))?;
                 }
                 Value::Text(_) => write!(lines, " {}=\"{value}\"", field.name)?,
-                _ => write!(lines, " {}={value}", field.name)?,
+                _ => match field.named(&value) {
+                    Some(name) => write!(lines, " {}={name}", field.name)?,
+                    None => write!(lines, " {}={value}", field.name)?,
+                },
             }
         }
         lines.push(b'\n');

@@ -1,0 +1,281 @@
+//! What to type instead: a wrong command line, told in one line.
+//!
+//! Reads what clap refuses, and the arguments; emits what is wrong and what would be right. Understands `weigh help
+//! [VERB]`.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use weigh_schema::nearest;
+use weigh_schema::printable::ShellWords;
+
+use super::Arguments;
+
+/// The longest command that is said again.
+const LONGEST: usize = 300;
+/// Words that other programs have for what a verb of weigh's does.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("exec", "weigh run -- COMMAND"),
+    ("html", "weigh report RECORDING"),
+    ("json", "weigh show --json RECORDING"),
+    ("list", "weigh trace list 'net:*'"),
+    ("measure", "weigh run -- COMMAND"),
+    ("mount", "weigh io mount SOURCE MOUNTPOINT"),
+    ("profile", "weigh run -- COMMAND"),
+    ("record", "weigh run -o DIR -- COMMAND"),
+    ("start", "weigh run -- COMMAND"),
+    ("stat", "weigh run -- COMMAND"),
+    ("syscalls", "weigh calls -- COMMAND"),
+];
+
+/// `weigh help VERB` as `weigh VERB --help`; other arguments as they are.
+pub fn help_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_help = arguments.get(1).is_some_and(|word| word == "help");
+    if is_help {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
+/// What was wrong, and what would be right, in one line.
+pub fn told(error: &Error, arguments: &[OsString]) -> String {
+    let words: Vec<String> =
+        arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let found = match error.kind() {
+        ErrorKind::InvalidSubcommand => wrong_verb(error, &words),
+        ErrorKind::UnknownArgument => wrong_option(error, &words),
+        ErrorKind::MissingRequiredArgument => missing(error, &words),
+        ErrorKind::InvalidValue => wrong_value(error),
+        ErrorKind::ValueValidation => refused_value(error),
+        _ => None,
+    };
+    found.unwrap_or_else(|| folded(error, &words))
+}
+
+fn context(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(all) => Some(all.join(", ")),
+        ContextValue::StyledStr(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+fn first_of(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(all) => all.first().cloned(),
+        _ => None,
+    }
+}
+
+/// The verb with those below it, as far as the words name any: `weigh trace ctl`.
+fn verb_of(words: &[String]) -> String {
+    let mut verb = "weigh".to_string();
+    let mut command = Arguments::command();
+    while let Some(below) =
+        words.get(depth_of(&verb)).and_then(|word| command.find_subcommand(word).cloned())
+    {
+        verb = format!("{verb} {}", below.get_name());
+        command = below;
+    }
+    verb
+}
+
+/// How many words it has behind `weigh`.
+fn depth_of(verb: &str) -> usize {
+    verb.split(' ').count() - 1
+}
+
+/// What is below a verb.
+fn below(verb: &[String]) -> Vec<String> {
+    let found = command_of(verb);
+    found
+        .get_subcommands()
+        .map(|below| format!("`{} {}`", verb_of(verb), below.get_name()))
+        .collect()
+}
+
+/// The declaration of a verb.
+fn command_of(words: &[String]) -> clap::Command {
+    let mut command = Arguments::command();
+    for word in words {
+        let Some(below) = command.find_subcommand(word).cloned() else { break };
+        command = below;
+    }
+    command
+}
+
+fn wrong_verb(error: &Error, words: &[String]) -> Option<String> {
+    let wrong = context(error, ContextKind::InvalidSubcommand)?;
+    let at = words.iter().position(|word| *word == wrong)?;
+    let verb = verb_of(&words[..at]);
+    let near = first_of(error, ContextKind::SuggestedSubcommand);
+    let has_help = words.last().is_some_and(|word| word == "--help");
+    if at > 0 {
+        let near = near.map_or(String::new(), |near| format!("did you mean `{verb} {near}`? "));
+        return Some(match verb.as_str() {
+            "weigh trace" => format!(
+                "'{wrong}' is nothing that `weigh trace` does; {near}an event is written `-e {wrong}`, and the command \
+                 stands behind `--`"
+            ),
+            _ => format!(
+                "'{wrong}' is nothing that `{verb}` does; {near}there are {}",
+                below(&words[..at]).join(", ")
+            ),
+        });
+    }
+    let run = Some(ShellWords(&words[at..]).to_string()).filter(|run| run.len() <= LONGEST);
+    let run = run.unwrap_or_else(|| "COMMAND".to_string());
+    if !has_help && (is_program(&wrong) || near.is_none() && words.len() > 1) {
+        return Some(format!("'{wrong}' is no verb of weigh; did you mean `weigh run -- {run}`?"));
+    }
+    let other = OTHER_WORDS.iter().find(|(word, _)| *word == wrong);
+    let meant = other.map(|(_, instead)| (*instead).to_string());
+    let meant = meant.or_else(|| near.map(|near| format!("weigh {near}")));
+    Some(match meant {
+        Some(meant) => format!(
+            "'{wrong}' is no verb of weigh; did you mean `{meant}`? `weigh help` lists the verbs; a command is \
+             measured by `weigh run -- {}`",
+            if has_help { "COMMAND" } else { &*run }
+        ),
+        None => format!(
+            "'{wrong}' is no verb of weigh; `weigh help` lists them; a command is measured by `weigh run -- {}`",
+            if has_help { "COMMAND" } else { &*run }
+        ),
+    })
+}
+
+/// Whether that is a program: a path to one, or a name that is found as a shell finds it.
+fn is_program(word: &str) -> bool {
+    let is_one = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if word.contains('/') {
+        return is_one(Path::new(word));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_one(&folder.join(word)))
+}
+
+fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
+    let wrong = context(error, ContextKind::InvalidArg)?;
+    let verb = verb_of(words);
+    if verb == "weigh" {
+        return Some(format!(
+            "'{wrong}' stands before the verb, where weigh has no such option; did you mean `weigh run {}`?",
+            with_marks(words, &command_of(&["run".to_string()]))
+        ));
+    }
+    let (depth, command) = (depth_of(&verb), command_of(words));
+    if !wrong.starts_with('-') {
+        if !command.get_arguments().any(|argument| argument.get_id() == "command") {
+            return Some(format!(
+                "`{verb}` takes no '{wrong}'; `{verb} --help` says what it takes"
+            ));
+        }
+        return Some(format!(
+            "'{wrong}' is not expected here; a command stands behind `--`: `{verb} {}`",
+            with_marks(&words[depth..], &command)
+        ));
+    }
+    let near = first_of(error, ContextKind::SuggestedArg);
+    let near = near.or_else(|| nearest_option(&wrong, &command));
+    Some(match near {
+        Some(near) => format!("`{verb}` has no option '{wrong}'; did you mean `{near}`?"),
+        None => {
+            format!("`{verb}` has no option '{wrong}'; `{verb} --help` lists those that it has")
+        }
+    })
+}
+
+/// What other programs call an option, where no letter says so.
+fn nearest_option(wrong: &str, command: &clap::Command) -> Option<String> {
+    let names: Vec<String> = command
+        .get_arguments()
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect();
+    let others =
+        [("-p", "--pid"), ("--output-dir", "--output"), ("-t", "--for"), ("--verbose", "--help")];
+    let other = others.iter().find(|(other, _)| *other == wrong).map(|(_, own)| *own);
+    let near = || nearest(wrong, names.iter().map(String::as_str)).first().copied();
+    let found = other.filter(|own| names.iter().any(|name| name == own)).or_else(near);
+    found.map(str::to_string)
+}
+
+/// Options of a verb, and what follows the last of them behind `--`.
+fn with_marks(words: &[String], verb: &clap::Command) -> String {
+    if words.iter().any(|word| word == "--") {
+        return ShellWords(words).to_string();
+    }
+    let mut at = 0;
+    while words.get(at).is_some_and(|word| word.starts_with('-')) {
+        at += if takes_value(&words[at], verb) { 2 } else { 1 };
+    }
+    let (options, command) = words.split_at(at.min(words.len()));
+    let command = match command {
+        [] => "COMMAND".to_string(),
+        words => ShellWords(words).to_string(),
+    };
+    let mut options = ShellWords(options).to_string();
+    if !options.is_empty() {
+        options.push(' ');
+    }
+    format!("{options}-- {command}")
+}
+
+/// Whether the word behind an option is its value.
+fn takes_value(word: &str, verb: &clap::Command) -> bool {
+    let is_it = |option: &&clap::Arg| match word.strip_prefix("--") {
+        Some(long) => option.get_long() == Some(long),
+        None => option.get_short().is_some_and(|short| word == format!("-{short}")),
+    };
+    let option = verb.get_arguments().find(is_it);
+    option.is_some_and(|option| option.get_action().takes_values())
+}
+
+fn missing(error: &Error, words: &[String]) -> Option<String> {
+    let names = context(error, ContextKind::InvalidArg)?;
+    let verb = verb_of(words);
+    Some(match names.contains("COMMAND") {
+        true => format!("`{verb}` needs a command: `{verb} -- COMMAND`"),
+        false => format!("`{verb}` needs {names}; `{verb} --help` has examples"),
+    })
+}
+
+fn wrong_value(error: &Error) -> Option<String> {
+    let (option, value) =
+        (context(error, ContextKind::InvalidArg)?, context(error, ContextKind::InvalidValue)?);
+    let all = context(error, ContextKind::ValidValue);
+    let near = first_of(error, ContextKind::SuggestedValue);
+    let near = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
+    let expected = all.filter(|all| !all.is_empty());
+    let expected = expected.map_or("a value".to_string(), |all| format!("one of: {all}"));
+    Some(match value.is_empty() {
+        true => format!("'{option}' has no value; {near}expected {expected}"),
+        false => format!("'{value}' is no value of '{option}'; {near}expected {expected}"),
+    })
+}
+
+fn refused_value(error: &Error) -> Option<String> {
+    let (option, value) =
+        (context(error, ContextKind::InvalidArg)?, context(error, ContextKind::InvalidValue)?);
+    Some(format!("'{value}' is no value of '{option}': {}", error.source()?))
+}
+
+/// What clap says, in one line.
+fn folded(error: &Error, words: &[String]) -> String {
+    let rendered = error.render().to_string();
+    let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+    let own = lines.take_while(|line| !line.starts_with("Usage:"));
+    let own: Vec<&str> = own.filter(|line| !line.starts_with("For more information")).collect();
+    let text = own.join(" ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    format!("{text}; `{} --help` has examples", verb_of(words))
+}
