@@ -126,9 +126,7 @@ mod tests {
     fn an_inode_is_nowhere_only_where_all_could_be_read() {
         let all = tempfile::tempdir().unwrap();
         let [here, there] = ["here", "there"].map(|name| all.path().join(name));
-        for folder in [&here, &there] {
-            std::fs::create_dir(folder).unwrap();
-        }
+        [&here, &there].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         let (file, moved) = (here.join("file"), there.join("moved"));
         std::fs::write(&file, "x").unwrap();
         let inode = file.metadata().unwrap().ino();
