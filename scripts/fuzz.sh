@@ -12,19 +12,31 @@ export PATH="$PWD/target/tools/bin:$HOME/.cargo/bin:$PATH"
 export RUSTC_BOOTSTRAP=1
 # fuzz/ is built for itself; what else is set for the workspace's build must not reach it.
 unset CARGO_TARGET_DIR
-smoke_runs=20000 smoke_seconds=2
+smoke_runs=20000 smoke_seconds=1
 how=${1:?usage: fuzz.sh SECONDS|smoke [TARGET...]}
 shift
 targets=("$@")
-((${#targets[@]})) || mapfile -t targets < <(cd fuzz/fuzz_targets && printf '%s\n' *.rs | sed 's/\.rs$//')
+((${#targets[@]})) || mapfile -t targets < <(cd fuzz/seeds && printf '%s\n' *)
 
-# What runs for seconds is built for longer than that; and no crate that is tried holds `unsafe`, so that what a
-# sanitizer might find in those they depend on is left to the longer runs.
-sanitizer=address
-[[ $how != smoke ]] || { export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 && sanitizer=none; }
+# All targets are one program. What runs for seconds is built for longer than that: with little optimization, only what
+# is used, and without a sanitizer, which takes the compiler long. No Rust crate that is tried holds `unsafe`;
+# what a sanitizer might find in those they depend on is left to the longer runs, and the C of libweigh that reads
+# streams runs with one in the tests (`sanitizers_find_nothing`).
+options=(--sanitizer address)
+if [[ $how == smoke ]]; then
+	options=(--sanitizer none --strip-dead-code)
+else
+	export CARGO_PROFILE_RELEASE_OPT_LEVEL=3 CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
+fi
 
-cargo fuzz build --sanitizer "$sanitizer" 2>&1 || { echo "FAIL  build"; exit 1; }
-built=fuzz/target/$(rustc -vV | sed -n 's/^host: //p')/release
+cargo fuzz build "${options[@]}" 2>&1 || { echo "FAIL  build"; exit 1; }
+program=fuzz/target/$(rustc -vV | sed -n 's/^host: //p')/release/target
+# What is kept for the whole run is no leak.
+export ASAN_OPTIONS=detect_leaks=0
+# Targets that need files make them there.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 failures=0
 for target in "${targets[@]}"; do
 	options=(-rss_limit_mb=4096 -timeout=10 -max_len=8192 -print_final_stats=1)
@@ -37,7 +49,7 @@ for target in "${targets[@]}"; do
 		options+=("-max_total_time=$how")
 	fi
 	mkdir -p "fuzz/artifacts/$target"
-	said=$("$built/$target" "-artifact_prefix=fuzz/artifacts/$target/" "${options[@]}" "$corpus" "fuzz/seeds/$target" 2>&1)
+	said=$(WEIGH_FUZZ=$target "$program" "-artifact_prefix=fuzz/artifacts/$target/" "${options[@]}" "$corpus" "fuzz/seeds/$target" 2>&1)
 	status=$?
 	[[ $how != smoke ]] || rm -rf "$corpus"
 	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' <<<"$said")

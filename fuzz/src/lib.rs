@@ -1,8 +1,13 @@
 //! One function for each parser of text or bytes that come from outside. It panics if the parser
-//! does, or if what the parser promises is not so. `fuzz_targets/NAME.rs` hands it to libFuzzer,
-//! `seeds/NAME/` holds what it begins with.
+//! does, or if what the parser promises is not so. `main.rs` hands it to libFuzzer, `seeds/NAME/` holds
+//! what it begins with.
 
 #![allow(clippy::unwrap_used)]
+
+mod follow;
+mod recordings;
+mod sessions;
+mod streams;
 
 use std::time::Duration;
 
@@ -29,8 +34,44 @@ mod limits_file;
 #[path = "../../crates/cli/src/run/watched.rs"]
 mod watched;
 
+/// What is tried.
+pub type Target = fn(&[u8]);
+
+const TARGETS: &[(&str, Target)] = &[
+    ("amounts", amounts),
+    ("client_message", client_message),
+    ("configuration", configuration),
+    ("executables", executables),
+    ("fanotify_records", fanotify_records),
+    ("journal_line", journal_line),
+    ("kernel_events", kernel_events),
+    ("kernel_image", kernel_image),
+    ("kernel_symbols", kernel_symbols),
+    ("limit", limit),
+    ("limits_file", limits_file),
+    ("metric_name", metric_name),
+    ("parquet_file", parquet_file),
+    ("proc_machine", proc_machine),
+    ("proc_maps", proc_maps),
+    ("proc_process", proc_process),
+    ("recording", recordings::recording),
+    ("session_messages", sessions::session_messages),
+    ("snapshots", snapshots),
+    ("stream_conversation", streams::stream_conversation),
+    ("summary", summary),
+    ("trace_event", trace_event),
+    ("trace_filter", trace_filter),
+    ("trace_note", trace_note),
+    ("trace_types", trace_types),
+];
+
+/// The target of a name, which its folder of seeds has.
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
 /// `--snapshot LABEL=FILE:PATTERN`, and the file of `--snapshot-events`.
-pub fn snapshots(data: &[u8]) {
+fn snapshots(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match watched::parse(&text) {
         Ok(watched) => assert!(!watched.rules[0].label.is_empty()),
@@ -43,7 +84,7 @@ pub fn snapshots(data: &[u8]) {
 }
 
 /// Sizes, durations and counts as people write them.
-pub fn amounts(data: &[u8]) {
+fn amounts(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(bytes) = amount::parse_size(&text) {
         let shown = amount::show_size(bytes as f64);
@@ -63,7 +104,7 @@ pub fn amounts(data: &[u8]) {
 }
 
 /// Executable files, as a job brings them along.
-pub fn executables(data: &[u8]) {
+fn executables(data: &[u8]) {
     if let Some(why) = executable::why_it_traces(data) {
         assert!(!why.is_empty());
     }
@@ -103,7 +144,7 @@ fn probed(data: &[u8]) {
 }
 
 /// A kernel's image, packed or not, and all that is read of it.
-pub fn kernel_image(data: &[u8]) {
+fn kernel_image(data: &[u8]) {
     if let Ok(elf) = weigh_kernel::vmlinux(data) {
         assert!(elf.len() <= weigh_kernel::LARGEST.max(data.len()));
     }
@@ -124,7 +165,7 @@ pub fn kernel_image(data: &[u8]) {
 }
 
 /// `/proc/kallsyms`, a `System.map`, the kernel's type information and its notes.
-pub fn kernel_symbols(data: &[u8]) {
+fn kernel_symbols(data: &[u8]) {
     match weigh_kernel::Symbols::parse(data) {
         Ok(symbols) => {
             assert!(symbols.address("_text").is_some());
@@ -139,7 +180,7 @@ pub fn kernel_symbols(data: &[u8]) {
 }
 
 /// `METRIC=VALUE`.
-pub fn limit(data: &[u8]) {
+fn limit(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match text.parse::<Limit>() {
         Ok(limit) => assert!(limit.metric.can_be_limited() && limit.value >= 0.0),
@@ -148,7 +189,7 @@ pub fn limit(data: &[u8]) {
 }
 
 /// An event of `weigh trace`, as it is written. What is refused is shown where it stands.
-pub fn trace_event(data: &[u8]) {
+fn trace_event(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match weigh_trace::event::Event::parse(&text) {
         Ok(event) => assert!(!event.name().is_empty()),
@@ -157,7 +198,7 @@ pub fn trace_event(data: &[u8]) {
 }
 
 /// What a recording of `weigh trace` says of itself, and a filter over what it has.
-pub fn trace_note(data: &[u8]) {
+fn trace_note(data: &[u8]) {
     use weigh_schema::trace::TraceNote;
     use weigh_trace::recorded::{self, Cell, Header, filter::RecordedFilter};
     let mut parts = data.splitn(2, |byte| *byte == 0);
@@ -191,7 +232,7 @@ pub fn trace_note(data: &[u8]) {
 }
 
 /// A filter of `weigh trace`, a predicate, a buffer, and what may be wanted of several events.
-pub fn trace_filter(data: &[u8]) {
+fn trace_filter(data: &[u8]) {
     use weigh_trace::synthesis::ask::Ask;
     let text = String::from_utf8_lossy(data);
     if let Err(refusal) = weigh_trace::filter::Filter::parse(&text) {
@@ -223,7 +264,7 @@ fn is_shown(refusal: &weigh_trace::error::Refusal, text: &str) {
 }
 
 /// The kernel's types, and a module's that go on from them, and events that are checked against them and made into programs.
-pub fn trace_types(data: &[u8]) {
+fn trace_types(data: &[u8]) {
     use weigh_trace::btf::Btf;
     let Ok(btf) = Btf::new(data.to_vec()).map(std::sync::Arc::new) else { return };
     events_of(&btf);
@@ -274,14 +315,14 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
 }
 
 /// A limits file.
-pub fn limits_file(data: &[u8]) {
+fn limits_file(data: &[u8]) {
     if let Err(error) = limits_file::parse(&String::from_utf8_lossy(data)) {
         assert!(!format!("{error:#}").is_empty());
     }
 }
 
 /// A configuration of parts of the kernel.
-pub fn configuration(data: &[u8]) {
+fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lines = text.lines().count().max(1);
     match weigh_schema::configuration::parse("f", &text) {
@@ -303,7 +344,7 @@ pub fn configuration(data: &[u8]) {
 }
 
 /// A line of a recording's journal.
-pub fn journal_line(data: &[u8]) {
+fn journal_line(data: &[u8]) {
     match journal::parse_line(data) {
         Ok(journal::Entry::Unknown) => {}
         Ok(entry) => {
@@ -316,7 +357,7 @@ pub fn journal_line(data: &[u8]) {
 
 /// A Parquet file: as the recording of `weigh trace`, and as the tables of calls and of files. Whatever stands in it,
 /// it is read or refused.
-pub fn parquet_file(data: &[u8]) {
+fn parquet_file(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("weigh-fuzz-{}.parquet", std::process::id()));
     std::fs::write(&path, data).unwrap();
     let is_told = |error: KeepError| assert!(!error.to_string().contains(char::is_control));
@@ -348,7 +389,7 @@ pub fn parquet_file(data: &[u8]) {
 }
 
 /// `summary.json`, and what is made of it for people.
-pub fn summary(data: &[u8]) {
+fn summary(data: &[u8]) {
     let Ok(summary) = serde_json::from_slice::<Summary>(data) else { return };
     for width in [1, 80, 200] {
         let style = Style {
@@ -374,7 +415,7 @@ pub fn summary(data: &[u8]) {
 }
 
 /// Files of one process: `stat`, `status`, `io`, `cmdline`, `smaps_rollup`, `stack`.
-pub fn proc_process(data: &[u8]) {
+fn proc_process(data: &[u8]) {
     if let Some(stat) = procfs::parse_stat(data) {
         assert!(stat.name.len() <= 3 * data.len());
     }
@@ -387,7 +428,7 @@ pub fn proc_process(data: &[u8]) {
 }
 
 /// `maps` and `smaps`.
-pub fn proc_maps(data: &[u8]) {
+fn proc_maps(data: &[u8]) {
     for entry in procfs::parse_maps(data) {
         assert!(entry.start <= entry.end);
     }
@@ -396,7 +437,7 @@ pub fn proc_maps(data: &[u8]) {
 }
 
 /// Files of the machine: `mountinfo`, `cgroup`, `passwd`, `meminfo`, lists of CPUs.
-pub fn proc_machine(data: &[u8]) {
+fn proc_machine(data: &[u8]) {
     let _ = procfs::parse_mountinfo(data);
     let _ = procfs::parse_cgroup(data);
     let _ = procfs::parse_passwd(data, 0);
@@ -406,13 +447,13 @@ pub fn proc_machine(data: &[u8]) {
 }
 
 /// What fanotify's queue gives.
-pub fn fanotify_records(data: &[u8]) {
+fn fanotify_records(data: &[u8]) {
     // The shortest record is its metadata, 24 bytes.
     assert!(fanotify::parse_records(data).len() <= data.len() / 24);
 }
 
 /// Records of the BPF programs' ring buffer.
-pub fn kernel_events(data: &[u8]) {
+fn kernel_events(data: &[u8]) {
     match job::event(data, 1) {
         Some(Event::Exec { command, .. }) => {
             let bytes: usize = command.iter().map(String::len).sum();
@@ -431,7 +472,7 @@ pub fn kernel_events(data: &[u8]) {
 }
 
 /// A metric's name that is not one: the nearest that are.
-pub fn metric_name(data: &[u8]) {
+fn metric_name(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for near in weigh_schema::nearest_metrics(&text) {
         assert!(METRICS.iter().any(|m| m.name == near));
@@ -440,7 +481,7 @@ pub fn metric_name(data: &[u8]) {
 
 /// A message of a program to whoever serves libweigh, without its first number, which would have to
 /// be found again with each change of the layout.
-pub fn client_message(data: &[u8]) {
+fn client_message(data: &[u8]) {
     use client::Request;
     let layout = weigh_schema::library::layout().to_ne_bytes();
     for message in [data.to_vec(), [&layout[..], data].concat()] {

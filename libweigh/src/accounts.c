@@ -133,7 +133,7 @@ EXPORT enum weigh_reason weigh_release(weigh *w, uint64_t token)
 	enum weigh_reason reason = weigh_reason_now(w);
 	uint32_t number;
 
-	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+	if (weigh_cannot_count(reason))
 		return reason;
 	weigh_end_next(w);
 	weigh_lock();

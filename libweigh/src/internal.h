@@ -101,6 +101,12 @@ static inline bool is_ours(void)
 	return mark && atomic_load_explicit(mark, memory_order_acquire) == MARK_READY;
 }
 
+/* Whether nothing is counted here, not even without the agent. That the agent has no memory is no reason. */
+static inline bool weigh_cannot_count(enum weigh_reason reason)
+{
+	return reason == WEIGH_FORKED || reason == WEIGH_CLOSED || !weigh_mark;
+}
+
 static inline uint64_t clock_now(void)
 {
 	struct timespec now;

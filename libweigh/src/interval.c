@@ -58,7 +58,7 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 	uint64_t now;
 
 	reason = weigh_reason_now(w);
-	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+	if (weigh_cannot_count(reason))
 		return reason;
 	if (atomic_load_explicit(&w->reason, memory_order_relaxed) == WEIGH_NO_SLOT)
 		return WEIGH_NO_SLOT;
@@ -112,7 +112,7 @@ EXPORT enum weigh_reason weigh_end(weigh *w)
 {
 	enum weigh_reason reason = weigh_reason_now(w);
 
-	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+	if (weigh_cannot_count(reason))
 		return reason;
 	if (!w->account || w->next_calls) {
 		weigh_end_next(w);

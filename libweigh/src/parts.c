@@ -81,7 +81,7 @@ EXPORT enum weigh_reason weigh_want(weigh *w, uint64_t parts)
 	enum weigh_reason reason = weigh_reason_now(w);
 	int kept = errno;
 
-	if (reason == WEIGH_FORKED || reason == WEIGH_CLOSED || reason == WEIGH_NO_MEMORY)
+	if (weigh_cannot_count(reason))
 		return reason;
 	weigh_end_next(w);
 	weigh_lock();

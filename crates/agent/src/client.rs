@@ -64,7 +64,12 @@ impl Client {
     pub fn new(connection: OwnedFd, calls: &mut KernelCalls) -> io::Result<Client> {
         let who = socket_peercred(&connection)?;
         // Without this the connection, which children inherit, would outlive the process.
-        let process = pidfd_open(who.pid, PidfdFlags::empty())?;
+        let process = pidfd_open(who.pid, PidfdFlags::empty()).inspect_err(|error| {
+            // Else it would take the agent for gone.
+            if *error != rustix::io::Errno::SRCH {
+                turn_away(&connection, Reason::TooMany);
+            }
+        })?;
         let pid = number(who.pid);
         let found = calls.credentials_of(connection.as_fd(), pid, None).ok().flatten();
         // Now that it is held: its number may be another process's by now.

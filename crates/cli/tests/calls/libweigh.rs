@@ -3,6 +3,7 @@
 
 mod crossed;
 mod flood;
+mod starved;
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -59,7 +60,7 @@ fn sanitizers_find_nothing() {
     let storage = agent.storage();
     let socket = agent.folder.path().join("socket");
     for sanitizer in ["address", "undefined", "thread"] {
-        let made = sanitized(sanitizer, &["together", "exact"]);
+        let made = sanitized(sanitizer, &["together", "exact", "stream_hostile"]);
         let program = |name: &str, socket: &Path| {
             let mut command = Command::new(made.path().join(name));
             command.env("WEIGH_SOCKET", socket);
@@ -68,6 +69,10 @@ fn sanitizers_find_nothing() {
         must(&mut program("together", &storage.path().join("nobody-listens")));
         must(&mut program("together", &socket));
         must(program("exact", &socket).arg(storage.path()).arg("20"));
+        if sanitizer != "thread" {
+            // What it writes to while it is read is a race on purpose.
+            must(program("stream_hostile", &socket).arg(storage.path()).arg("100"));
+        }
     }
 }
 
