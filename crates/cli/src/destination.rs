@@ -28,7 +28,7 @@ pub struct Destination {
 /// When a file or a pipe was written to last.
 type Written = (i64, i64);
 
-/// That of standard output; of a terminal nobody knows it so exactly.
+/// That of standard output, if it is a file, or a pipe of a kernel before 6.15: others are not said.
 fn output_written() -> Option<Written> {
     let output = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().ok()?;
     let about = File::from(output).metadata().ok()?;

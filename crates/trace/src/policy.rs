@@ -18,7 +18,7 @@ use crate::owner::Owner;
 use crate::path::Path;
 use crate::probe::{Content, ID, Probe, ProbeField, chosen};
 use crate::signature::{Attach, Signature};
-use crate::walk::{End, Meaning, Place, Shape, Walker};
+use crate::walk::{End, Place, Shape, Walker};
 
 /// A tracepoint that is granted.
 #[derive(Debug)]
@@ -322,9 +322,7 @@ impl Places {
     fn grant_text(&self, source: &TextSource) -> bool {
         match source {
             TextSource::Comm => true,
-            TextSource::Place(place) if place.meaning == Meaning::UserText => {
-                self.grant_place(place)
-            }
+            TextSource::Place(place) if place.meaning.is_of_program() => self.grant_place(place),
             TextSource::Place(place) if matches!(place.end, End::SavedText { .. }) => {
                 self.grant_place(place)
             }

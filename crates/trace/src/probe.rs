@@ -283,7 +283,7 @@ fn first_argument(walker: &Walker<'_>) -> Option<Source> {
 /// Whether a text is in the program's memory, if the text itself says so: that of a system call's argument.
 fn is_in_program_of(source: &TextSource) -> Option<bool> {
     match source {
-        TextSource::Place(Place { meaning: Meaning::UserText, .. }) => Some(true),
+        TextSource::Place(place) if place.meaning.is_of_program() => Some(true),
         TextSource::Place(Place { meaning: Meaning::SavedText, .. }) => Some(false),
         _ => None,
     }
@@ -311,7 +311,8 @@ pub(crate) fn content(
                 return Err(path.span.refuse(walker.text, Wrong::Type { what, kind, why }));
             }
             let plus = plus.as_ref().map(|plus| distance(walker, plus)).transpose()?;
-            (Content::Bytes { place, plus, is_user: *is_user }, Shape::Bytes, *length)
+            let is_user = *is_user || place.meaning.is_of_program();
+            (Content::Bytes { place, plus, is_user }, Shape::Bytes, *length)
         }
         Wanted::Stack { is_user: false, .. } if walker.is_in_program => {
             let wrong = Wrong::Unsupported(

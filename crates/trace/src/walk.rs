@@ -96,10 +96,19 @@ pub enum Meaning {
     Plain,
     /// For a text in the program's memory.
     UserText,
+    /// For an address there.
+    UserAddress,
     /// For a text that was kept.
     SavedText,
     /// For one of these names, or for several.
     Names(Vocabulary),
+}
+
+impl Meaning {
+    /// Whether what it stands for lies in the program's memory.
+    pub fn is_of_program(self) -> bool {
+        matches!(self, Meaning::UserText | Meaning::UserAddress)
+    }
 }
 
 /// The end of a path.
@@ -210,7 +219,7 @@ impl Walker<'_> {
                 (TEXT_BYTES, Shape::Text, Meaning::SavedText)
             }
             (ArgumentKind::Text, _) => (8, Shape::Text, Meaning::UserText),
-            (ArgumentKind::Pointer, _) => (8, Shape::Pointer, Meaning::Plain),
+            (ArgumentKind::Pointer, _) => (8, Shape::Pointer, Meaning::UserAddress),
             (ArgumentKind::Number { bytes, is_signed, names }, _) => {
                 let shape = match (names, is_signed) {
                     (Some(Vocabulary::Syscalls), _) => Shape::Enum(0),

@@ -116,6 +116,7 @@ fn wrong_verb(error: &Error, words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| *word == wrong)?;
     let verb = verb_of(&words[..at]);
     let near = first_of(error, ContextKind::SuggestedSubcommand);
+    let near = near.or_else(|| nearest_verb(&wrong, &words[..at]));
     let has_help = words.last().is_some_and(|word| word == "--help");
     if at > 0 {
         let near = near.map_or(String::new(), |near| format!("did you mean `{verb} {near}`? "));
@@ -137,18 +138,24 @@ fn wrong_verb(error: &Error, words: &[String]) -> Option<String> {
     }
     let other = OTHER_WORDS.iter().find(|(word, _)| *word == wrong);
     let meant = other.map(|(_, instead)| (*instead).to_string());
-    let meant = meant.or_else(|| near.map(|near| format!("weigh {near}")));
+    let behind = ShellWords(&words[at + 1..]).to_string();
+    let meant =
+        meant.or_else(|| near.map(|near| format!("weigh {near} {behind}").trim().to_string()));
     Some(match meant {
         Some(meant) => format!(
-            "'{wrong}' is no verb of weigh; did you mean `{meant}`? `weigh help` lists the verbs; a command is \
-             measured by `weigh run -- {}`",
-            if has_help { "COMMAND" } else { &*run }
+            "'{wrong}' is no verb of weigh; did you mean `{meant}`? `weigh help` lists the verbs"
         ),
         None => format!(
             "'{wrong}' is no verb of weigh; `weigh help` lists them; a command is measured by `weigh run -- {}`",
             if has_help { "COMMAND" } else { &*run }
         ),
     })
+}
+
+fn nearest_verb(wrong: &str, verb: &[String]) -> Option<String> {
+    let command = command_of(verb);
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    nearest(wrong, names).first().map(|near| (*near).to_string())
 }
 
 /// Whether that is a program: a path to one, or a name that is found as a shell finds it.
@@ -178,6 +185,12 @@ fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
         if !command.get_arguments().any(|argument| argument.get_id() == "command") {
             return Some(format!(
                 "`{verb}` takes no '{wrong}'; `{verb} --help` says what it takes"
+            ));
+        }
+        if verb == "weigh trace" && !words.iter().any(|word| word == "-e" || word == "--event") {
+            return Some(format!(
+                "'{wrong}' is not expected here; an event is written `-e {wrong}`, and a command stands behind `--`: \
+                 `weigh trace -e {wrong} -- COMMAND`"
             ));
         }
         return Some(format!(
@@ -256,9 +269,9 @@ fn wrong_value(error: &Error) -> Option<String> {
     let near = first_of(error, ContextKind::SuggestedValue);
     let near = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
     let expected = all.filter(|all| !all.is_empty());
-    let expected = expected.map_or("a value".to_string(), |all| format!("one of: {all}"));
+    let expected = expected.map_or("one".to_string(), |all| format!("one of: {all}"));
     Some(match value.is_empty() {
-        true => format!("'{option}' has no value; {near}expected {expected}"),
+        true => format!("an option has no value, and needs {expected}: `{option}`"),
         false => format!("'{value}' is no value of '{option}'; {near}expected {expected}"),
     })
 }

@@ -391,10 +391,10 @@ fn system_calls_are_events_by_name_with_their_arguments() {
             assert!(here[0]["duration_ns"].as_u64().is_some_and(|ns| ns > 100), "{}", here[0]);
         }
     }
-    let (reads, _) = cats("read{text=ustr(buf), ubytes(buf, 4), ret} if ret == 4");
+    let (reads, _) = cats("read{text=str(buf), bytes(buf, 4), ret} if ret == 4");
     let of_file = reads.iter().filter(|event| event["fields"]["text"] == "text").count();
     assert_eq!(of_file, 1, "{reads:?}");
-    assert!(reads.iter().any(|event| event["fields"]["ubytes(buf, 4)"] == "74657874"), "{reads:?}");
+    assert!(reads.iter().any(|event| event["fields"]["bytes(buf, 4)"] == "74657874"), "{reads:?}");
     let (exits, _) = cats("syscalls:sys_exit_openat");
     let (calls, _) = cats("syscall:openat{ret}");
     let (all, _) = cats("raw_syscalls:sys_enter if name == \"openat\"");

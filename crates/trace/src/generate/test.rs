@@ -5,7 +5,7 @@ use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;
 use crate::state::BANKS;
-use crate::walk::{End, Meaning, Place};
+use crate::walk::{End, Place};
 
 impl Writer<'_> {
     /// What a filter looks at in any of its parts has to be known before the first: parts may be
@@ -118,7 +118,7 @@ impl Writer<'_> {
             }
             TextSource::Place(place) => {
                 self.address(place, absent);
-                let reader = self.text_reader(place.meaning == Meaning::UserText);
+                let reader = self.text_reader(place.meaning.is_of_program());
                 let code = &mut self.code;
                 code.with(Op::Move, R::R3, R::R0);
                 code.with(Op::Move, R::R1, R::Frame);
