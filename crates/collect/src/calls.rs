@@ -10,7 +10,7 @@ pub mod clients;
 mod counting;
 mod functions;
 pub(crate) mod join;
-mod layout;
+pub(crate) mod layout;
 mod looking;
 mod names;
 mod placing;
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::skel::OpenSkel as _;
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
@@ -35,10 +35,11 @@ use weigh_schema::call::{
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::Subsystem;
 
-use crate::job::{JobError, bpf, forever};
+use crate::core_types::{self, follow_types};
+use crate::job::{JobError, bpf};
 use crate::optional::Offers;
 use crate::table::{READING, entries};
-use crate::{complaints, dirty, requirements};
+use crate::{complaints, dirty, loading, requirements};
 use attaching::Links;
 use choosing::Chosen;
 use counting::Counting;
@@ -207,9 +208,11 @@ impl KernelCalls {
         requirements::check()?;
         complaints::collect();
         let counting = Counting::try_out(&wanted.counters);
-        let offers = Offers::of_this_kernel();
-        let mut open =
-            skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
+        let kernel = core_types::of_this_kernel();
+        let offers = Offers::new(&kernel);
+        let builder = skeleton::CallsSkelBuilder::default();
+        let (_types, mut open) =
+            loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -217,6 +220,11 @@ impl KernelCalls {
             program.set_autoload(load);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            follow_types!(
+                constants,
+                offers,
+                [task_struct, inode, address_space, folio, tcphdr, tcp_skb_cb, softnet_data]
+            );
             constants.chosen = chosen.bits() | functions.bits() | counting.available();
             // Those of an interval are read by the program that has opened it.
             constants.counts = if wanted.every_call { counting.available() } else { 0 };
@@ -243,7 +251,7 @@ impl KernelCalls {
         if !chosen.follows("tcp") {
             open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
         }
-        let skeleton = open.load().map_err(bpf("load"))?;
+        let skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         let (told, later, names) = (Rc::default(), Rc::default(), Rc::default());
         let ring = read_rings(&skeleton, &told, &later, &names)?;
         let placing = Placing::new(
