@@ -33,6 +33,9 @@ const LIBWEIGH: &str = "../../libweigh";
 /// Where the library's sources are.
 const LIBRARY: &str = "../../libweigh/preload";
 
+/// How a skeleton declares the bytes of its object.
+const DATA: &str = "    static DATA:";
+
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
@@ -89,6 +92,11 @@ fn build(object: &str, out: &Path) {
     {
         panic!("BPF programs of {} do not build: {error:?}", source.display());
     }
+    // Which of the kernel's types an object depends on is read from its bytes.
+    let code = std::fs::read_to_string(&skeleton).expect("it was just written");
+    assert!(code.contains(DATA), "the skeleton of {object} has no bytes of the object");
+    std::fs::write(&skeleton, code.replace(DATA, "    pub static DATA:"))
+        .expect("OUT_DIR is writable");
 }
 
 /// Level 2 hears of processes, level 3 of what they do with files and sockets too, level 4 counts that by

@@ -12,6 +12,7 @@
 
 #include "job.h"
 #include "cpu_waits.h"
+#include "follow.h"
 #include "limits.h"
 #include "memory.h"
 
@@ -217,7 +218,7 @@ static __always_inline void tell_name(struct exec *exec, struct process *process
 static __always_inline void tell_arguments(struct task_struct *task, struct process *process,
 					   struct job *job)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = followed(task)->mm;
 	union scratch *space = scratch(0);
 	struct exec *exec;
 	__u64 start, length;
@@ -293,7 +294,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	process->execs++;
 	process->is_apart = has_gained_rights(task);
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
-	mm = task->mm;
+	mm = followed(task)->mm;
 	if (mm && process->mm != (__u64)mm) {
 		leave_memory(process, process_key(task), job, 0, false);
 		enter_memory(process, process_key(task), job, mm, false);
@@ -324,7 +325,7 @@ static __always_inline void end_process(struct task_struct *task, struct process
 	/* Who was about to end anyway is chosen, too. */
 	if (BPF_CORE_READ(task, signal, oom_mm) && (process->wait_status & 0x7f) == SIGKILL)
 		count(job, process, COUNTER_OOM_KILLS, 1);
-	leave_memory(process, process_key(task), job, task->mm, true);
+	leave_memory(process, process_key(task), job, followed(task)->mm, true);
 	one_less(job);
 }
 
@@ -500,7 +501,7 @@ int on_tick(struct bpf_iter__task *ctx)
 	}
 	process = process_of(task);
 	settle(task, thread, process, job);
-	mm = task->mm;
+	mm = followed(task)->mm;
 	if (!process || !mm || task->pid != task->tgid)
 		return 0;
 	key = (__u64)mm;

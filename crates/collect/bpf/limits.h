@@ -8,6 +8,7 @@
 #ifndef WEIGH_LIMITS_H
 #define WEIGH_LIMITS_H
 
+#include "kernel_functions.h"
 #include "job.h"
 
 #define SLACK_BYTES (256 << 10)
@@ -115,8 +116,9 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 }
 
 /* Since 6.13. */
-extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type,
-				__u64 value) __ksym __weak;
+static int (*const bpf_send_signal_task)(struct task_struct *task, int sig, enum pid_type type,
+					 __u64 value) = KERNEL_FUNCTION(1);
+const volatile bool can_signal_task;
 
 /*
  * The signal for whoever is about to add to a number of processes or threads that is past its limit,
@@ -163,7 +165,7 @@ static __always_inline void hold_child(struct job *job, struct control *control,
 {
 	int signal = signal_for_fork(job, control);
 
-	if (signal && may_signal(child) && bpf_ksym_exists(bpf_send_signal_task))
+	if (signal && may_signal(child) && can_signal_task)
 		bpf_send_signal_task(child, signal, PIDTYPE_TGID, 0);
 }
 

@@ -11,7 +11,7 @@ pub mod clients;
 mod counting;
 mod functions;
 pub(crate) mod join;
-mod layout;
+pub(crate) mod layout;
 mod link;
 mod links;
 mod looking;
@@ -29,7 +29,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
@@ -39,10 +39,11 @@ use weigh_schema::call::{
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::Subsystem;
 
-use crate::job::{JobError, bpf, forever};
+use crate::core_types::{self, follow_types};
+use crate::job::{JobError, bpf};
 use crate::optional::Offers;
 use crate::table::{READING, entries};
-use crate::{complaints, dirty, requirements};
+use crate::{complaints, dirty, loading, requirements};
 use change::Changing;
 use choosing::Chosen;
 use counting::{Counting, CpuEvents};
@@ -226,9 +227,11 @@ impl KernelCalls {
         requirements::check()?;
         complaints::collect();
         let counting = Counting::try_out(&wanted.counters);
-        let offers = Offers::of_this_kernel();
-        let mut open =
-            skeleton::CallsSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
+        let kernel = core_types::of_this_kernel();
+        let offers = Offers::new(&kernel);
+        let builder = skeleton::CallsSkelBuilder::default();
+        let (_types, mut open) =
+            loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -236,6 +239,11 @@ impl KernelCalls {
             program.set_autoload(load);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            follow_types!(
+                constants,
+                offers,
+                [task_struct, inode, address_space, folio, tcphdr, tcp_skb_cb, softnet_data]
+            );
             constants.chosen = chosen.bits() | functions.bits() | counting.available();
             // Those of an interval are read by the program that has opened it.
             constants.counts = if wanted.every_call { counting.available() } else { 0 };
@@ -262,7 +270,7 @@ impl KernelCalls {
         if !chosen.follows("tcp") {
             open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
         }
-        let mut skeleton = open.load().map_err(bpf("load"))?;
+        let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         let changing = CpuEvents::of(&counting, skeleton.object())
             .and_then(|cpus| Changing::new(Links::of(skeleton.object_mut(), cpus)))
             .map_err(|error| bpf("links")(error.into()))?;

@@ -12,12 +12,15 @@ static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Begins to keep what libbpf says.
 pub(crate) fn collect() {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.extend(text.lines().map(str::to_string));
-        let surplus = lines.len().saturating_sub(KEPT);
-        lines.drain(..surplus);
-    })));
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| add(&text))));
+}
+
+/// Keeps what the kernel says.
+pub(crate) fn add(text: &str) {
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    lines.extend(text.lines().map(str::to_string));
+    let surplus = lines.len().saturating_sub(KEPT);
+    lines.drain(..surplus);
 }
 
 /// What was said last, to follow an error; then forgotten.

@@ -11,7 +11,7 @@ mod file_system;
 mod follow;
 mod inode_search;
 pub mod last_look;
-mod layout;
+pub(crate) mod layout;
 mod library;
 mod told;
 mod traced;
@@ -20,17 +20,18 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::calls::join;
-use crate::job::{JobError, Owner, bpf, forever};
+use crate::core_types::{self, follow_types};
+use crate::job::{JobError, Owner, bpf};
 use crate::optional::Offers;
 use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
-use crate::{clock, complaints, dirty, requirements};
+use crate::{clock, complaints, dirty, loading, requirements};
 use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
@@ -129,9 +130,12 @@ impl KernelIo {
     fn open_for(telling: Telling, apart: Apart, whose: Whose) -> Result<KernelIo, JobError> {
         requirements::check()?;
         complaints::collect();
-        let offers = Offers::of_this_kernel();
+        let kernel = core_types::of_this_kernel();
+        let offers = Offers::new(&kernel);
         let mut missing = Vec::new();
-        let mut open = skeleton::IoSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
+        let builder = skeleton::IoSkelBuilder::default();
+        let (_types, mut open) =
+            loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
         let whole = offers.tracepoint_arguments("io_uring_complete") == Some(3);
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -149,6 +153,11 @@ impl KernelIo {
             program.set_autoload(is_there && !is_other);
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            follow_types!(
+                constants,
+                offers,
+                [task_struct, folio, file, inode, address_space, hlist_head]
+            );
             calls::fill(&mut constants.calls, matches!(whose, Whose::Beside(_)));
             short::fill(&mut constants.short_calls, &mut constants.calls_behind);
             constants.tells_calls = telling == Telling::Each;
@@ -171,7 +180,7 @@ impl KernelIo {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
         }
         dirty::fit(&mut open.maps.owned_pages)?;
-        let mut skeleton = open.load().map_err(bpf("load"))?;
+        let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();
         let arrived = Rc::default();

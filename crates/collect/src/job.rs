@@ -11,7 +11,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{
@@ -21,10 +20,12 @@ use weigh_schema::record::Limited;
 
 use crate::clock::Moment;
 use crate::complaints;
+use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
 use crate::follow::{self, CpuWaits, Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
+use crate::loading;
 use crate::optional::{Offers, Parts};
 use crate::requirements::{self, Missing};
 use skeleton::types;
@@ -174,12 +175,17 @@ impl KernelJob {
         requirements::check()?;
         let may_end = enforced.any && owner.is_none();
         complaints::collect();
-        let offers = Offers::of_this_kernel();
+        let kernel = core_types::of_this_kernel();
+        let offers = Offers::new(&kernel);
         let mut parts = Parts::new(wanted);
-        let mut open = skeleton::JobSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
+        let builder = skeleton::JobSkelBuilder::default();
+        let (_types, mut open) =
+            loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.page_bytes = rustix::param::page_size() as u32;
             constants.cpus = requirements::possible_cpus();
+            follow_types!(constants, offers, [task_struct]);
+            constants.can_signal_task = offers.function("bpf_send_signal_task");
             constants.has_owner = owner.is_some().into();
             constants.owner = owner.map_or(0, |owner| owner.uid);
             constants.owner_group = owner.map_or(0, |owner| owner.gid);
@@ -190,7 +196,7 @@ impl KernelJob {
         open.progs.on_call_end.set_autoload(checks_calls);
         parts.choose(&mut open.progs, &offers);
         let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
-        let mut skeleton = open.load().map_err(bpf("load"))?;
+        let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
         let mut links = Vec::new();
         let programs = &skeleton.progs;

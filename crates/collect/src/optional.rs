@@ -4,36 +4,60 @@
 
 use std::os::fd::AsFd as _;
 
-use libbpf_rs::btf::{Btf, BtfKind, BtfType, types as kinds};
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
 use rustix::thread::{CapabilitySet, capabilities};
+use weigh_parse::btf::Btf;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::{Mechanism, Quality};
 
 use crate::canary;
+use crate::core_types::CoreTypes;
 use crate::follow::Wanted;
-use crate::layout::functions::{FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
+use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
 use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
+use crate::loading;
 
 /// A function that every kernel has, to try whether functions can be probed.
 const PROBED: &str = "security_file_open";
 
 /// What this kernel's type information says it has.
-pub(crate) struct Offers(Option<Btf<'static>>);
+pub(crate) struct Offers<'b>(Option<Btf<'b>>);
 
-impl Offers {
-    pub(crate) fn of_this_kernel() -> Offers {
-        Offers(Btf::from_vmlinux().ok())
+impl<'b> Offers<'b> {
+    /// Of the kernel with this type information.
+    pub(crate) fn new(types: &'b [u8]) -> Offers<'b> {
+        Offers(Btf::parse(types))
     }
 
-    fn named(&self, name: &str) -> Option<BtfType<'_>> {
-        self.0.as_ref()?.type_by_name::<BtfType<'_>>(name)
+    /// The types that a compiled object depends on.
+    pub(crate) fn types_of(&self, object: &[u8]) -> CoreTypes {
+        CoreTypes::of_object(object, self.0.as_ref())
+    }
+
+    /// The number of a structure's type; 0 if there is none.
+    pub(crate) fn structure(&self, name: &str) -> u32 {
+        self.0.as_ref().and_then(|btf| btf.structure(name)).unwrap_or(0)
+    }
+
+    /// The number of a function's type.
+    pub(crate) fn function_id(&self, name: &str) -> Option<u32> {
+        self.0.as_ref()?.function(name)
+    }
+
+    /// The number of a tracepoint's type.
+    pub(crate) fn tracepoint_id(&self, name: &str) -> Option<u32> {
+        self.0.as_ref()?.tracepoint(name)
+    }
+
+    /// The same for a tracepoint of a module with this type information.
+    pub(crate) fn tracepoint_in(&self, module: &[u8], name: &str) -> Option<u32> {
+        self.0.as_ref()?.tracepoint_of_module(module, name)
     }
 
     /// Whether there is such a function that is not built into all of its callers.
     pub(crate) fn function(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|btf| btf.type_by_name::<kinds::Func<'_>>(name).is_some())
+        self.0.as_ref().is_some_and(|btf| btf.function(name).is_some())
     }
 
     /// Whether functions can be probed here at all: tried with the smallest program there is,
@@ -41,20 +65,14 @@ impl Offers {
     pub(crate) fn function_probes(&self) -> Result<(), String> {
         let refused = |what: &str| format!("this kernel lets no function be probed ({what})");
         let btf = self.0.as_ref().ok_or_else(|| refused("it has no BTF"))?;
-        let function = btf
-            .type_by_name::<kinds::Func<'_>>(PROBED)
-            .ok_or_else(|| refused(&format!("it has no {PROBED}")))?;
-        canary::attach(function.type_id().into()).map_err(|error| refused(&error.to_string()))
+        let function =
+            btf.function(PROBED).ok_or_else(|| refused(&format!("it has no {PROBED}")))?;
+        canary::attach(function).map_err(|error| refused(&error.to_string()))
     }
 
     /// How many arguments a tracepoint has; none if there is no such tracepoint.
     pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        let mut found = self.named(&format!("btf_trace_{name}"))?;
-        while found.kind() != BtfKind::FuncProto {
-            found = found.next_type()?;
-        }
-        // The first is the tracepoint's own data.
-        kinds::FuncProto::try_from(found).ok().map(|proto| proto.iter().count().saturating_sub(1))
+        self.0.as_ref()?.tracepoint_arguments(name)
     }
 
     pub(crate) fn tracepoint(&self, name: &str) -> bool {
@@ -218,7 +236,7 @@ impl Parts {
     }
 
     /// Chooses the programs to load.
-    pub(crate) fn choose(&mut self, programs: &mut OpenJobProgs<'_>, offers: &Offers) {
+    pub(crate) fn choose(&mut self, programs: &mut OpenJobProgs<'_>, offers: &Offers<'_>) {
         let lengths = offers.tracepoint("sock_send_length");
         self.sockets_by_function = !lengths && !self.network.is_disabled();
         if lengths {
@@ -257,7 +275,7 @@ impl Parts {
     pub(crate) fn open_functions(
         &mut self,
         main: &JobSkel<'static>,
-        offers: &Offers,
+        offers: &Offers<'_>,
         links: &mut Vec<Link>,
     ) -> Option<FunctionsSkel<'static>> {
         let outcome = match offers.function_probes() {
@@ -282,10 +300,11 @@ impl Parts {
     fn load_functions(
         &mut self,
         main: &JobSkel<'static>,
-        offers: &Offers,
+        offers: &Offers<'_>,
         links: &mut Vec<Link>,
     ) -> Result<FunctionsSkel<'static>, libbpf_rs::Error> {
-        let mut open = FunctionsSkelBuilder::default().open(crate::job::forever())?;
+        let builder = FunctionsSkelBuilder::default();
+        let (_types, mut open) = loading::open(builder, &functions::DATA, offers)?;
         if let (Some(to), Some(from)) =
             (open.maps.rodata_data.as_deref_mut(), main.maps.rodata_data)
         {
@@ -308,7 +327,7 @@ impl Parts {
                 }
             }
         }
-        let skeleton = open.load()?;
+        let skeleton = loading::load(open, offers)?;
         for program in skeleton.object().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let function = section.rsplit_once('/').map_or("", |(_, f)| f);

@@ -10,7 +10,7 @@ mod attach;
 mod buffer;
 mod counters;
 mod follower;
-mod members;
+pub(crate) mod members;
 mod memory;
 mod modules;
 mod reader;

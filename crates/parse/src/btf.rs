@@ -144,6 +144,19 @@ impl<'b> Btf<'b> {
         tracepoints.get(name.as_bytes()).copied()
     }
 
+    /// The same for a tracepoint of a module, whose types and strings go on where the kernel's end.
+    pub fn tracepoint_of_module(&self, module: &[u8], name: &str) -> Option<u32> {
+        let module = Btf::parse(module)?;
+        let name = format!("btf_trace_{name}");
+        let is_it = |id: &u32| {
+            let offset = module.at(*id).map_or(0, |at| module.word(at));
+            let offset = offset.checked_sub(self.strings.len() as u32);
+            offset.is_some_and(|offset| module.string(offset) == name.as_bytes())
+        };
+        let mut typedefs = module.ids().filter(|id| module.kind(*id) == Some(TYPEDEF));
+        Some(self.types.len() as u32 + typedefs.find(is_it)?)
+    }
+
     /// How many arguments programs at a tracepoint are given; none if there is no such tracepoint.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
         let mut id = self.tracepoint(name)?;
@@ -157,6 +170,11 @@ impl<'b> Btf<'b> {
         }
         None
     }
+}
+
+/// Whether one of such strings of bytes is anywhere in type information.
+pub fn has_one_of(types: &[u8], words: &[Vec<u8>]) -> bool {
+    words.iter().any(|word| memchr::memmem::find(types, word).is_some())
 }
 
 fn begins(bytes: &[u8], types: Range<usize>) -> Option<Vec<u32>> {

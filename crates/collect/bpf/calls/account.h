@@ -11,6 +11,7 @@
 #define WEIGH_CALLS_ACCOUNT_H
 
 #include "../kernel.h"
+#include "../follow.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -100,7 +101,7 @@ struct {
 /* Most threads are not followed, nor known to any other program. */
 static __always_inline struct window *window_of(struct task_struct *task)
 {
-	return task->bpf_storage ? bpf_task_storage_get(&windows, task, 0, 0) : 0;
+	return followed(task)->bpf_storage ? bpf_task_storage_get(&windows, task, 0, 0) : 0;
 }
 
 struct client {

@@ -32,7 +32,7 @@ static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
 		if (!window)
 			return 0;
 	}
-	range.mapping = (__u64)inode->i_mapping;
+	range.mapping = (__u64)(CAN_FOLLOW ? FOLLOW(inode, inode)->i_mapping : inode->i_mapping);
 	range.from = from;
 	range.to = from + bytes;
 	own(&range);
@@ -41,6 +41,11 @@ static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
 	window->wrote_to = range.to;
 	window->wrote_in = window->inside ? window->sequence : 0;
 	return 0;
+}
+
+static __always_inline struct inode *host_of(struct address_space *mapping)
+{
+	return CAN_FOLLOW ? FOLLOW(address_space, mapping)->host : mapping->host;
 }
 
 #define TELLS_WRITES(tracepoint)                                                                   \
@@ -202,9 +207,9 @@ int BPF_PROG(pagecache__dirty, struct folio *folio, struct address_space *mappin
 		if (!flies && !whole && (!range.cause.client || range.cause.cell))
 			return 0;
 		range.unless_owned = 1;
-		narrow_to_write(&range, mapping->host, whole);
+		narrow_to_write(&range, host_of(mapping), whole);
 	} else {
-		host = mapping->host;
+		host = host_of(mapping);
 		if (!has_device(host))
 			return 0;
 		narrow(&range, host);
@@ -221,7 +226,7 @@ int BPF_PROG(pagecache__delete, struct folio *folio)
 
 	if (!live_chunks)
 		return 0;
-	range.mapping = (__u64)folio->mapping;
+	range.mapping = (__u64)mapping_of(folio);
 	range.from = folio->index << PAGE_SHIFT;
 	range.to = range.from + (pages_of(folio) << PAGE_SHIFT);
 	if (range.mapping)

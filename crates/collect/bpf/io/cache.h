@@ -148,7 +148,7 @@ static __noinline int whose_pages(struct io_window *window, struct pages *pages,
 
 static __always_inline void name_by_program(struct io_file *file, struct task_struct *task)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = followed(task)->mm;
 	struct file *program;
 
 	if (!mm)

@@ -13,7 +13,8 @@
 
 static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)
 {
-	struct fdtable *table = task->files ? task->files->fdt : 0;
+	struct files_struct *files = followed(task)->files;
+	struct fdtable *table = files ? files->fdt : 0;
 	struct file *file = 0;
 
 	if (descriptor < 0 || !table || (__u32)descriptor >= table->max_fds)

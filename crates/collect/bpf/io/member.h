@@ -15,7 +15,7 @@
 /* What a program is made of is mapped without a call. */
 static __always_inline void maps_program(struct task_struct *task)
 {
-	struct mm_struct___io *mm = (void *)task->mm;
+	struct mm_struct___io *mm = (void *)followed(task)->mm;
 	struct file *program = mm ? BPF_CORE_READ(mm, exe_file) : 0;
 	struct io_file file = {};
 

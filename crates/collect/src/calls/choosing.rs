@@ -91,7 +91,7 @@ impl Chosen {
     }
 
     /// Whether a program is to be loaded; one whose tracepoint this kernel lacks is noted.
-    pub(super) fn decide(&mut self, program: &str, section: &str, offers: &Offers) -> bool {
+    pub(super) fn decide(&mut self, program: &str, section: &str, offers: &Offers<'_>) -> bool {
         if program.starts_with("member__") {
             return true;
         }
@@ -152,7 +152,7 @@ impl Chosen {
     }
 
     /// Whether functions can be probed here; asked once.
-    fn function_probes(&mut self, offers: &Offers) -> Result<(), String> {
+    fn function_probes(&mut self, offers: &Offers<'_>) -> Result<(), String> {
         self.function_probes.get_or_insert_with(|| offers.function_probes()).clone()
     }
 

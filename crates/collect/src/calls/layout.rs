@@ -12,7 +12,7 @@ use super::looking::ThreadCredentials;
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 #[allow(dead_code, non_camel_case_types, non_snake_case, unreachable_patterns)]
-pub(super) mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/calls.skel.rs"));
 }
 

@@ -5,16 +5,18 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::job::{JobError, bpf, forever};
+use crate::core_types;
+use crate::job::{JobError, bpf};
+use crate::loading;
+use crate::optional::Offers;
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 #[allow(dead_code, non_camel_case_types, non_snake_case, unreachable_patterns)]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/trace.skel.rs"));
 }
 
@@ -31,8 +33,12 @@ pub(super) struct Members {
 impl Members {
     /// Attaches what follows forks, execs and ends.
     pub(super) fn open() -> Result<Members, JobError> {
-        let open = skeleton::TraceSkelBuilder::default().open(forever()).map_err(bpf("open"))?;
-        let skeleton = open.load().map_err(bpf("load"))?;
+        let kernel = core_types::of_this_kernel();
+        let offers = Offers::new(&kernel);
+        let builder = skeleton::TraceSkelBuilder::default();
+        let (_types, open) =
+            loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
+        let skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         let programs = &skeleton.progs;
         let links = [&programs.on_fork, &programs.on_exec, &programs.on_exit]
             .into_iter()

@@ -4,13 +4,7 @@
 
 use std::collections::HashSet;
 
-use object::LittleEndian;
-use object::elf::FileHeader64;
-use object::read::elf::{FileHeader as _, SectionHeader as _};
-
 use super::{Btf, essential, word};
-
-type Header = FileHeader64<LittleEndian>;
 
 /// The names of all types that a BPF object has relocations for, without their flavors; none if it cannot be read.
 pub fn relocated_types(object: &[u8]) -> Option<HashSet<Vec<u8>>> {
@@ -20,12 +14,27 @@ pub fn relocated_types(object: &[u8]) -> Option<HashSet<Vec<u8>>> {
     Some(names.filter(|name| !name.is_empty()).collect())
 }
 
+/// A section of a 64-bit little-endian ELF file of less than 4 GiB, wherever its bytes lie in memory.
 fn section<'o>(object: &'o [u8], name: &[u8]) -> Option<&'o [u8]> {
-    let header = Header::parse(object).ok()?;
-    let endian = header.endian().ok()?;
-    let sections = header.sections(endian, object).ok()?;
-    let (_, section) = sections.section_by_name(endian, name)?;
-    section.data(endian, object).ok()
+    if !object.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let half = |at: usize| Some((word(object, at)? & 0xffff) as usize);
+    let (table, length, count, names) =
+        (word(object, 40)? as usize, half(58)?, half(60)?, half(62)?);
+    let header = |n: usize| table.checked_add(n * length);
+    let bytes = |header: usize| -> Option<&'o [u8]> {
+        let [from, size] = [word(object, header + 24)?, word(object, header + 32)?];
+        object.get(from as usize..)?.get(..size as usize)
+    };
+    let names = bytes(header(names)?)?;
+    let is_it = |header: usize| {
+        let at = word(object, header)? as usize;
+        let rest = names.get(at..)?.strip_prefix(name)?;
+        rest.starts_with(b"\0").then_some(())
+    };
+    let mut headers = (0..count).filter_map(header);
+    bytes(headers.find(|header| is_it(*header).is_some())?)
 }
 
 /// The types of all records for relocations: of each section of the object a number and that many records.

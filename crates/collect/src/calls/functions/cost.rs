@@ -8,7 +8,7 @@
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
+use libbpf_rs::skel::OpenSkel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::ProbeCost;
@@ -19,8 +19,8 @@ use super::{Functions, Recipe, recipe};
 use crate::calls::choosing::{ALWAYS, MANY, OWN};
 use crate::calls::layout::{self, skeleton};
 use crate::calls::link::Link;
-use crate::job::forever;
-use crate::{complaints, requirements};
+use crate::optional::Offers;
+use crate::{complaints, core_types, loading, requirements};
 
 /// The function of a call that does nothing but this.
 const TRIED: &str =
@@ -36,13 +36,16 @@ pub fn probe_cost() -> Result<ProbeCost, String> {
     requirements::check().map_err(|error| error.to_string())?;
     complaints::collect();
     let functions = Functions::of_trial();
-    let open = skeleton::CallsSkelBuilder::default().open(forever());
-    let mut open = open.map_err(|error| error.to_string())?;
+    let kernel = core_types::of_this_kernel();
+    let offers = Offers::new(&kernel);
+    let builder = skeleton::CallsSkelBuilder::default();
+    let opened = loading::open(builder, &skeleton::DATA, &offers);
+    let (_types, mut open) = opened.map_err(|error| error.to_string())?;
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         program.set_autoload(name.starts_with(OWN) && (functions.many || !name.ends_with(MANY)));
     }
-    let mut skeleton = open.load().map_err(|error| error.to_string())?;
+    let mut skeleton = loading::load(open, &offers).map_err(|error| error.to_string())?;
     let unknown = || "it can not be tried by this thread".to_string();
     functions.try_out(&mut skeleton)?.cost().ok_or_else(unknown)
 }
