@@ -221,6 +221,8 @@ fn a_reader_changes_the_stream_and_one_that_dies_is_forgotten() {
     dies.signal(Signal::SIGKILL);
     wait_until("it is forgotten", 120.0, || stream.clients(&scratch).len() == 1);
     send(103);
+    // What the new event looks like the reader asks when it meets the first one: of a stream that lives.
+    wait_until("it has seen them", 120.0, || stream.has_shown(&scratch, reader.0.id(), 103));
     let (own, lost) = stream.end();
     assert_eq!(own + lost, 206);
     let [seen, overrun, missing, ..] = reader.end();
