@@ -233,10 +233,10 @@ fn a_table_of_files_fits_on_a_screen_and_folds_what_is_not_the_jobs() {
         assert!(!is_wide || text.contains("4 system files (--all)"), "{columns}: {text}");
         assert!(!is_wide || text.contains("2 pipes, sockets"), "{columns}: {text}");
     }
-    let rows = text(Extent::Rows(99), 120);
+    let rows = text(Extent::Rows(99), 200);
     assert!(rows.contains("\n/etc/written  ") && rows.contains("\ntcp 127.0.0.1:5 -> "), "{rows}");
     assert!(!rows.contains("libc") && !rows.contains("pipe:[4]"), "{rows}");
-    let all = text(Extent::All(99), 120);
+    let all = text(Extent::All(99), 200);
     for name in ["/usr/lib/libc.so.6", "/etc/passwd", "a.cpython-311.pyc", "pipe:[4]", "/dev/pts/3"]
     {
         assert!(all.contains(name), "{name}: {all}");

@@ -265,9 +265,11 @@ pub(super) fn qualities(summary: &Summary, recording: Option<&str>) -> Option<Ro
     };
     let absent = (absent > 0).then(|| format!("{absent} not available"));
     let both: Vec<String> = estimates.into_iter().chain(absent).collect();
-    let place = recording.map(|_| ": weigh show --details").unwrap_or_default();
-    (!both.is_empty())
-        .then(|| Row::new("note", Need::Always, vec![both.join(", ") + place]).painted(Paint::Dim))
+    let place = recording.map(|_| ": weigh show --details".to_string());
+    (!both.is_empty()).then(|| {
+        let parts = both.into_iter().chain(place).collect();
+        Row::new("note", Need::Always, parts).painted(Paint::Dim)
+    })
 }
 
 /// The interval that a reason of memory gives.
