@@ -21,15 +21,23 @@
 #define AIO_PWRITEV 8
 
 /* As user space has them. */
+/*
+ * What of a request is read, in two parts: there are 512 bytes of stack for all that is under way, and its caller's
+ * data and buffer are not looked at.
+ */
 struct aio_control {
-	__u64 data;
 	__u32 key, flags;
 	__u16 operation;
 	__s16 priority;
 	__u32 descriptor;
-	__u64 buffer, bytes;
+};
+#define CONTROL_AT 8
+
+struct aio_extent {
+	__u64 bytes;
 	__s64 offset;
 };
+#define EXTENT_AT 32
 
 struct aio_event {
 	__u64 data, object;
@@ -95,10 +103,12 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	struct aio_key key = { .pid = batch->pid };
 	struct aio_request request = {};
 	struct aio_control control;
+	struct aio_extent extent;
 
 	if (read_word(&key.control, batch->address + index * batch->word_bytes,
 		      batch->word_bytes) ||
-	    bpf_probe_read_user(&control, sizeof(control), (void *)key.control))
+	    bpf_probe_read_user(&control, sizeof(control), (void *)(key.control + CONTROL_AT)) ||
+	    bpf_probe_read_user(&extent, sizeof(extent), (void *)(key.control + EXTENT_AT)))
 		return 1;
 	switch (control.operation) {
 	case AIO_PREAD:
@@ -122,8 +132,8 @@ static long submit_one(__u32 index, struct aio_batch *batch)
 	request.file = file->key;
 	/* Of a vector this is the number of its pieces: the result alone tells. */
 	if (control.operation == AIO_PREAD || control.operation == AIO_PWRITE)
-		request.bytes = control.bytes;
-	request.from = control.offset;
+		request.bytes = extent.bytes;
+	request.from = extent.offset;
 	request.mode = file->mode;
 	request.flags = file->flags;
 	request.is_placed = has_offsets(file->mode);
