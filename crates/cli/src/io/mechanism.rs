@@ -103,23 +103,27 @@ fn without_kernel(
 ) -> anyhow::Result<Box<dyn FollowIo>> {
     let no_library = match by_library(arguments) {
         Ok(library) => {
-            if !arguments.telling.quiet {
-                notice!(
-                    "seen by a library in the programs (preload), not by the kernel: `weigh doctor` says what is missing"
-                );
-            }
+            tell_choice(arguments, "a library in the programs (preload)", error);
             return Ok(library);
         }
         Err(no_library) => no_library,
     };
     let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
         .with_context(|| format!("{error}; {no_library}"))?;
-    if !arguments.telling.quiet {
-        notice!(
-            "seen by a tracer (ptrace), whose price is told, not by the kernel: `weigh doctor` says what is missing"
-        );
-    }
+    tell_choice(arguments, "a tracer (ptrace), whose price is told", error);
     Ok(Box::new(traced))
+}
+
+/// One line; with --all the reason, too.
+fn tell_choice(arguments: &IoArguments, by: &str, error: &FollowError) {
+    if arguments.telling.quiet {
+        return;
+    }
+    if arguments.all {
+        notice!("seen by {by}, not by the kernel: {error}");
+    } else {
+        notice!("seen by {by}, not by the kernel: `weigh doctor` says what is missing");
+    }
 }
 
 /// Where the library that was asked for has no place for a limit that is meant for the job.

@@ -353,7 +353,7 @@ fn one_too_many_is_done_without_the_agent() {
         .collect();
     wait_until("both are followed", 20.0, || agent.sessions().len() == 2);
     let json = text(&scratch.path("io.json"));
-    let output = agent.weigh(&scratch, &["io", "--json", &json, "--", "true"]);
+    let output = agent.weigh(&scratch, &["io", "--all", "--json", &json, "--", "true"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("as the agent allows"), "{said}");
     let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");

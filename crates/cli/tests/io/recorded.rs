@@ -63,7 +63,8 @@ fn a_recording_has_every_file_and_its_sums() {
     let mapped = rows.iter().filter_map(|row| row.used.as_ref()?.totals.by_kind.get("mapped"));
     let mapped: u64 = mapped.map(|kind| kind.read_bytes).sum();
     assert_eq!(measured.number("mmap_read_bytes_total"), mapped as f64);
-    assert_eq!(measured.value("mmap_read_bytes_total").quality, Quality::Exact);
+    // Some of it came from a hole, of which nobody knows how much was read.
+    assert_eq!(measured.value("mmap_read_bytes_total").quality, Quality::Estimated);
     let shown = weigh(
         &measured.scratch,
         &["show", "--details", &measured.scratch.path("recording").display().to_string()],

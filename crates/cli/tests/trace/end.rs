@@ -200,7 +200,7 @@ fn a_shell_completes_the_names_of_events() {
         // As bash calls it: the word ends at a colon.
         let script = r#"source "$0/completions/weigh.bash"; COMP_LINE=$2; COMP_POINT=${#2}
             COMP_WORDS=("$1" ${2#* }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-            _weigh_or_events "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf '%s\n' "${COMPREPLY[@]}""#;
+            _weigh_or_names "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"; printf '%s\n' "${COMPREPLY[@]}""#;
         let bash = Command::new("bash")
             .args(["-c", script, &made])
             .arg(crate::support::weigh_binary())

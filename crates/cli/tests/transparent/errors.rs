@@ -298,7 +298,7 @@ fn a_disk_that_fills_while_the_job_runs() {
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
     assert_eq!(output.status.code(), Some(3), "{said}");
     // Without a recording the table is printed in spite of -q.
-    says(&said, &["processes_total", "302", "No space left", &place, "no tables and no summary"]);
+    says(&said, &["processes  302", "No space left", &place, "no tables and no summary"]);
     assert!(!said.contains("is lost"), "{said}");
     let recording = Recording::open(Path::new(&place)).expect("what there was room for");
     assert!(!recording.is_complete());
