@@ -380,7 +380,7 @@ fn a_small_limit_of_files_takes_the_library_not_the_job() {
         assert_eq!(output.status.code(), Some(7), "{way:?}: {said}");
         assert_eq!(output.stdout, b"16\n", "{way:?}: {said}");
         let word =
-            if way.len() > 1 { "larger than 8.0 KiB here (ulimit -f); by" } else { "ulimit -f" };
+            if way.len() > 1 { "larger than 8.0 KiB here (ulimit -f); by" } else { "weigh doctor" };
         assert!(said.contains(word), "{way:?}: {said}");
     }
 }
