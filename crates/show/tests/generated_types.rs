@@ -47,6 +47,7 @@ fn the_pages_types_are_current() {
             page(&recording.summary, &recording.samples, &recording.processes, files.finish(0), 0);
         page.io_over_time = recording.io_over_time();
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
+        page.advice = page.io.as_ref().map(|_| "limited by one CPU".into());
         types.learn(&page);
     }
     for report in
