@@ -303,6 +303,7 @@ export interface LaneRow {
 export interface LimitOutcome {
   metric: string;
   limit: number;
+  written: string | null;
   enforced_by: string;
   exceeded: boolean;
   observed: number | null;
