@@ -47,9 +47,9 @@ const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes",
 const PART = 50;
 
 /** Files that stand in one line until it is opened. */
-const FOLDED: [Fold, string][] = [
-  ["system", "system files, libraries and bytecode"],
-  ["waited", "pipes, sockets and terminals"],
+const FOLDED: [Fold, string, string][] = [
+  ["system", "system file, library or bytecode", "system files, libraries and bytecode"],
+  ["waited", "pipe, socket or terminal", "pipes, sockets and terminals"],
 ];
 
 export function filesSection(page: Page): HTMLElement | null {
@@ -87,11 +87,11 @@ export function filesSection(page: Page): HTMLElement | null {
     // What is looked for is not folded away.
     const own = words.length > 0 ? found : found.filter((f) => f.fold === "own");
     const rows = (of: File[]) => of.slice(0, most).flatMap((f) => rowsOf(page, f, columns, names, open));
-    const lines = FOLDED.flatMap(([fold, title]) => {
+    const lines = FOLDED.flatMap(([fold, one, several]) => {
       const these = found.filter((f) => f.fold === fold);
       if (these.length === 0 || words.length > 0) return [];
       const isOpen = unfolded.has(fold);
-      return [foldRow(these, title, columns, isOpen, () => {
+      return [foldRow(these, counted(these.length, one, several), columns, isOpen, () => {
         if (!unfolded.delete(fold)) unfolded.add(fold);
         show();
       }), ...isOpen ? rows(these) : []];
@@ -121,8 +121,13 @@ export function filesSection(page: Page): HTMLElement | null {
 /** How many there are of each kind. */
 function brief(all: File[]): string {
   const number = (fold: Fold) => all.filter((f) => f.fold === fold).length;
-  const others = FOLDED.filter(([fold]) => number(fold) > 0).map(([fold, title]) => `${count(number(fold))} ${title}`);
+  const others = FOLDED.filter(([fold]) => number(fold) > 0)
+    .map(([fold, one, several]) => counted(number(fold), one, several));
   return [`${count(number("own"))} of the job`, ...others].join(", ");
+}
+
+function counted(number: number, one: string, several: string): string {
+  return `${count(number)} ${number === 1 ? one : several}`;
 }
 
 /** By time, what waits for another process comes behind the files. */
@@ -133,7 +138,7 @@ function behind(a: File, b: File, column: Column): number {
 /** One line for many files. */
 function foldRow(files: File[], title: string, columns: Column[], isOpen: boolean, turn: () => void): HTMLElement {
   const button = h("button", { type: "button", class: "fold", "aria-expanded": String(isOpen) },
-    `${count(files.length)} ${title}`);
+    title);
   button.addEventListener("click", turn);
   const all = fresh("");
   files.forEach((file) => add(all, file));
