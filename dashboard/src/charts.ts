@@ -6,39 +6,42 @@ import "uplot/dist/uPlot.min.css";
 import { h, onThemeChange, replace, section, style } from "./dom";
 import { clock, measured, tick } from "./format";
 import type { Page } from "./generated";
-import { type Chart, charts } from "./series";
+import { type Chart, charts, seriesNames, unitWords } from "./series";
 import { type View, steer } from "./view";
 
-const HEIGHT = 168;
+const HEIGHT = 140;
+/** So many charts are shown at first: two rows of them. */
+const MOST = 6;
 const COLOURS = 6;
-
-/** A line so much higher than the first one would press it flat: it is off at first. */
-const TOO_HIGH = 6;
 
 export function seriesSection(page: Page, view: View): HTMLElement | null {
   const { charts: found, flat } = charts(page);
   if (found.length === 0) return null;
   const plots = found.map((chart) => figure(chart, view));
   const cut = Object.values(page.series).some((s) => s.at.length < s.total);
+  const zero = flat.length > 0 && `Zero all the time: ${flat.map((m) => m.help).join(", ")}.`;
+  const more = plots.slice(MOST);
+  const brief = [more.length > 0 && `${more.length} more ${more.length === 1 ? "chart" : "charts"}`, zero && `${flat.length} series that are zero`];
   const notes = [
-    flat.length > 0 && `Zero all the time: ${flat.map((m) => m.help).join(", ")}.`,
     cut && "Long series are thinned for this page, their extremes kept; series.parquet has all samples.",
   ].filter(Boolean);
   return section("series", "Over time",
-    h("div", { class: "charts" }, ...plots),
+    h("div", { class: "charts" }, ...plots.slice(0, MOST)),
+    (more.length > 0 || zero) && h("details", { class: "more" },
+      h("summary", {}, brief.filter(Boolean).join(", ")),
+      h("div", { class: "charts" }, ...more), zero && h("p", { class: "note" }, zero)),
     notes.length > 0 && h("p", { class: "note" }, notes.join(" ")));
 }
 
 function figure(chart: Chart, view: View): HTMLElement {
   const legend = h("div", { class: "legend" });
   const place = h("div", { class: "plot", tabindex: 0, role: "img",
-    "aria-label": `${chart.group.title} over time; keys + - 0 and the arrows change the stretch shown` });
-  const title = h("h3", {}, chart.group.title,
-    h("span", { class: "muted" }, ` ${unitWords(chart)}`));
+    "aria-label": `${chart.title} over time; keys + - 0 and the arrows change the stretch shown` });
+  const title = h("h3", {}, chart.title,
+    !chart.title.endsWith(unitWords(chart)) && h("span", { class: "muted" }, ` ${unitWords(chart)}`));
   const element = h("figure", { class: "chart", "data-group": chart.group.group },
     h("figcaption", {}, title, legend), place);
-  const tops = chart.lines.map((line) => line.top);
-  const shown = tops.map((top) => top <= (tops[0] ?? 0) * TOO_HIGH);
+  const shown = chart.lines.map(() => true);
 
   let plot = draw(chart, shown, view, place, 600);
   const keys = legendKeys(chart, shown, (i, on) => {
@@ -76,14 +79,6 @@ function figure(chart: Chart, view: View): HTMLElement {
   return element;
 }
 
-function unitWords(chart: Chart): string {
-  const { unit, perSecond } = chart.measure;
-  if (unit === "cores") return "CPUs busy";
-  if (unit === "bytes") return perSecond ? "bytes per second" : "bytes";
-  if (unit === "count") return perSecond ? "per second" : "";
-  return unit;
-}
-
 interface Key {
   element: HTMLElement;
   say(value: number | null, isTop: boolean): void;
@@ -107,15 +102,6 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
         number === null ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}`),
     };
   });
-}
-
-/** The series' names without what the chart's title says: the unit, and a first word that all
- * have. */
-function seriesNames(chart: Chart): string[] {
-  const names = chart.lines.map((line) => (line.metric.series ?? "")
-    .replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").split("_"));
-  const shared = names.length > 1 && names.every((words) => words[0] === names[0]?.[0]);
-  return names.map((words) => (shared && words.length > 1 ? words.slice(1) : words).join(" "));
 }
 
 function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, width: number): uPlot {

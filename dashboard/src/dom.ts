@@ -45,6 +45,18 @@ export function section(id: string, title: string, ...children: Child[]): HTMLEl
     h("h2", { id: `${id}-title` }, title), ...children);
 }
 
+/** The same, closed at first: a heading with what is in it in a few words, which opens the rest. */
+export function folded(id: string, title: string, brief: string, ...children: Child[]): HTMLElement {
+  return h("section", { id, class: "folded", "aria-labelledby": `${id}-title` },
+    h("details", {},
+      h("summary", {}, h("h2", { id: `${id}-title` }, title), h("span", { class: "muted" }, brief)), ...children));
+}
+
+/** On paper nothing can be opened. */
+export function openForPrinter(): void {
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((found) => { found.open = true; }));
+}
+
 /** The value of a custom property of the page's style, for what is drawn on a canvas. */
 export function style(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,10 +1,11 @@
 // The files, each once, with how often and by how many processes it was opened; and what was read and written,
 // where that was followed.
 
-import { h, replace, section } from "./dom";
+import { folded, h, replace } from "./dom";
 import { details, hasDetails } from "./file-details";
 import { count, seconds, size } from "./format";
-import type { FilesUsed, IoPage, Page, Quality } from "./generated";
+import type { FilesUsed, Fold, IoPage, Page, Quality } from "./generated";
+import { relative } from "./paths";
 
 interface File {
   path: string;
@@ -15,6 +16,8 @@ interface File {
   /** Where threads were told apart. */
   tids: Set<number>;
   quality: Quality;
+  fold: Fold;
+  isWaitedAt: boolean;
   seconds: number;
   read: number;
   reads: number;
@@ -43,6 +46,12 @@ const USED: Column[] = ["path", "seconds", "read", "reads", "written", "writes",
 
 const PART = 50;
 
+/** Files that stand in one line until it is opened. */
+const FOLDED: [Fold, string, string][] = [
+  ["system", "system file, library or bytecode", "system files, libraries and bytecode"],
+  ["waited", "pipe, socket or terminal", "pipes, sockets and terminals"],
+];
+
 export function filesSection(page: Page): HTMLElement | null {
   const all = files(page);
   if (all.length === 0) return null;
@@ -56,10 +65,11 @@ export function filesSection(page: Page): HTMLElement | null {
   let most = PART;
 
   const open = new Set<string>();
+  const unfolded = new Set<Fold>();
   const filter = h("input", { type: "search", placeholder: "Filter by path", "aria-label": "Filter the files" });
   const tally = h("span", { class: "muted tally" });
   const body = h("tbody");
-  const more = h("button", { type: "button" }, "Show more");
+  const more = h("button", { type: "button", class: "more-rows" }, "Show more");
   const heads = columns.map((name) => {
     const button = h("button", { type: "button", class: "sort" }, TITLES[name] ?? name);
     button.addEventListener("click", () => {
@@ -73,10 +83,22 @@ export function filesSection(page: Page): HTMLElement | null {
   function show(): void {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((f) => words.every((w) => f.path.toLowerCase().includes(w)));
-    found.sort((a, b) => (upwards ? 1 : -1) * compare(a, b, column) || byText(a.path, b.path));
-    replace(body, ...found.slice(0, most).flatMap((f) => rowsOf(page, f, columns, names, open)));
+    found.sort((a, b) => behind(a, b, column) || (upwards ? 1 : -1) * compare(a, b, column) || byText(a.path, b.path));
+    // What is looked for is not folded away.
+    const own = words.length > 0 ? found : found.filter((f) => f.fold === "own");
+    const rows = (of: File[]) => of.slice(0, most).flatMap((f) => rowsOf(page, f, columns, names, open));
+    const lines = FOLDED.flatMap(([fold, one, several]) => {
+      const these = found.filter((f) => f.fold === fold);
+      if (these.length === 0 || words.length > 0) return [];
+      const isOpen = unfolded.has(fold);
+      return [foldRow(these, counted(these.length, one, several), columns, isOpen, () => {
+        if (!unfolded.delete(fold)) unfolded.add(fold);
+        show();
+      }), ...isOpen ? rows(these) : []];
+    });
+    replace(body, ...rows(own), ...lines);
     replace(tally, `${count(found.length)} of ${count(all.length)} files`);
-    more.hidden = found.length <= most;
+    more.hidden = own.length <= most && ![...unfolded].some((fold) => found.filter((f) => f.fold === fold).length > most);
     for (const { name, cell } of heads) {
       cell.setAttribute("aria-sort", name !== column ? "none" : upwards ? "ascending" : "descending");
     }
@@ -86,7 +108,7 @@ export function filesSection(page: Page): HTMLElement | null {
   more.addEventListener("click", () => { most += PART * 4; show(); });
   show();
   const missing = page.files.total - page.files.path.length;
-  return section("files", "Files",
+  return folded("files", "Files", brief(all),
     h("div", { class: "controls" }, filter, tally),
     h("div", { class: "wide" }, h("table", { class: "files" },
       h("thead", {}, h("tr", {}, ...heads.map((head) => head.cell),
@@ -94,6 +116,44 @@ export function filesSection(page: Page): HTMLElement | null {
     more,
     missing > 0 && h("p", { class: "note" },
       `${count(missing)} of ${count(page.files.total)} rows are not on this page; files.parquet has them all.`));
+}
+
+/** How many there are of each kind. */
+function brief(all: File[]): string {
+  const number = (fold: Fold) => all.filter((f) => f.fold === fold).length;
+  const others = FOLDED.filter(([fold]) => number(fold) > 0)
+    .map(([fold, one, several]) => counted(number(fold), one, several));
+  return [`${count(number("own"))} of the job`, ...others].join(", ");
+}
+
+function counted(number: number, one: string, several: string): string {
+  return `${count(number)} ${number === 1 ? one : several}`;
+}
+
+/** By time, what waits for another process comes behind the files. */
+function behind(a: File, b: File, column: Column): number {
+  return column === "seconds" ? Number(a.isWaitedAt) - Number(b.isWaitedAt) : 0;
+}
+
+/** One line for many files. */
+function foldRow(files: File[], title: string, columns: Column[], isOpen: boolean, turn: () => void): HTMLElement {
+  const button = h("button", { type: "button", class: "fold", "aria-expanded": String(isOpen) },
+    title);
+  button.addEventListener("click", turn);
+  const all = fresh("");
+  files.forEach((file) => add(all, file));
+  return h("tr", { class: "folded" }, h("td", {}, button),
+    ...columns.filter((column) => column !== "path").map((column) => h("td", { class: "number" }, cell(all, column))),
+    columns.includes("seconds") && h("td"), h("td"));
+}
+
+function add(all: File, file: File): void {
+  const sums = ["opened", "seconds", "read", "reads", "written", "writes", "mapped", "fromDevice", "toDevice"] as const;
+  for (const sum of sums) all[sum] += file[sum];
+  file.pids.forEach((pid) => all.pids.add(pid));
+  file.tids.forEach((tid) => all.tids.add(tid));
+  all.isBound.reads ||= file.isBound.reads;
+  all.isBound.writes ||= file.isBound.writes;
 }
 
 /** Whether a column would say of all files that nothing was done, for it could not be seen. */
@@ -118,6 +178,10 @@ function files(page: Page): File[] {
     file.pids.add(t.pid[i] ?? 0);
     const quality = t.quality[i] ?? "exact";
     if (quality !== "exact") file.quality = quality;
+    // A file that one process wrote is one of the job, whoever else read it.
+    const fold = t.fold[i] ?? "own";
+    if (file.rows.length === 1 || fold === "own") file.fold = fold;
+    file.isWaitedAt ||= t.is_waited_at[i] === true;
     if (t.used !== null) addUse(file, t.used, i);
     found.set(path, file);
   });
@@ -125,7 +189,8 @@ function files(page: Page): File[] {
 }
 
 function fresh(path: string): File {
-  return { path, rows: [], opened: 0, pids: new Set(), tids: new Set(), quality: "exact", seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
+  return { path, rows: [], opened: 0, pids: new Set(), tids: new Set(), quality: "exact",
+    fold: "own", isWaitedAt: false, seconds: 0, read: 0, reads: 0, written: 0, writes: 0,
     mapped: 0, fromDevice: 0, toDevice: 0, pattern: "", longest: 0,
     isBound: { reads: false, writes: false } };
 }
@@ -192,7 +257,7 @@ let panels = 0;
 
 /** The file's row, and below it what else is known, as long as it is open. */
 function rowsOf(page: Page, file: File, columns: Column[], names: Map<number, string>, open: Set<string>): HTMLElement[] {
-  const shown = row(file, columns, names);
+  const shown = row(page, file, columns, names);
   const used = page.files.used;
   if (used === null || !hasDetails(used.details, file.rows)) return [shown];
   const id = `details-${(panels += 1)}`;
@@ -216,11 +281,11 @@ function rowsOf(page: Page, file: File, columns: Column[], names: Map<number, st
   return [shown, below];
 }
 
-function row(file: File, columns: Column[], names: Map<number, string>): HTMLElement {
+function row(page: Page, file: File, columns: Column[], names: Map<number, string>): HTMLElement {
   const by = [...new Set([...file.pids].map((pid) => names.get(pid) || String(pid)))];
   const shown = by.slice(0, 3).join(", ") + (by.length > 3 ? `, ${by.length - 3} more` : "");
   return h("tr", {},
-    h("td", { class: "mono path" }, file.path,
+    h("td", { class: "mono path", title: file.path }, relative(page, file.path),
       file.quality !== "exact" && h("span", { class: `badge ${file.quality}` }, file.quality)),
     ...columns.filter((column) => column !== "path").map((column) => h("td", { class: "number" }, cell(file, column))),
     columns.includes("seconds") && h("td", { class: "muted" }, file.pattern),

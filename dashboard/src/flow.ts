@@ -5,29 +5,30 @@ import { Graph, layout } from "@dagrejs/dagre";
 
 import { h, svg } from "./dom";
 import { size } from "./format";
-import type { FlowRow } from "./generated";
+import type { FlowRow, Page } from "./generated";
+import { relative } from "./paths";
 
 /** Of more flows a graph says nothing to the eye; the list beneath has all of them. */
 const MOST = 60;
 const LETTER = 6.6;
 const HEIGHT = 24;
-const LONGEST = 34;
 
 interface Box { text: string; title: string; isFile: boolean; width: number; height: number; x?: number; y?: number }
+interface Named { text: string; title: string }
 interface Line { bytes: number | null; isFile: boolean; name: string; titles: string[]; points?: { x: number; y: number }[] }
 
-export function flowGraph(flows: FlowRow[]): HTMLElement[] {
+export function flowGraph(page: Page, flows: FlowRow[]): HTMLElement[] {
   if (flows.length === 0) return [];
   try {
-    return draw(flows);
+    return draw(page, flows);
   } catch (error) {
     // The list beneath says the same; a page without anything else would be the greater harm.
     return [h("p", { class: "note" }, `The graph could not be drawn: ${String(error)}`)];
   }
 }
 
-function draw(flows: FlowRow[]): HTMLElement[] {
-  const graph = build(flows.slice(0, MOST));
+function draw(page: Page, flows: FlowRow[]): HTMLElement[] {
+  const graph = build(page, flows.slice(0, MOST));
   layout(graph);
   const { width = 0, height = 0 } = graph.graph();
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
@@ -44,14 +45,14 @@ function draw(flows: FlowRow[]): HTMLElement[] {
   ];
 }
 
-function build(flows: FlowRow[]): Graph {
+function build(page: Page, flows: FlowRow[]): Graph {
   const graph = new Graph({ multigraph: true });
   graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 48, marginx: 6, marginy: 6 });
   for (const flow of flows) {
-    const writer = node(graph, `process ${flow.writer}`, `${flow.writer_name} ${flow.writer}`, false);
-    const reader = node(graph, `process ${flow.reader}`, `${flow.reader_name} ${flow.reader}`, false);
+    const writer = node(graph, `process ${flow.writer}`, label(flow.writer_name, flow.writer), false);
+    const reader = node(graph, `process ${flow.reader}`, label(flow.reader_name, flow.reader), false);
     if (flow.is_file) {
-      const file = node(graph, `file ${flow.name}`, flow.name, true);
+      const file = node(graph, `file ${flow.name}`, { text: relative(page, flow.name), title: flow.name }, true);
       join(graph, writer, file, flow, Math.max);
       join(graph, file, reader, flow, (a, b) => a + b);
     } else {
@@ -61,9 +62,12 @@ function build(flows: FlowRow[]): Graph {
   return graph;
 }
 
-function node(graph: Graph, name: string, title: string, isFile: boolean): string {
+function label(name: string, pid: number): Named {
+  return { text: `${name} ${pid}`, title: `${name} ${pid}` };
+}
+
+function node(graph: Graph, name: string, { text, title }: Named, isFile: boolean): string {
   if (!graph.hasNode(name)) {
-    const text = shortened(title);
     const label: Box = { text, title, isFile, width: text.length * LETTER + 18, height: HEIGHT };
     graph.setNode(name, label);
   }
@@ -78,7 +82,7 @@ function join(graph: Graph, from: string, to: string, flow: FlowRow, together: (
   const bytes = flow.bytes === null ? null : together(known?.bytes ?? 0, flow.bytes);
   const line: Line = { bytes, isFile: flow.is_file, name: flow.name, titles: [...known?.titles ?? [], flow.text] };
   // Between two processes there has to be room for it.
-  const width = flow.is_file ? 0 : shortened(flow.name).length * LETTER;
+  const width = flow.is_file ? 0 : flow.name.length * LETTER;
   graph.setEdge(from, to, { ...line, width, height: HEIGHT / 2, labelpos: "c" }, name);
 }
 
@@ -97,12 +101,7 @@ function path(line: Line, most: number): SVGElement {
 function name(line: Line): SVGElement[] {
   const middle = line.points?.[Math.floor((line.points.length - 1) / 2)];
   if (line.isFile || middle === undefined) return [];
-  return [svg("text", { x: middle.x, y: middle.y - 4, "text-anchor": "middle", class: "name" }, shortened(line.name))];
-}
-
-/** The end of a path says more than its beginning. */
-function shortened(title: string): string {
-  return title.length > LONGEST ? `…${title.slice(1 - LONGEST)}` : title;
+  return [svg("text", { x: middle.x, y: middle.y - 4, "text-anchor": "middle", class: "name" }, line.name)];
 }
 
 function box(label: Box): SVGElement {

@@ -61,12 +61,18 @@ export function measured(value: number, measure: Measure): string {
 export function tick(value: number, measure: Measure): string {
   const per = measure.perSecond ? "/s" : "";
   switch (measure.unit) {
-    case "bytes": return size(value).replace(/\.0 /, " ") + per;
+    case "bytes": return roundSize(value) + per;
     case "count": return (value >= 1e4 ? compact(value) : trimmed(value)) + per;
     case "ratio": return `${trimmed(value * 100)} %`;
     case "seconds": return `${trimmed(value)} s`;
     case "cores": return trimmed(value);
   }
+}
+
+/** A size with as many digits as it has. */
+function roundSize(bytes: number): string {
+  const unit = Math.min(Math.max(Math.floor(Math.log2(Math.abs(bytes) || 1) / 10), 0), SIZES.length - 1);
+  return `${trimmed(bytes / 1024 ** unit)} ${SIZES[unit]}`;
 }
 
 function trimmed(value: number): string {
@@ -80,10 +86,24 @@ function compact(value: number): string {
   return trimmed(value);
 }
 
+/** A step of one digit that is at most so long: for times that lie anywhere. */
+export function power(step: number): number {
+  return 10 ** Math.floor(Math.log10(step) + 1e-9);
+}
+
+/** So many digits behind the point tell steps of this length exactly, as far as a page shows them. */
+function digitsOf(step: number): number {
+  for (let digits = 0; digits < 6; digits += 1) {
+    const scaled = step * 10 ** digits;
+    if (scaled >= 0.999 && Math.abs(scaled - Math.round(scaled)) < 1e-3) return digits;
+  }
+  return 6;
+}
+
 /** A time of a run that took `longest`, with as many digits as the distance between two marks
  * asks for. */
 export function clock(s: number, step: number, longest: number): string {
-  const digits = step >= 1 ? 0 : Math.min(6, Math.ceil(-Math.log10(step)));
+  const digits = digitsOf(step);
   if (longest < 60) return `${s.toFixed(digits)} s`;
   // Rounded before it is split: 59.96 at one digit is 1:00.0.
   const rounded = Number(s.toFixed(digits));

@@ -60,6 +60,8 @@ export type CollectorState = "active" | "degraded" | "unavailable" | "disabled";
 
 export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed_to_start";
 
+export type Fold = "own" | "system" | "waited";
+
 export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu";
 
 export type Kind = "counter" | "peak" | "gauge";
@@ -115,6 +117,11 @@ export interface DetailField {
 export interface DetailPart {
   title: string;
   fields: DetailField[];
+}
+
+export interface DigestRow {
+  label: string;
+  text: string;
 }
 
 export interface EventRow {
@@ -177,6 +184,8 @@ export interface Files {
   pid: number[];
   opened: number[];
   quality: Quality[];
+  fold: Fold[];
+  is_waited_at: boolean[];
   used: FilesUsed | null;
 }
 
@@ -364,6 +373,8 @@ export interface Outcome {
 export interface Page {
   command: string;
   outcome: Outcome;
+  digest: DigestRow[];
+  advice: string | null;
   job: Job;
   exit: Exit | null;
   duration: number;

@@ -1,10 +1,11 @@
 // What was read and written over time: compute against calls on files, process by process, and where in the
 // files that were used most.
 
-import { h, section } from "./dom";
-import { clock, count, measured, seconds, size } from "./format";
+import { folded, h, section } from "./dom";
+import { clock, count, measured, power, seconds, size } from "./format";
 import type { FileHeat, IoHeat, IoOverTime, Page } from "./generated";
 import { type Heat, type HeatRow, heatMap } from "./heat";
+import { ownPaths, relative } from "./paths";
 import type { View } from "./view";
 
 const READ = 0;
@@ -12,6 +13,8 @@ const WRITTEN = 1;
 const CPU = 2;
 const CALLS = 4;
 const all = (colour: number) => () => colour;
+/** So many columns a run has about. */
+const COLUMNS = 160;
 const ROW = 16;
 /** The height of a file's map. */
 const MAP = 160;
@@ -19,6 +22,21 @@ const MAP = 160;
 export function ioTimeSection(page: Page, view: View): HTMLElement | null {
   const io = page.io_over_time;
   if (io === null) return null;
+  return section("io-time", "Compute against reading and writing",
+    h("div", { class: "legend" }, key(READ, "read"), key(WRITTEN, "written"),
+      key(CALLS, "time in calls on files"), key(CPU, "CPU")),
+    heatMap(overview(page, io), view));
+}
+
+/** Process by process, and place by place in the files of the job. */
+export function ioTimeDetails(page: Page, view: View): HTMLElement | null {
+  const io = page.io_over_time;
+  if (io === null || io.processes.length < 2 && io.files.length === 0) return null;
+  const own = new Set(ownPaths(page));
+  const files = io.files.filter((file) => own.has(file.path));
+  const system = io.files.filter((file) => !own.has(file.path));
+  const maps = (of: FileHeat[]) => h("div", { class: "charts" },
+    ...of.map((file) => heatMap(byPlace(page, io, file, seenIn(page)), view)));
   const notes = [
     io.processes_total > io.processes.length && io.processes.length > 0 &&
       `Of ${count(io.processes_total)} processes those ${io.processes.length} that moved most.`,
@@ -26,12 +44,12 @@ export function ioTimeSection(page: Page, view: View): HTMLElement | null {
       `Of ${count(io.files_total)} files those ${io.files.length} that were used most.`,
     "io_series.parquet and io_places.parquet have all of it.",
   ].filter(Boolean);
-  return section("io-time", "Read and written over time",
-    h("div", { class: "legend" }, key(READ, "read"), key(WRITTEN, "written"),
-      key(CALLS, "time in calls on files"), key(CPU, "CPU")),
-    heatMap(overview(page, io), view),
+  return folded("io-places", "Read and written over time, by process and by place in files",
+    `${count(io.processes.length)} processes, ${count(io.files.length)} files`,
     ...io.processes.length > 1 ? [heatMap(byProcess(io, seenIn(page)), view)] : [],
-    h("div", { class: "charts" }, ...io.files.map((file) => heatMap(byPlace(io, file, seenIn(page)), view))),
+    maps(files),
+    system.length > 0 && h("details", { class: "more" },
+      h("summary", {}, `${count(system.length)} system files, libraries and bytecode`), maps(system)),
     h("p", { class: "note" }, notes.join(" ")));
 }
 
@@ -51,8 +69,36 @@ function key(colour: number, word: string): HTMLElement {
   return h("span", { class: `key colour-${colour}` }, h("span", { class: "swatch" }), word);
 }
 
+/** Columns over the whole run: those in which calls were made, and what lies between them, which has no place
+ * among them. */
+interface Columns { from: number[]; to: number[]; places: (number | null)[] }
+
+/** Where nothing was read or written the columns are about as wide as elsewhere. */
+export function wholeAxis(from: number[], to: number[], duration: number): Columns {
+  const out: Columns = { from: [], to: [], places: [] };
+  let end = 0;
+  const push = (begin: number, until: number, place: number | null) => {
+    out.from.push(begin);
+    out.to.push(until);
+    out.places.push(place);
+    end = Math.max(end, until);
+  };
+  const fill = (until: number) => {
+    const [begin, parts] = [end, Math.ceil((until - end) / duration * COLUMNS - 1e-6)];
+    for (let i = 0; i < parts; i += 1) push(begin + (until - begin) * i / parts, begin + (until - begin) * (i + 1) / parts, null);
+  };
+  from.forEach((begin, place) => {
+    fill(begin);
+    push(Math.max(begin, end), Math.max(to[place] ?? begin, end), place);
+  });
+  fill(duration);
+  return out;
+}
+
 /** The whole job: two rows of bytes, and compute against calls. */
-function overview(page: Page, io: IoOverTime): Heat {
+function overview(page: Page, followed: IoOverTime): Heat {
+  const axis = wholeAxis(followed.from, followed.to, Math.max(page.duration, 1e-6));
+  const io = { ...followed, from: axis.from, to: axis.to, all: spread(followed.all, axis) };
   const lengths = io.from.map((from, i) => Math.max((io.to[i] ?? 0) - from, 1e-6));
   const perSecond = (values: number[]) => values.map((v, i) => v / (lengths[i] ?? 1));
   const cpu = growth(page, io);
@@ -78,9 +124,14 @@ function overview(page: Page, io: IoOverTime): Heat {
     ];
     return `${when(io, column)}: ${words.join(", ")}`;
   };
-  return { title: "Compute against reading and writing", rows, from: io.from, to: io.to, rowHeight: ROW + 4, scale:
+  return { title: "All processes", rows, from: io.from, to: io.to, rowHeight: ROW + 4, scale:
     `fullest colour: ${bytes > 0 ? `${measured(bytes, { unit: "bytes", perSecond: true })}, of time ` : ""}` +
       `${busy.toFixed(2)} threads or CPUs`, say };
+}
+
+function spread(heat: IoHeat, axis: Columns): IoHeat {
+  const over = (values: number[]) => axis.places.map((place) => (place === null ? 0 : values[place] ?? 0));
+  return { read: over(heat.read), written: over(heat.written), seconds: over(heat.seconds) };
 }
 
 /** CPU time of each column, from the samples; null where there are none. */
@@ -120,7 +171,7 @@ function amounts(heat: IoHeat, column: number, seen: Seen): string {
 }
 
 /** Each place of a file is a row, its beginning at the bottom: the more of the two decides the colour. */
-function byPlace(io: IoOverTime, file: FileHeat, seen: Seen): Heat {
+function byPlace(page: Page, io: IoOverTime, file: FileHeat, seen: Seen): Heat {
   const columns = io.from.length;
   const top = Math.max(...file.read, ...file.written);
   const cell = (bytes: number[], place: number, column: number) => bytes[place * columns + column] ?? 0;
@@ -140,12 +191,20 @@ function byPlace(io: IoOverTime, file: FileHeat, seen: Seen): Heat {
     return `${size(place * file.place_bytes)} to ${size((place + 1) * file.place_bytes)}, ${when(io, column)}: ` +
       moved(seen, size(cell(file.read, place, column)), size(cell(file.written, place, column)));
   };
-  return { title: file.path, rows, from: io.from, to: io.to, rowHeight: Math.max(MAP / file.places, 4),
+  return { title: titleOf(page, io, file), rows, from: io.from, to: io.to, rowHeight: Math.max(MAP / file.places, 4),
     scale: `fullest colour: ${size(top)} in a cell`, say };
+}
+
+/** Files that had the same path one after the other are told apart. */
+function titleOf(page: Page, io: IoOverTime, file: FileHeat): string {
+  const alike = io.files.filter((other) => other.path === file.path);
+  const path = relative(page, file.path);
+  return alike.length > 1 ? `${path} (${alike.indexOf(file) + 1} of ${alike.length} files of this path)` : path;
 }
 
 function when(io: IoOverTime, column: number): string {
   const longest = io.to[io.to.length - 1] ?? 1;
   const [from, to] = [io.from[column] ?? 0, io.to[column] ?? 0];
-  return `${clock(from, (to - from) / 10, longest)} to ${clock(to, (to - from) / 10, longest)}`;
+  const step = power(Math.max(to - from, 1e-6) / 10);
+  return `${clock(from, step, longest)} to ${clock(to, step, longest)}`;
 }

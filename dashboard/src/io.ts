@@ -1,6 +1,6 @@
-// What was read and written, beyond the table of files: the sums, advice, who wrote what others read.
+// What was read and written, beyond the table of files: the sums, the slowest calls, who wrote what others read.
 
-import { h, section } from "./dom";
+import { folded, h } from "./dom";
 import { flowGraph } from "./flow";
 import type { Page } from "./generated";
 
@@ -10,14 +10,11 @@ const LINES = 20;
 export function ioSection(page: Page): HTMLElement | null {
   const { io } = page;
   if (io === null) return null;
-  const advice = io.advice.map((a) => h("li", {},
-    h("span", { class: "mono path" }, a.file), `: ${a.text} `, h("code", {}, a.rule)));
-  return section("io", "Read and written",
+  return folded("io", "Read and written", io.flows.length === 0 ? "" : "with what flowed between processes",
     h("p", { class: "sums" }, io.sums),
     io.rest !== null && h("p", { class: "note" }, io.rest),
-    ...list("What could be better", advice),
     ...list("Slowest calls", io.slowest.map((text) => h("li", {}, text))),
-    ...flowGraph(io.flows),
+    ...flowGraph(page, io.flows),
     ...list("Who wrote what others read", io.flows.map((flow) => h("li", {}, flow.text))),
     ...list("Not seen", io.notes.map((text) => h("li", {}, text))));
 }

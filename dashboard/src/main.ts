@@ -2,14 +2,14 @@
 
 import "./report.css";
 
-import { cards } from "./cards";
 import { seriesSection } from "./charts";
-import { append, h } from "./dom";
+import { adviceSection, digest } from "./digest";
+import { append, h, openForPrinter } from "./dom";
 import { filesSection } from "./files";
 import type { Page } from "./generated";
 import { banners, header } from "./header";
 import { ioSection } from "./io";
-import { ioTimeSection } from "./io-time";
+import { ioTimeDetails, ioTimeSection } from "./io-time";
 import { collectorsSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
 import { timelineSection } from "./timeline";
 import { toolbar } from "./toolbar";
@@ -23,15 +23,18 @@ function draw(page: Page, root: HTMLElement): void {
   const ioTime = ioTimeSection(page, view);
   append(root, header(page), h("main", {},
     ...banners(page),
-    cards(page),
+    digest(page),
+    adviceSection(page),
     (series || timeline || ioTime) && h("div", { class: "over-time" }, toolbar(view), series, timeline, ioTime),
+    filesSection(page),
+    ioSection(page),
+    ioTimeDetails(page, view),
     limitsSection(page),
     snapshotsSection(page),
-    ioSection(page),
-    filesSection(page),
     metricsSection(page),
     collectorsSection(page),
     hostSection(page)));
+  openForPrinter();
 }
 
 const data = document.getElementById("weigh-data")?.textContent;

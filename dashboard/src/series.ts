@@ -14,6 +14,8 @@ export interface Line {
 
 export interface Chart {
   group: GroupTitle;
+  /** No other chart of the page has it. */
+  title: string;
   measure: Measure;
   lines: Line[];
 }
@@ -31,6 +33,7 @@ export function charts(page: Page): { charts: Chart[]; flat: MetricRow[] } {
       else place(found, group, measureOf(metric), line);
     }
   }
+  found.forEach((chart) => { chart.title = titleOf(chart, found); });
   return { charts: found, flat };
 }
 
@@ -41,7 +44,31 @@ function place(charts: Chart[], group: GroupTitle, measure: Measure, line: Line)
   // The greatest number of cores follows from the growth of CPU time: one line is enough.
   if (chart && measure.unit === "cores") return;
   if (chart) chart.lines.push(line);
-  else charts.push({ group, measure, lines: [line] });
+  else charts.push({ group, title: group.title, measure, lines: [line] });
+}
+
+/** The group's, and what tells it from other charts of the group: its only line, or else its unit. */
+function titleOf(chart: Chart, all: Chart[]): string {
+  const title = chart.group.title;
+  if (all.filter((c) => c.group === chart.group).length === 1) return title;
+  return `${title}: ${chart.lines.length === 1 ? seriesNames(chart)[0] : unitWords(chart)}`;
+}
+
+export function unitWords(chart: Chart): string {
+  const { unit, perSecond } = chart.measure;
+  if (unit === "cores") return "CPUs busy";
+  if (unit === "bytes") return perSecond ? "bytes per second" : "bytes";
+  if (unit === "count") return perSecond ? "events per second" : "number";
+  return unit;
+}
+
+/** The series' names without what the chart's title says: the unit, and a first word that all
+ * have. */
+export function seriesNames(chart: Chart): string[] {
+  const names = chart.lines.map((line) => (line.metric.series ?? "")
+    .replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").split("_"));
+  const shared = names.length > 1 && names.every((words) => words[0] === names[0]?.[0]);
+  return names.map((words) => (shared && words.length > 1 ? words.slice(1) : words).join(" "));
 }
 
 /** Seconds of CPU per second are cores; other counters are drawn per second. */

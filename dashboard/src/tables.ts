@@ -1,6 +1,6 @@
 // The reference part of the page: every metric, the limits, the collectors, the host.
 
-import { h, section } from "./dom";
+import { folded, h } from "./dom";
 import { amount, count } from "./format";
 import type { CollectorState, MetricRow, Page } from "./generated";
 import { badge } from "./quality";
@@ -9,13 +9,18 @@ export function metricsSection(page: Page): HTMLElement {
   const bodies = page.groups.map((group) => h("tbody", {},
     h("tr", { class: "group" }, h("th", { colspan: 3, scope: "rowgroup" }, group.title)),
     ...page.metrics.filter((m) => m.group === group.group).map(metricRow)));
-  return section("metrics", "All metrics",
+  return folded("metrics", "All metrics", metricsBrief(page),
     h("table", { class: "metrics" },
       h("thead", {}, h("tr", {},
         h("th", { scope: "col" }, "metric"),
         h("th", { scope: "col", class: "number" }, "value"),
         h("th", { scope: "col" }, "quality, source"))),
       ...bodies));
+}
+
+function metricsBrief(page: Page): string {
+  const absent = page.metrics.filter((m) => m.text === null).length;
+  return `${count(page.metrics.length - absent)} known, ${count(absent)} not available`;
 }
 
 function metricRow(m: MetricRow): HTMLElement {
@@ -44,7 +49,7 @@ export function limitsSection(page: Page): HTMLElement | null {
     h("td", {}, h("span", { class: `state ${l.outcome.exceeded ? "bad" : "good"}` },
       l.outcome.exceeded ? "exceeded" : "kept")),
     h("td", {}, l.words)));
-  return section("limits", "Limits", h("div", { class: "wide" }, h("table", {},
+  return folded("limits", "Limits", `${count(page.limits.length)}`, h("div", { class: "wide" }, h("table", {},
     h("thead", {}, h("tr", {}, ...["metric", "", "outcome"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, ...rows))));
 }
@@ -56,7 +61,7 @@ export function snapshotsSection(page: Page): HTMLElement | null {
     h("td", { class: "number" }, s.when),
     ...s.values.map((value) => h("td", { class: "number" }, value ?? "–")),
     h("td", { class: "muted" }, s.because)));
-  return section("snapshots", "Snapshots", h("div", { class: "wide" }, h("table", {},
+  return folded("snapshots", "Snapshots", `${count(page.snapshots.length)}`, h("div", { class: "wide" }, h("table", {},
     h("thead", {}, h("tr", {},
       h("th", { scope: "col" }, "label"),
       h("th", { scope: "col", class: "number" }, "at"),
@@ -76,7 +81,7 @@ export function collectorsSection(page: Page): HTMLElement {
     h("td", {}, h("span", { class: `state ${STATE_TONE[c.status]}` }, c.status)),
     h("td", { class: c.lost > 0 ? "number bad-text" : "number" }, count(c.lost)),
     h("td", { class: "muted" }, c.reason ?? "")));
-  return section("collectors", "How it was measured", h("div", { class: "wide" }, h("table", {},
+  return folded("collectors", "How it was measured", [...new Set(page.collectors.map((c) => c.mechanism))].join(", "), h("div", { class: "wide" }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "collector"), h("th", { scope: "col" }, "mechanism"),
       h("th", { scope: "col" }, "status"), h("th", { scope: "col", class: "number" }, "events lost"),
       h("th", { scope: "col" }, "reason"))),
@@ -94,6 +99,6 @@ export function hostSection(page: Page): HTMLElement {
     ["virtualisation", host.virtualisation ?? "not known"],
     ["weigh", host.weigh],
   ];
-  return section("host", "Host", h("dl", { class: "facts" },
+  return folded("host", "Host", `${host.node}, ${host.kernel}`, h("dl", { class: "facts" },
     ...facts.map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value)))));
 }

@@ -75,7 +75,7 @@ export class Painter {
     const ratio = devicePixelRatio || 1;
     this.width = width;
     this.height = height;
-    this.left = width < 560 ? 112 : 210;
+    this.left = width < 560 ? 112 : Math.min(width * 0.42, 480);
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
@@ -139,10 +139,12 @@ export class Painter {
     const used = c.measureText(name).width;
     const pid = String(row.process.pid);
     c.font = "11px system-ui, sans-serif";
-    if (many === "" && used + c.measureText(pid).width + 8 < room) {
-      c.fillStyle = colours.muted;
-      c.fillText(pid, x + 16 + used, middle);
-    }
+    if (many !== "" || used + c.measureText(pid).width + 8 >= room) return;
+    c.fillStyle = colours.muted;
+    c.fillText(pid, x + 16 + used, middle);
+    const from = used + c.measureText(pid).width + 14;
+    const fits = (text: string) => from + c.measureText(text).width <= room;
+    c.fillText(argumentsOf(row.process, fits), x + 10 + from, middle);
   }
 
   private bar(p: Process, y: number, colours: Colours): void {
@@ -215,6 +217,18 @@ export class Painter {
       c.globalAlpha = 1;
     }
   }
+}
+
+/** The arguments as far as they fit, files by their last name; how many more there are. */
+export function argumentsOf(p: Pick<Process, "command">, fits: (text: string) => boolean): string {
+  const words = p.command.split(/\s+/).filter(Boolean).slice(1)
+    .map((word) => (word.startsWith("-") ? word : word.replace(/^(['"]?).*\/(?=[^/]+$)/, "$1")));
+  for (let most = words.length; most > 0; most -= 1) {
+    const more = most < words.length ? ` +${words.length - most}` : "";
+    const text = words.slice(0, most).join(" ") + more;
+    if (fits(text)) return text;
+  }
+  return "";
 }
 
 /** The part of one CPU that a process kept busy while it lived. */

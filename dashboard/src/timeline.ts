@@ -10,7 +10,7 @@ import { describe, inOneLine } from "./timeline-words";
 import { type View, steer } from "./view";
 
 const ROW = 20;
-const MOST_ROWS = 26;
+const MOST_ROWS = 14;
 
 /** More processes than this are folded at first. */
 const FOLD_FROM = 1000;

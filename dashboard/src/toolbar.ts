@@ -2,7 +2,7 @@
 // and whoever has lost the way.
 
 import { h, replace } from "./dom";
-import { clock } from "./format";
+import { clock, power } from "./format";
 import type { View } from "./view";
 
 export function toolbar(view: View): HTMLElement {
@@ -17,7 +17,7 @@ export function toolbar(view: View): HTMLElement {
     button("▸", "Later", () => view.pan(0.5)),
     whole);
   const say = () => {
-    const step = (view.to - view.from) / 1000;
+    const step = power((view.to - view.from) / 1000);
     replace(shown, `${clock(view.from, step, view.duration)} – ${clock(view.to, step, view.duration)}`);
     shown.dataset.from = String(view.from);
     shown.dataset.to = String(view.to);

@@ -2,8 +2,11 @@
 // /usr/bin/chromium if it is not set.
 
 import assert from "node:assert/strict";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
 import { chromium } from "playwright-core";
 
 let browser;
@@ -41,6 +44,30 @@ export async function hold(checks, usage) {
   }
   await browser.close();
   process.exit(failures === 0 ? 0 : 1);
+}
+
+/** The same page with other data. */
+export async function openChanged(file, change) {
+  const html = await readFile(file, "utf8");
+  const place = /(<script type="application\/json" id="weigh-data">)([\s\S]*?)(<\/script>)/;
+  const data = JSON.parse(html.match(place)[2]);
+  change(data);
+  const folder = await mkdtemp(join(tmpdir(), "weigh-page-"));
+  const changed = join(folder, "report.html");
+  const text = JSON.stringify(data).replaceAll("<", "\\u003c");
+  await writeFile(changed, html.replace(place, (_, opening, __, closing) => opening + text + closing));
+  try {
+    return await open(changed);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** A module of src/, to call its functions. */
+export async function source(name) {
+  const entry = fileURLToPath(new URL(`../src/${name}.ts`, import.meta.url));
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, format: "esm" });
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 }
 
 /** A page, the data that it carries, and what it says and asks for from now on. */

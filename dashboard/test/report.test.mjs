@@ -2,7 +2,7 @@
 // npm test -- FILE [FILE...]; see pages.mjs.
 
 import assert from "node:assert/strict";
-import { hold, open } from "./pages.mjs";
+import { hold, open, openChanged, source } from "./pages.mjs";
 
 await hold(checks(), "which report? npm test -- FILE [FILE...]");
 
@@ -27,6 +27,17 @@ async function drag(page, locator, fromPart, toPart) {
   await drawn(page);
 }
 
+/** Opens what is folded. */
+async function unfold(page) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((e) => { e.open = true; }));
+  await drawn(page);
+}
+
+/** As the page has it: from the job's directory on. */
+function relative(data, path) {
+  return path.startsWith(`${data.job.cwd}/`) && data.job.cwd !== "/" ? path.slice(data.job.cwd.length + 1) : path;
+}
+
 /** How many different colours a canvas has. */
 function colours(locator) {
   return locator.evaluate((canvas) => {
@@ -42,20 +53,103 @@ function checks() {
       assert.equal(await page.locator(".outcome").textContent(), data.outcome.words);
     },
 
-    "each group with a known metric has its card, with the number in the data": async ({ page, data }) => {
-      for (const { group } of data.groups) {
-        const first = data.metrics.find((m) => m.group === group && m.value !== null);
-        if (first === undefined) continue;
-        const value = page.locator(`.card[data-metric="${first.name}"] .big .value`);
-        assert.equal(await value.getAttribute("data-value"), String(first.value));
-        assert.equal(await value.textContent(), first.text);
-        const badge = page.locator(`.card[data-metric="${first.name}"] .big .badge`);
-        assert.ok((await badge.textContent()).startsWith(first.quality));
+    "the lines of the digest come first, then advice, then series; the rest is closed": async ({ page, data }) => {
+      const rows = await page.locator("#digest dl > div").evaluateAll((all) =>
+        all.map((row) => [...row.children].map((cell) => cell.textContent)));
+      assert.deepEqual(rows, data.digest.map((row) => [row.label, row.text]));
+      assert.ok(rows.some(([label]) => label === "CPU") && rows.some(([label]) => label === "memory"));
+      const order = await page.locator("main > *").evaluateAll((all) => all.map((e) => e.id || e.className));
+      const wanted = ["digest", "advice", "over-time", "files", "io", "metrics", "collectors", "host"];
+      assert.deepEqual(order.filter((name) => wanted.includes(name)), wanted.filter((name) => order.includes(name)));
+      const advice = [...data.advice === null ? [] : [data.advice], ...(data.io?.advice ?? []).map((a) => a.text)];
+      assert.equal(await page.locator("#advice .lines > li").count(), advice.length);
+      for (const id of ["files", "io", "io-places", "limits", "snapshots", "metrics", "collectors", "host"]) {
+        const isOpen = await page.locator(`#${id} > details`).evaluateAll((all) => all.some((e) => e.open));
+        assert.equal(isOpen, false, id);
       }
+    },
+
+    "a short job has a short page, where nothing is cut and no two charts have one name": async ({ page, data }) => {
+      const { height, cut } = await page.evaluate(() => ({
+        height: document.documentElement.scrollHeight,
+        cut: document.body.innerText.split("\n").filter((line) => line.includes("…")),
+      }));
+      if (data.duration <= 3) assert.ok(height <= 3 * 800, `${height} pixels`);
+      // What the job itself has written is its own.
+      const own = JSON.stringify([data.command, data.processes.texts, data.files.paths]);
+      if (!own.includes("…")) assert.deepEqual(cut, []);
+      const titles = await page.locator(".chart h3").evaluateAll((all) => all.map((e) => e.firstChild.textContent));
+      assert.deepEqual(titles, [...new Set(titles)]);
+    },
+
+    "all lines of a chart are shown at first": async ({ page }) => {
+      const pressed = await page.locator(".chart .key[aria-pressed]").evaluateAll((all) => all.map((e) => e.ariaPressed));
+      assert.ok(pressed.every((shown) => shown === "true"), `${pressed}`);
+    },
+
+    "marks of an axis have as many digits as their distance needs": async () => {
+      const { clock, tick, power } = await source("format");
+      const marks = (step, longest) => [1, 2, 3].map((n) => clock(n * step, step, longest));
+      assert.deepEqual(marks(0.25, 1), ["0.25 s", "0.50 s", "0.75 s"]);
+      assert.deepEqual(marks(0.2, 1), ["0.2 s", "0.4 s", "0.6 s"]);
+      assert.deepEqual(marks(0.025, 1), ["0.025 s", "0.050 s", "0.075 s"]);
+      assert.deepEqual(marks(2.5, 30), ["2.5 s", "5.0 s", "7.5 s"]);
+      assert.deepEqual(marks(15, 200), ["0:15", "0:30", "0:45"]);
+      assert.equal(power(0.0031), 0.001);
+      const bytes = { unit: "bytes", perSecond: false };
+      assert.deepEqual([1280, 1536, 1 << 20].map((n) => tick(n, bytes)), ["1.25 KiB", "1.5 KiB", "1 MiB"]);
+    },
+
+    "a process has its arguments beside its name, whole ones as far as they fit": async () => {
+      const { argumentsOf } = await source("timeline-paint");
+      const of = (command, most) => argumentsOf({ command }, (text) => text.length <= most);
+      assert.equal(of("/usr/bin/python3 /home/u/train.py --epochs 3", 99), "train.py --epochs 3");
+      assert.equal(of("/usr/bin/python3 /home/u/train.py --epochs 3", 12), "train.py +2");
+      assert.equal(of("true", 99), "");
+    },
+
+    "CPU is drawn where nothing was read or written, too": async ({ file, data }) => {
+      if (data.io_over_time === null) return;
+      const { page, errors } = await openChanged(file, (d) => {
+        Object.assign(d.io_over_time, { from: [0], to: [d.duration / 10], processes: [], files: [],
+          all: { read: [4096], written: [4096], seconds: [d.duration / 20] } });
+        d.series.cpu_seconds = { total: 2, at: [d.duration / 2, d.duration], value: [d.duration / 2, d.duration] };
+      });
+      const map = page.locator("#io-time canvas");
+      await map.scrollIntoViewIfNeeded();
+      await drawn(page);
+      const at = (part) => map.evaluate((canvas, where) => {
+        const labels = 116;
+        const x = Math.round(labels + (canvas.width - labels) * where);
+        return [0, 1, 2, 3].map((row) => canvas.getContext("2d").getImageData(x, row * 20 + 8, 1, 1).data[3] > 0);
+      }, part);
+      assert.deepEqual(await at(0.05), [true, true, true, true]);
+      for (const part of [0.3, 0.55, 0.98]) assert.deepEqual(await at(part), [false, false, false, true], `${part}`);
+      const box = await map.boundingBox();
+      await page.mouse.move(box.x + 116 + (box.width - 116) * 0.8, box.y + 70);
+      assert.match(await page.locator("#io-time .said").textContent(), /1\.00 CPUs busy/);
+      assert.deepEqual(errors, []);
+      await page.close();
+    },
+
+    "files of the system, and pipes, stand in a line each, which opens": async ({ page, data }) => {
+      const { path, paths, fold } = data.files;
+      if (path.length === 0) return;
+      await unfold(page);
+      const own = new Set(path.flatMap((index, row) => (fold[row] === "own" ? [paths[index]] : [])));
+      const shown = () => page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.title));
+      assert.ok((await shown()).every((name) => own.has(name)));
+      const system = new Set(path.flatMap((index, row) => (fold[row] === "system" && !own.has(paths[index]) ? [paths[index]] : [])));
+      const line = page.locator("button.fold", { hasText: /system file/ });
+      assert.equal(await line.count(), system.size > 0 ? 1 : 0);
+      if (system.size === 0) return;
+      await line.click();
+      assert.ok((await shown()).some((name) => system.has(name)), "they are there when wanted");
     },
 
     "the data flow is drawn: each process and file once, and an end for each line": async ({ page, data }) => {
       const flows = (data.io?.flows ?? []).slice(0, 60);
+      await unfold(page);
       const graph = page.locator("#io .flow svg");
       if (/ cat .*\| *sort >/.test(data.command)) assert.ok(flows.length >= 2, "what flowed is in the page");
       assert.equal(await graph.count(), flows.length > 0 ? 1 : 0);
@@ -71,8 +165,7 @@ function checks() {
       assert.equal(await lines.count(), new Set(ends).size);
       const called = new Set(flows.filter((f) => !f.is_file).map((f) => `${f.writer} ${f.name} ${f.reader}`));
       const shown = await graph.locator("text.name").allTextContents();
-      assert.deepEqual(shown.sort(), [...called].map((c) => c.split(" ").slice(1, -1).join(" "))
-        .map((n) => n.length > 34 ? `…${n.slice(-33)}` : n).sort(), "pipes and sockets have their names");
+      assert.deepEqual(shown.sort(), [...called].map((c) => c.split(" ").slice(1, -1).join(" ")).sort(), "pipes and sockets have their names");
       const lengths = await lines.evaluateAll((paths) => paths.map((path) => path.getTotalLength()));
       assert.ok(lengths.every((length) => length > 10), `${lengths}`);
       const boxes = await graph.locator("rect").evaluateAll((rects) => rects.map((rect) => rect.getBoundingClientRect()));
@@ -83,18 +176,22 @@ function checks() {
     "what was read and written over time is drawn, and each cell says its numbers": async ({ page, data }) => {
       const io = data.io_over_time;
       if (io === null) return assert.equal(await page.locator("#io-time").count(), 0);
-      const maps = page.locator("#io-time canvas");
+      await unfold(page);
+      const maps = page.locator("#io-time canvas, #io-places canvas");
       assert.equal(await maps.count(), 1 + (io.processes.length > 1 ? 1 : 0) + io.files.length);
       for (const map of await maps.all()) {
         await map.scrollIntoViewIfNeeded();
         await drawn(page);
         assert.ok(await colours(map) > 2, "nothing is drawn");
       }
-      for (const [i, file] of io.files.entries()) {
+      // Files of the system come behind the others.
+      const own = (file) => data.files.path.some((p, row) => data.files.paths[p] === file.path && data.files.fold[row] === "own");
+      const files = [...io.files.filter(own), ...io.files.filter((file) => !own(file))];
+      for (const [i, file] of files.entries()) {
         // The last place is the topmost row.
         const column = io.from.findIndex((_, c) => file.read[(file.places - 1) * io.from.length + c] +
           file.written[(file.places - 1) * io.from.length + c] > 0);
-        const map = page.locator("#io-time .charts canvas").nth(i);
+        const map = page.locator("#io-places .charts canvas").nth(i);
         // Not beneath the toolbar, which stays at the top.
         await map.evaluate((canvas) => canvas.scrollIntoView({ block: "center" }));
         const box = await map.boundingBox();
@@ -102,7 +199,7 @@ function checks() {
         // The last look may be a little after the end of what is shown.
         const middle = (io.from[column] + Math.min(io.to[column], data.duration)) / 2 / data.duration;
         await page.mouse.move(box.x + left + (box.width - left) * middle, box.y + 2);
-        const said = await page.locator("#io-time .charts .said").nth(i).textContent();
+        const said = await page.locator("#io-places .charts .said").nth(i).textContent();
         assert.match(said, /^[0-9.]+ [KMG]?i?B to .* read, .* written$/, file.path);
       }
     },
@@ -124,7 +221,7 @@ function checks() {
     },
 
     "a drag over a chart zooms all of them, a double click shows the whole run": async ({ page, data }) => {
-      const plots = page.locator(".chart .u-over");
+      const plots = page.locator("#series > .charts .u-over");
       if (await plots.count() === 0) return assert.ok(Object.values(data.series).every((s) => Math.max(...s.value) === 0 || s.at.length < 2));
       const whole = await stretch(page);
       assert.equal(whole[0], 0);
@@ -173,7 +270,7 @@ function checks() {
       const told = data.processes.pid.some((pid) => tip.includes(`${pid}, child of`)) || tip.includes("×");
       assert.ok(told, tip);
       const whole = await stretch(page);
-      await drag(page, canvas, 0.4, 0.7);
+      await drag(page, canvas, 0.55, 0.8);
       const [from, to] = await stretch(page);
       assert.ok(from > 0 && to < whole[1], `${from} ${to}`);
       return undefined;
@@ -196,7 +293,10 @@ function checks() {
       const said = await page.locator("#io").textContent();
       assert.ok(said.includes(data.io.sums));
       for (const note of data.io.notes.slice(0, 20)) assert.ok(said.includes(note), note);
-      for (const advice of data.io.advice) assert.ok(said.includes(advice.text) && said.includes(advice.file));
+      const advised = data.io.advice.length > 0 ? await page.locator("#advice").textContent() : "";
+      for (const advice of data.io.advice) {
+        assert.ok(advised.includes(advice.text) && advised.includes(relative(data, advice.file)));
+      }
       const heads = await page.locator(".files thead th").allTextContents();
       // What nothing is known of has no column.
       const read = data.io.are_reads_unseen ? [] : ["read", "reads"];
@@ -205,9 +305,12 @@ function checks() {
       assert.deepEqual(heads.slice(0, expected.length), expected);
       // The file that took most time comes first.
       const time = new Map();
-      data.files.path.forEach((p, i) => time.set(p, (time.get(p) ?? 0) + data.files.used.seconds[i]));
+      const { path, fold, is_waited_at: waited } = data.files;
+      const own = new Set(path.filter((_, i) => fold[i] === "own" && !waited[i]));
+      path.forEach((p, i) => own.has(p) && time.set(p, (time.get(p) ?? 0) + data.files.used.seconds[i]));
+      if (time.size === 0) return undefined;
       const most = [...time].reduce((a, b) => (b[1] > a[1] ? b : a));
-      const first = await page.locator(".files td.path").first().evaluate((e) => e.firstChild.textContent);
+      const first = await page.locator(".files td.path").first().getAttribute("title");
       assert.equal(first, data.files.paths[most[0]]);
       return undefined;
     },
@@ -215,12 +318,13 @@ function checks() {
     "files are filtered and sorted": async ({ page, data }) => {
       if (data.files.path.length === 0) return assert.equal(await page.locator("#files").count(), 0);
       const path = data.files.paths[data.files.path.at(-1)];
+      await unfold(page);
       await page.getByLabel("Filter the files").fill(path);
-      const shown = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.firstChild.textContent));
+      const shown = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.title));
       assert.ok(shown.includes(path) && shown.every((p) => p.includes(path)), shown.join());
       await page.getByLabel("Filter the files").fill("");
       await page.getByRole("button", { name: "path" }).click();
-      const sorted = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.firstChild.textContent));
+      const sorted = await page.locator(".files td.path").evaluateAll((all) => all.map((e) => e.title));
       assert.deepEqual(sorted, [...sorted].sort());
       return undefined;
     },
@@ -231,6 +335,7 @@ function checks() {
       const of = used.details;
       const fields = of.parts.flatMap((part) => part.fields);
       const pairs = (flat) => flat.flatMap((n, i) => (i % 2 ? [] : [[n, flat[i + 1]]]));
+      await unfold(page);
       const openers = page.locator(".opener");
       assert.equal(await openers.count(), await page.locator(".files tr.opens").count());
       for (const [i, turn] of [[0, (o) => o.press("Enter")], [1, (o) => o.click()]]) {
@@ -240,7 +345,7 @@ function checks() {
         assert.equal(await panel.isVisible(), false);
         await turn(opener);
         assert.equal(await opener.getAttribute("aria-expanded"), "true");
-        const path = await page.locator("tr.opens .path").nth(i).evaluate((e) => e.firstChild.textContent);
+        const path = await page.locator("tr.opens .path").nth(i).getAttribute("title");
         const rows = data.files.path.flatMap((p, row) => (data.files.paths[p] === path ? [row] : []));
         const uses = panel.locator(".use");
         assert.equal(await uses.count(), Math.min(rows.length, 8));
@@ -271,7 +376,7 @@ function checks() {
       const calls = data.files.path.some((_, row) => of.read_sizes[row].length + of.write_sizes[row].length > 0);
       assert.ok(calls && of.slowest.some((call) => call !== null), "a recording has sizes and slowest calls");
       // What is open stays open when the table is drawn anew, and closes.
-      const path = await page.locator("tr.opens .path").first().evaluate((e) => e.firstChild.textContent);
+      const path = await page.locator("tr.opens .path").first().getAttribute("title");
       await page.getByLabel("Filter the files").fill(path);
       assert.equal(await openers.first().getAttribute("aria-expanded"), "true");
       await page.locator("tr.opens td.number").first().click();

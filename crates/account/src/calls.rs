@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weigh_schema::call::{
     Call, CallKind, Cell, Grouping, Named, RIVALS, Rival, RivalSeen, SingleCall, bucket_start,
+    idle_wait, is_idle,
 };
 use weigh_schema::call_row::{Absent, CallRow, Returned};
 
@@ -127,6 +128,13 @@ impl Slowest {
     ) -> Vec<SingleCall> {
         self.calls.iter().map(|call| single_call(call, began_ns, owners, name)).collect()
     }
+}
+
+/// Whether a call only waited for somebody else to do something.
+pub fn is_idle_call(call: &Call, owners: &Owners, name: &dyn Fn(u64) -> String) -> bool {
+    let (name, of) = (name(call.number), owners.name(call.of));
+    idle_wait(&name, of.as_deref()).is_some()
+        && is_idle(&name, of.as_deref(), &call.account.parts(), seconds(call.account.time_ns()))
 }
 
 /// One call as it is told; times count from `began_ns`.

@@ -18,7 +18,7 @@ mod series;
 mod summary;
 mod tree;
 
-pub use calls::{Owners, Slowest, call_kinds, call_row, single_call};
+pub use calls::{Owners, Slowest, call_kinds, call_row, is_idle_call, single_call};
 pub use explain::{Comparison, Intervals, Missing, Survey};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::quality::{Mechanism, Number};
 use crate::subsystem::{Account, LaterNumbers};
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
-pub use waits::asked_to_wait;
+pub use waits::{asked_to_wait, idle_wait, is_idle};
 
 /// What has a row of its own in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -486,6 +486,11 @@ impl CallKind {
     pub fn later_seconds(&self) -> f64 {
         let times = self.later.iter().filter(|(key, _)| key.ends_with("_seconds"));
         times.fold(0.0, |sum, (_, number)| sum + number.as_f64())
+    }
+
+    /// Whether they waited for somebody else to do something, and did hardly anything else.
+    pub fn is_idle(&self) -> bool {
+        is_idle(&self.call, self.of.as_deref(), &self.parts, self.time_seconds)
     }
 
     /// What they cost, at once and later.

@@ -59,6 +59,21 @@ impl Row {
         Row { paint, ..self }
     }
 
+    /// All of it, where there is room for all.
+    fn text(&self) -> String {
+        // Where to find more stands behind a colon.
+        let gap = |text: &str, part: &str| match text.is_empty() || part.starts_with(':') {
+            true => "",
+            false => ", ",
+        };
+        let text = self.parts.iter().fold(String::new(), |text, part| {
+            let gap = gap(&text, part);
+            text + gap + part
+        });
+        // The page has the details.
+        text.replace("; see --details", "")
+    }
+
     fn line(&self, width: usize) -> Line {
         let mut text = String::new();
         for part in &self.parts {
@@ -97,6 +112,12 @@ pub fn render(summary: &Summary, style: Style, sources: Sources) -> String {
     let columns = |row: &Row| if whole(row) { usize::MAX } else { width };
     let text = |row: &Row| row.line(width).render(columns(row), style.color) + "\n";
     rows.iter().map(text).collect()
+}
+
+/// The labels and texts of the rows between how the job ended and the advice, for a page: as long as they are.
+pub(crate) fn labelled(summary: &Summary) -> Vec<[String; 2]> {
+    let rows = rows::rows(summary, true).into_iter().chain(rows::qualities(summary, None));
+    rows.map(|row| [row.label.to_string(), row.text()]).collect()
 }
 
 /// How it ended, what it was, and whether that is all.

@@ -83,9 +83,11 @@ fn grouped(number: u64) -> String {
 /// What is slow, and what is ordinary.
 pub fn definitions(report: &ExplainReport) -> String {
     match &report.slow {
-        Some(slow) => format!("slow: {slow}; ordinary: those between the quartiles of their kind"),
+        Some(slow) => format!(
+            "slow: {slow}; ordinary, in brackets: those between the quartiles of their kind"
+        ),
         None => format!(
-            "asked for: {}; ordinary: those between the quartiles of all others",
+            "asked for: {}; ordinary, in brackets: those between the quartiles of all others",
             tokens(report)
         ),
     }
@@ -142,7 +144,7 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 false => "",
             };
             let whole = format!(
-                "{title}: {} of {calls} took {} where {} is usual{few}",
+                "{title}: {} of {calls} took {} ({}){few}",
                 grouped(slow.calls_total),
                 seconds(slow.mean_seconds),
                 seconds(usual.mean_seconds),
@@ -192,7 +194,7 @@ fn contributions(kind: &ExplainedKind) -> impl Iterator<Item = String> {
             Doing::Runnable => RUNNABLE,
         };
         let counters = match is_first(place, difference) {
-            true => counters::in_brackets(kind, &difference.subsystem),
+            true => counters::beside(kind, &difference.subsystem),
             false => String::new(),
         };
         Some(format!("{} more {what}{counters}", seconds(difference.more_seconds)))

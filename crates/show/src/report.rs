@@ -13,7 +13,8 @@ mod thin;
 pub use io_calls::SlowestCalls;
 pub use io_time::{FileHeat, IoHeat, IoOverTime, OverTime, ProcessHeat, Survey};
 pub use page::{
-    FileColumns, Files, GroupTitle, LimitRow, MetricRow, Page, Processes, SeriesRows, page,
+    DigestRow, FileColumns, Files, GroupTitle, LimitRow, MetricRow, Page, Processes, SeriesRows,
+    page,
 };
 
 use weigh_schema::recording::{ProcessRow, SampleRow};

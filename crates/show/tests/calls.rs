@@ -27,7 +27,7 @@ fn report(counters: Value, of_calls: Value) -> String {
             "counters": of_calls, "parts": {},
         }],
     });
-    render(&serde_json::from_value(report).unwrap(), Extent::Rows(20), PIPE)
+    render(&serde_json::from_value(report).unwrap(), Extent::Rows(20), false, PIPE)
         .replace('\u{202f}', " ")
 }
 
@@ -90,7 +90,7 @@ fn a_slow_call_s_words_are_all_there() {
     });
     let report = serde_json::from_value(report).unwrap();
     for width in 80..=200 {
-        let text = render(&report, Extent::Rows(20), terminal(width));
+        let text = render(&report, Extent::Rows(20), false, terminal(width));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("with 512.0 KiB, caused by nobody followed)"), "{width}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -104,6 +104,45 @@ fn what_can_not_be_counted_is_unavailable_and_never_nothing() {
     assert!(text.contains("cycles unavailable: no such counter"), "{text}");
     assert!(!text.contains("counted:") && !text.contains("0 cycles"), "{text}");
     assert!(!report(json!([]), json!({})).contains("cycles"));
+}
+
+/// A server that sleeps until its peer sends is idle; one that computes in the call is not.
+#[test]
+fn calls_that_wait_for_the_peer_are_idle_and_listed_only_where_that_is_wanted() {
+    let kind = |call: &str, waited: f64| {
+        json!({
+            "call": call, "calls_total": 3, "errors_total": 0, "bytes_total": 0, "time_seconds": 2.0,
+            "time_p50_seconds": 0.5, "time_p99_seconds": 1.0, "time_max_seconds": 1.0, "counters": {}, "later": {},
+            "parts": {
+                "sched": { "waiting_seconds": waited }, "net": { "time_seconds": 2.0 - waited },
+            },
+        })
+    };
+    let report = json!({
+        "schema": "weigh.calls/1", "command": ["server"], "wall_seconds": 2.0, "grouping": "call",
+        "mechanism": "bpf", "subsystems": [], "counters": [], "calls_total": 9, "threads_total": 1,
+        "lost_total": 0, "untold_total": 0, "slowest": [],
+        "calls": [kind("recvfrom", 2.0), kind("nanosleep", 2.0), kind("recvmsg", 0.1)],
+        "under_way": [{ "call": "accept4", "pid": 7, "tid": 7, "command": "server", "time_seconds": 3.0 }],
+    });
+    let report = serde_json::from_value(report).unwrap();
+    for extent in [Extent::Rows(20), Extent::Lines(24)] {
+        let text = render(&report, extent, false, PIPE);
+        assert!(text.contains("idle, and not in the table (--idle): recvfrom 2.000 s\n"), "{text}");
+        let rows = |text: &str, name: &str| text.lines().any(|line| line.starts_with(name));
+        assert!(
+            !rows(&text, "recvfrom") && rows(&text, "nanosleep") && rows(&text, "recvmsg"),
+            "{text}"
+        );
+        assert!(
+            text.contains("accept4, ≥ 3.000 s, idle: waiting for a connection (server"),
+            "{text}"
+        );
+        let text = render(&report, extent, true, PIPE);
+        assert!(rows(&text, "recvfrom") && !text.contains("--idle"), "{text}");
+        assert!(text.contains("idle: waiting for the peer 100 %"), "{text}");
+        assert!(!text.contains("recvfrom sched wait"), "{text}");
+    }
 }
 
 const CONNECTIONS: [&str; 2] =
@@ -132,7 +171,7 @@ fn two_rows(of: [&str; 2], changed: Value) -> weigh_schema::call::CallsReport {
 }
 
 fn text(report: &weigh_schema::call::CallsReport, rows: usize, screen: Screen) -> String {
-    render(report, Extent::Rows(rows), screen).replace('\u{202f}', " ")
+    render(report, Extent::Rows(rows), false, screen).replace('\u{202f}', " ")
 }
 
 #[test]
@@ -202,7 +241,7 @@ fn a_table_of_24_lines_says_what_is_left_out() {
     });
     report.calls = kinds.collect();
     for width in 60..200 {
-        let text = render(&report, Extent::Lines(24), terminal(width));
+        let text = render(&report, Extent::Lines(24), false, terminal(width));
         assert!(text.lines().count() <= 24, "{width}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
         let rows = text.lines().filter(|line| line.starts_with("call") && line.contains(" (a)"));
@@ -257,10 +296,10 @@ fn who_is_asked_to_wait_waits_as_asked_and_others_for_what_nobody_knows() {
         let words = "50.0 ms: 50.0 ms sleeping, as it was asked to (1 switch)";
         assert_eq!(said(call), format!("{call} {words}"));
     }
-    assert!(said("epoll_wait").contains("waiting for descriptors, as it was asked to"));
+    assert!(said("epoll_wait").contains("idle: waiting for descriptors"));
     assert!(said("read").contains("waiting for what no probe tells"));
-    assert!(said("accept4").contains("50.0 ms waiting for a connection (1 switch)"));
-    assert!(said_of("read", Some("pipe:[7]")).contains("50.0 ms waiting for its writer"));
+    assert!(said("accept4").contains("50.0 ms idle: waiting for a connection (1 switch)"));
+    assert!(said_of("read", Some("pipe:[7]")).contains("50.0 ms idle: waiting for its writer"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_call_that_is_there_to_wait_waits_as_it_was_asked_to() {
     let text = said("clock_nanosleep");
     assert!(text.contains("\n  7.1 ms more sleeping, as it was asked to\n"), "{text}");
     assert!(said("read").contains("\n  7.1 ms more waiting for what no probe tells\n"));
-    assert!(said("recvfrom").contains("\n  7.1 ms more waiting for data of the other side\n"));
+    assert!(said("recvfrom").contains("\n  7.1 ms more idle: waiting for the peer\n"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
 use weigh_schema::summary::ExitKind;
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
+use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
 use weigh_show::report::{FileColumns, page};
 
@@ -29,6 +30,7 @@ fn the_pages_types_are_current() {
     let mut types = Types::default();
     types.declare::<CollectorState>();
     types.declare::<ExitKind>();
+    types.declare::<Fold>();
     types.declare::<Group>();
     types.declare::<Kind>();
     types.declare::<Mechanism>();
@@ -45,6 +47,7 @@ fn the_pages_types_are_current() {
             page(&recording.summary, &recording.samples, &recording.processes, files.finish(0), 0);
         page.io_over_time = recording.io_over_time();
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
+        page.advice = page.io.as_ref().map(|_| "limited by one CPU".into());
         types.learn(&page);
     }
     for report in

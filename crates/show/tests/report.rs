@@ -43,6 +43,38 @@ fn every_metric_is_carried_and_absence_is_null() {
     }
 }
 
+/// The page says first what `weigh run` says, and the same files have no row of their own.
+#[test]
+fn the_page_has_the_digest_and_folds_files_as_io_does() {
+    let mut recording = sample::build(4);
+    let own = recording.files[0].clone();
+    for path in ["/usr/lib/libc.so.6", "/home/user/lib/python3.11/site-packages/x.py"] {
+        recording.files.push(weigh_schema::recording::FileRow {
+            path: path.into(),
+            used: None,
+            ..own.clone()
+        });
+    }
+    let page = data(&html(&recording, [0; 2]));
+    let style = weigh_show::table::Style {
+        color: false,
+        width: 400,
+        is_terminal: true,
+        complete: true,
+        is_running: false,
+        recording: None,
+    };
+    let digest = weigh_show::digest::render(&recording.summary, style, Default::default());
+    let rows = page["digest"].as_array().unwrap();
+    assert!(rows.len() >= 5, "{rows:?}");
+    for row in rows.iter().filter(|row| row["label"] != "noted") {
+        let (label, text) = (row["label"].as_str().unwrap(), row["text"].as_str().unwrap());
+        assert!(digest.contains(text), "{label}: {text} is not in {digest}");
+    }
+    let folds: Vec<_> = page["files"]["fold"].as_array().unwrap().iter().rev().take(2).collect();
+    assert_eq!(folds, ["system", "system"]);
+}
+
 #[test]
 fn mapped_memory_that_can_not_be_seen_has_no_column() {
     let mut recording = sample::limited(4);

@@ -93,6 +93,11 @@ pub struct CallsArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub slowest: usize,
 
+    /// List calls that only waited for somebody else (polls, accept, receiving, reading from a pipe or socket), too,
+    /// and among the slowest.
+    #[arg(long)]
+    pub idle: bool,
+
     /// Write a row for each call to a Parquet file, which `weigh explain` reads.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub per_call: Option<PathBuf>,

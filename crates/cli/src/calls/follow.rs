@@ -5,14 +5,14 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use weigh_account::{Owners, Slowest, call_kinds};
+use weigh_account::{Owners, Slowest, call_kinds, is_idle_call};
 use weigh_agent::{LeftOut, Server};
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting};
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
-use weigh_schema::call::{CallsReport, CounterState, REPORT, SubsystemState};
+use weigh_schema::call::{Call, CallsReport, CounterState, REPORT, SubsystemState};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
@@ -50,6 +50,7 @@ pub fn follow(
     }
     let mut kept = Kept {
         slowest: Slowest::new(arguments.slowest),
+        has_idle: arguments.idle || arguments.slowest == 0,
         owners: Owners::new(wanted.grouping),
         each: per_call.map(|file| Each::new(file, &calls)),
     };
@@ -205,6 +206,8 @@ fn see_to_its_end(
 /// What is taken in while the calls are followed.
 struct Kept {
     slowest: Slowest,
+    /// Whether calls that only waited for somebody else are among the slowest.
+    has_idle: bool,
     owners: Owners,
     each: Option<Each>,
 }
@@ -231,7 +234,8 @@ impl Kept {
             each.add_later(&later);
             each.look_for_losses(calls);
         }
-        let bar = self.slowest.add(told);
+        let is_wanted = |call: &Call| self.has_idle || !is_idle_call(call, &self.owners, &name);
+        let bar = self.slowest.add(told.into_iter().filter(is_wanted));
         if let Some(bar) = bar.filter(|_| self.each.is_none()) {
             calls.tell_from(bar);
         }

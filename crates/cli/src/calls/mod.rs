@@ -104,7 +104,8 @@ fn tell_all(
         // Standard output is the command's, or the JSON's.
         let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
         tell(arguments.pid.is_none() || is_json, WIDE, |screen| {
-            weigh_show::calls::render(report, extent, screen)
+            let with_idle = arguments.idle || arguments.all;
+            weigh_show::calls::render(report, extent, with_idle, screen)
         })?;
     }
     if let Some(json) = json {

@@ -66,6 +66,37 @@ fn counters_are_counted_or_said_to_be_unavailable_with_the_reason() {
     assert!(report.get("counters").is_none());
 }
 
+/// Who reads from a pipe whose writer sleeps is idle: not among the slowest, unless that is asked for.
+#[test]
+fn an_idle_wait_for_a_writer_is_no_slow_call_unless_it_is_asked_for() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let command = ["sh", "-c", "(sleep 1; echo) | cat >&2"];
+    let is_long_read = |call: &&Value| {
+        let is_of_pipe = call["of"].as_str().is_some_and(|of| of.starts_with("pipe:["));
+        let is_long = call["time_seconds"].as_f64().is_some_and(|seconds| seconds > 0.9);
+        call["call"] == "read" && is_of_pipe && is_long
+    };
+    let long_reads = |report: &Value| {
+        report["slowest"].as_array().expect("the slowest").iter().filter(is_long_read).count()
+    };
+    let options = ["--by", "file", "--slowest", "50"];
+    let (output, report) = calls(&scratch, &options, &command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(long_reads(&report), 0, "{said}");
+    assert!(!report["slowest"].as_array().expect("the slowest").is_empty());
+    assert!(said.contains("idle, and not in the table (--idle): "), "{said}");
+    // Nothing is left out of the JSON's table.
+    let listed = rows(&report, "read").into_iter();
+    let most = listed.filter_map(|row| row["time_seconds"].as_f64()).fold(0.0, f64::max);
+    assert!(most > 0.9, "{report}");
+    let (output, report) = calls(&scratch, &[&options[..], &["--idle"]].concat(), &command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(long_reads(&report) >= 1, "{said}");
+    assert!(said.contains("idle: waiting for its writer"), "{said}");
+    assert!(!said.contains("(--idle)"), "{said}");
+}
+
 #[test]
 fn a_counter_that_there_is_not_is_refused_with_those_that_there_are() {
     let scratch = Scratch::new();

@@ -1,11 +1,16 @@
 //! Calls that are there to wait, or do until somebody else is ready, and what for.
 
+use std::collections::BTreeMap;
+
+use super::Numbers;
+use crate::subsystem::PART;
+
 /// Calls whose very purpose is to wait, and what that is, in a sentence: "8 ms …".
 const WAITS: &[(&[&str], &str)] = &[
     (&["nanosleep", "clock_nanosleep"], "sleeping, as it was asked to"),
     (
         &["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"],
-        "waiting for descriptors, as it was asked to",
+        "idle: waiting for descriptors",
     ),
     (
         &["pause", "rt_sigsuspend", "rt_sigtimedwait", "sigsuspend"],
@@ -17,15 +22,21 @@ const WAITS: &[(&[&str], &str)] = &[
         &["io_getevents", "io_pgetevents", "io_uring_enter"],
         "waiting for completions, as it was asked to",
     ),
-    (&["accept", "accept4"], "waiting for a connection"),
+    (&["accept", "accept4"], "idle: waiting for a connection"),
     (&["connect"], "waiting for the other side's answer"),
     (&["recv", "recvfrom", "recvmsg", "recvmmsg"], RECEIVING),
     (&["send", "sendto", "sendmsg", "sendmmsg"], SENDING),
 ];
 
-const RECEIVING: &str = "waiting for data of the other side";
+const RECEIVING: &str = "idle: waiting for the peer";
 /// Whether its reader is slow, the network, or a device, is not known.
 const SENDING: &str = "waiting for room in the socket";
+
+/// What the words of a wait for somebody else's doing begin with.
+const IDLE: &str = "idle: ";
+
+/// Of a call that was idle so much of its time was a wait: to go to sleep and to wake takes some microseconds.
+const IDLE_SHARE: f64 = 0.9;
 
 const READS: &[&str] = &["read", "readv"];
 const WRITES: &[&str] = &["write", "writev"];
@@ -39,12 +50,27 @@ pub fn asked_to_wait(call: &str, of: Option<&str>) -> Option<&'static str> {
     by_name.or_else(|| other_end(name, of?))
 }
 
+/// The same where nothing is to be done until the other end does something: of polls, of accepting, of receiving and of
+/// reading from what has another end.
+pub fn idle_wait(call: &str, of: Option<&str>) -> Option<&'static str> {
+    asked_to_wait(call, of).filter(|words| words.starts_with(IDLE))
+}
+
+/// Whether a call, or calls, of so much time spent about all of it in such a wait.
+pub fn is_idle(call: &str, of: Option<&str>, parts: &BTreeMap<String, Numbers>, time: f64) -> bool {
+    let waited = || {
+        let sched = parts.get("sched").and_then(|numbers| numbers.get(&PART[1].key()));
+        sched.map_or(0.0, |number| number.as_f64())
+    };
+    idle_wait(call, of).is_some() && waited() >= IDLE_SHARE * time && time > 0.0
+}
+
 /// By the name of what it is about: a file's is a path, and a FIFO's, too.
 fn other_end(call: &str, of: &str) -> Option<&'static str> {
     let is_pipe = of.starts_with("pipe:[");
     let is_socket = ["tcp ", "udp ", "unix socket", "socket"].iter().any(|s| of.starts_with(s));
     match (READS.contains(&call), WRITES.contains(&call)) {
-        (true, _) if is_pipe => Some("waiting for its writer"),
+        (true, _) if is_pipe => Some("idle: waiting for its writer"),
         (true, _) if is_socket => Some(RECEIVING),
         (_, true) if is_pipe => Some("waiting for its reader"),
         (_, true) if is_socket => Some(SENDING),
@@ -60,14 +86,14 @@ mod tests {
     fn a_call_waits_for_the_other_end_of_what_it_is_about() {
         let said = |call, of| asked_to_wait(call, of).unwrap_or("?");
         let pipe = Some("pipe:[4711]");
-        assert_eq!(said("read", pipe), "waiting for its writer");
+        assert_eq!(said("read", pipe), "idle: waiting for its writer");
         assert_eq!(said("writev (32-bit)", pipe), "waiting for its reader");
         for socket in ["tcp 127.0.0.1:1 -> 127.0.0.1:2 [5]", "unix socket [5]", "socket [5]"] {
             assert_eq!(said("read", Some(socket)), said("recvmsg", None));
             assert_eq!(said("write", Some(socket)), said("sendto", None));
         }
-        assert_eq!(said("accept4", None), "waiting for a connection");
-        assert_eq!(said("recvmmsg_time64 (32-bit)", None), "waiting for data of the other side");
+        assert_eq!(said("accept4", None), "idle: waiting for a connection");
+        assert_eq!(said("recvmmsg_time64 (32-bit)", None), "idle: waiting for the peer");
     }
 
     #[test]

@@ -28,27 +28,56 @@ const LEAST_SHARE: f64 = 0.01;
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
 
+/// Idle kinds of calls that are named.
+const IDLE_MOST: usize = 5;
+
 /// How many things that a kind of calls left behind found no room, in `later`.
 const LOST_LATER: &str = "lost_total";
 
 /// The most lines a text below the table may take.
 const TEXT_LINES: usize = 4;
 
-/// The report as text, with a line end after its last line.
-pub fn render(report: &CallsReport, extent: Extent, screen: Screen) -> String {
+/// The report as text, with a line end after its last line. Kinds of calls that waited for others stand in the table
+/// if that is wanted, else in a line.
+pub fn render(report: &CallsReport, extent: Extent, with_idle: bool, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
+    let (busy, idle) = without_idle(report).filter(|_| !with_idle).unzip();
+    let report = busy.as_ref().unwrap_or(report);
+    let idle = idle.as_deref();
     screen.render(&match extent {
-        Extent::Lines(most) => short(report, most, screen),
-        Extent::Rows(rows) | Extent::All(rows) => whole(report, rows, screen),
+        Extent::Lines(most) => short(report, idle, most, screen),
+        Extent::Rows(rows) | Extent::All(rows) => whole(report, idle, rows, screen),
     })
 }
 
+/// The report without kinds of calls that were idle, and a line about them; none where none was.
+fn without_idle(report: &CallsReport) -> Option<(CallsReport, String)> {
+    let (idle, busy): (Vec<_>, Vec<_>) =
+        report.calls.iter().cloned().partition(|kind: &CallKind| kind.is_idle());
+    let name = |kind: &CallKind| {
+        format!("{} {}", about(&kind.call, kind.of.as_deref()), seconds(kind.time_seconds))
+    };
+    let mut names: Vec<String> = idle.iter().take(IDLE_MOST).map(name).collect();
+    let more = idle.len().saturating_sub(IDLE_MOST) as u64;
+    names.extend(
+        (more > 0).then(|| format!("and {}", show_number_of(more, "more kind", "more kinds"))),
+    );
+    let text = format!("idle, and not in the table (--idle): {}", names.join(", "));
+    (!idle.is_empty()).then(|| (CallsReport { calls: busy, ..report.clone() }, text))
+}
+
+fn idle_lines(idle: Option<&str>, width: usize) -> Vec<Line> {
+    let lines = idle.map(|text| wrap(text, width, TEXT_LINES)).unwrap_or_default();
+    lines.into_iter().map(|text| Line::new().add(text, Paint::Dim)).collect()
+}
+
 /// Kinds of calls as far as there is room, what is under way, the slowest where they were asked for, and what it took to see them.
-fn short(report: &CallsReport, most: usize, screen: Screen) -> Vec<Line> {
+fn short(report: &CallsReport, idle: Option<&str>, most: usize, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
     let mut lines = headline(report, width);
     lines.push(Line::new());
-    let mut below = under_way::lines(report, width);
+    let mut below = idle_lines(idle, width);
+    below.extend(under_way::lines(report, width));
     // They were asked for.
     let slowest = slowest(report, width);
     below.extend(cost_in_short(report).map(|text| Line::new().add(text, Paint::Dim)));
@@ -84,7 +113,7 @@ fn cost_in_short(report: &CallsReport) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn whole(report: &CallsReport, rows: usize, screen: Screen) -> Vec<Line> {
+fn whole(report: &CallsReport, idle: Option<&str>, rows: usize, screen: Screen) -> Vec<Line> {
     let width = screen.columns;
     let mut lines = headline(report, width);
     lines.push(Line::new());
@@ -92,6 +121,7 @@ fn whole(report: &CallsReport, rows: usize, screen: Screen) -> Vec<Line> {
     if let Some(more) = more_rows(rows, report.calls.len(), "kind of calls", "kinds of calls") {
         lines.push(Line::new().add(more, Paint::Dim));
     }
+    lines.extend(idle_lines(idle, width));
     lines.extend(under_way::lines(report, width));
     lines.extend(slowest(report, width));
     lines.extend(cost(report, width));

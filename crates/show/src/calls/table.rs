@@ -7,7 +7,7 @@
 use unicode_width::UnicodeWidthStr;
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_count};
-use weigh_schema::call::CallKind;
+use weigh_schema::call::{CallKind, idle_wait};
 
 use super::{LEAST_SHARE, TEXT_LINES, about, below, counted, later, run_queue, seconds, split};
 use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
@@ -197,8 +197,13 @@ fn shares(kind: &CallKind) -> String {
     let mut named: Vec<(f64, String)> = split(&kind.parts)
         .iter()
         .map(|share| {
-            let wait = if share.is_wait { " wait" } else { "" };
-            (share.seconds, format!("{}{wait}", share.part.name))
+            let idle = idle_wait(&kind.call, kind.of.as_deref());
+            let words = match (idle.filter(|_| share.is_plain_wait()), share.is_wait) {
+                (Some(idle), _) => idle.to_string(),
+                (None, true) => format!("{} wait", share.part.name),
+                (None, false) => share.part.name.clone(),
+            };
+            (share.seconds, words)
         })
         .collect();
     named.push((run_queue(&kind.parts), "run queue".to_string()));

@@ -1,7 +1,7 @@
 //! Calls that had not ended: a line for each kind, with the one that has lasted longest.
 
 use weigh_schema::amount::show_number_of;
-use weigh_schema::call::{CallsReport, UnderWay};
+use weigh_schema::call::{CallsReport, UnderWay, idle_wait};
 
 use super::seconds;
 use crate::text::{Line, Paint, more_rows, wrap};
@@ -41,5 +41,9 @@ fn text(call: &UnderWay, count: u64) -> String {
         1 => String::new(),
         _ => format!("in {}, the longest ", show_number_of(count, "thread", "threads")),
     };
-    format!("under way, and in no row: {name}, {several}{time} ({command}, PID {pid}{thread})")
+    // What it has lasted so far it has waited, if that is what it is for.
+    let idle = idle_wait(name, None).map(|words| format!(", {words}")).unwrap_or_default();
+    format!(
+        "under way, and in no row: {name}, {several}{time}{idle} ({command}, PID {pid}{thread})"
+    )
 }

@@ -1,5 +1,5 @@
-//! What differs between slow and ordinary calls beside their time, in words: `4 requests where 1 is
-//! usual`.
+//! What differs between slow and ordinary calls beside their time, in words, by one scheme: what, slow ones,
+//! ordinary ones in brackets: `requests: 4 (1)`.
 
 use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
@@ -9,17 +9,17 @@ use weigh_schema::subsystem::FOREIGN;
 use super::{NAMED_MOST, compared, grouped, named};
 
 /// What counters are of that are of no part of the kernel.
-pub(super) const WHOLE: &str = "the CPU";
+pub(super) const WHOLE: &str = "CPU";
 
-/// Of a part whose time is named already: ` (4 requests where 1 is usual)`.
-pub(super) fn in_brackets(kind: &ExplainedKind, subsystem: &str) -> String {
+/// Of a part whose time is named already: `; requests: 4 (1)`.
+pub(super) fn beside(kind: &ExplainedKind, subsystem: &str) -> String {
     match in_words(kind, Some(subsystem)) {
         words if words.is_empty() => words,
-        words => format!(" ({words})"),
+        words => format!("; {words}"),
     }
 }
 
-/// Of the other parts, a sentence each: `net: 41 packets where 0.2 is usual`.
+/// Of the other parts, a sentence each: `net packets: 41 (0.2)`.
 pub(super) fn of_other_parts(kind: &ExplainedKind) -> impl Iterator<Item = String> {
     let mut parts: Vec<Option<&str>> = Vec::new();
     for counter in kind.counters.iter().filter(|counter| !counter.is_later) {
@@ -31,15 +31,15 @@ pub(super) fn of_other_parts(kind: &ExplainedKind) -> impl Iterator<Item = Strin
     }
     let sentence = |part: Option<&str>| match in_words(kind, part) {
         words if words.is_empty() => None,
-        words => Some(format!("{}: {words}", part.unwrap_or(WHOLE))),
+        words => Some(format!("{} {words}", part.unwrap_or(WHOLE))),
     };
     parts.into_iter().filter_map(sentence).take(NAMED_MOST)
 }
 
-/// What they caused after they had returned: `later: 1.0 MiB block written where 4.0 KiB is usual`.
+/// What they caused after they had returned: `later, block written: 1.0 MiB (4.0 KiB)`.
 pub(super) fn later(kind: &ExplainedKind) -> Option<String> {
     let words = joined(kind, &|counter| counter.is_later);
-    (!words.is_empty()).then(|| format!("later: {words}"))
+    (!words.is_empty()).then(|| format!("later, {words}"))
 }
 
 /// `still open: 3 of 12 slow ones, …`: these cause more than is said. Nothing if none is.
@@ -58,11 +58,11 @@ pub(super) fn still_open(kind: &ExplainedKind) -> Option<String> {
     })
 }
 
-/// What they sent to the device for others: `block: 2 requests caused by nobody followed where none is usual`. A
+/// What they sent to the device for others: `block requests caused by nobody followed: 2 (0)`. A
 /// sentence of its own, for it is the others' doing.
 pub(super) fn foreign(kind: &ExplainedKind) -> Option<String> {
     let words = joined(kind, &is_foreign);
-    (!words.is_empty()).then(|| format!("block: {words}"))
+    (!words.is_empty()).then(|| format!("block {words}"))
 }
 
 fn is_foreign(counter: &CounterDifference) -> bool {
@@ -83,24 +83,18 @@ fn joined(kind: &ExplainedKind, is_wanted: &dyn Fn(&CounterDifference) -> bool) 
     words.join(", ")
 }
 
-/// `4 requests where 1 is usual`; how many had any, if that is not all.
+/// `requests: 4 (1)`; how many had any, if that is not all.
 fn words(kind: &ExplainedKind, difference: &CounterDifference) -> Option<String> {
     let counter = Counter::of(difference)?;
-    let slow = mean(difference.slow, counter.unit());
-    let usual = mean(difference.ordinary, counter.unit());
-    if slow == usual {
-        return None;
-    }
-    let name = counter.words();
-    let what = match (counter.unit(), slow.as_str()) {
-        (Unit::Seconds, "0") => format!("no time {name}"),
-        (Unit::Seconds, _) => format!("{name} {slow}"),
-        (_, "0") => format!("no {name}"),
-        (_, "1") => format!("1 {}", counter.word()),
-        _ => format!("{slow} {name}"),
-    };
-    let usual = if usual == "0" { "none" } else { &usual };
-    Some(format!("{what} where {usual} is usual{}", had_any(kind, difference)))
+    let [slow, usual] =
+        [difference.slow, difference.ordinary].map(|value| with_unit(value, counter.unit()));
+    let had_any = had_any(kind, difference);
+    (slow != usual).then(|| format!("{}: {slow} ({usual}){had_any}", counter.words()))
+}
+
+/// A mean with its unit, where it is nothing, too.
+pub(super) fn with_unit(value: f64, unit: Unit) -> String {
+    if value == 0.0 { show_amount(0.0, unit) } else { mean(value, unit) }
 }
 
 /// Of what some of the slow ones have and others have not, how many do.

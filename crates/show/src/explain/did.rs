@@ -1,4 +1,4 @@
-//! What slow and ordinary calls did themselves, in words: `moved 4.0 MiB where 100 B is usual`, `2 of 2 slow
+//! What slow and ordinary calls did themselves, in words: `moved: 4.0 MiB (100 B)`, `2 of 2 slow
 //! ones succeeded, where 280 of 282 ordinary ones failed (ENOENT)`.
 
 use std::collections::BTreeMap;
@@ -6,18 +6,15 @@ use std::collections::BTreeMap;
 use weigh_schema::Unit;
 use weigh_schema::explain::{ExplainedKind, MovedDifference, OutcomeDifference};
 
-use super::counters::mean;
+use super::counters::with_unit;
 use super::{NAMED_MOST, compared, grouped};
 
 /// How many bytes they moved, and how many of them more than any ordinary one.
 pub(super) fn moved(kind: &ExplainedKind) -> Option<String> {
     let difference = kind.moved.as_ref()?;
-    let bytes = |value| match mean(value, Unit::Bytes) {
-        none if none == "0" => "nothing".to_string(),
-        some => some,
-    };
-    let (slow, usual) = (bytes(difference.slow_bytes), bytes(difference.ordinary_bytes));
-    Some(format!("moved {slow} where {usual} is usual{}", beyond(kind, difference)))
+    let [slow, usual] = [difference.slow_bytes, difference.ordinary_bytes]
+        .map(|bytes| with_unit(bytes, Unit::Bytes));
+    Some(format!("moved: {slow} ({usual}){}", beyond(kind, difference)))
 }
 
 fn beyond(kind: &ExplainedKind, difference: &MovedDifference) -> String {
@@ -25,7 +22,7 @@ fn beyond(kind: &ExplainedKind, difference: &MovedDifference) -> String {
         return String::new();
     }
     format!(
-        " ({} of {} {} moved {} than any ordinary one)",
+        ", {} of {} {} {} than any ordinary one",
         grouped(difference.beyond_calls_total),
         grouped(kind.slow.calls_total),
         compared(kind),

@@ -17,7 +17,7 @@ use weigh_schema::{Quality, Unit};
 
 use crate::text::{Line, Paint, Screen, wrap};
 
-pub use selection::{Extent, Folded, Selection};
+pub use selection::{Extent, Fold, Folded, Selection};
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;

@@ -2,6 +2,7 @@
 //!
 //! Reads rows in any order; keeps those that took most time, and sums of the others.
 
+use serde::{Deserialize, Serialize};
 use weigh_schema::io::{FileUse, Object};
 
 /// Folders of the system.
@@ -24,6 +25,35 @@ const PARTS: [&str; 4] = ["/__pycache__/", "/lib/python3", "/site-packages", "/n
 
 /// Rows are sorted out when there are so many times more than are wanted.
 const SLACK: usize = 8;
+
+/// Where a row stands: its own, or in one line with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fold {
+    /// A row of its own.
+    #[default]
+    Own,
+    /// With files of the system, libraries and bytecode.
+    System,
+    /// With pipes, sockets and terminals.
+    Waited,
+}
+
+impl Fold {
+    /// Of a file whose use is known.
+    pub(crate) fn of_use(file: &FileUse) -> Fold {
+        match file {
+            _ if file.object.is_waited_at() && !has_own_name(file) => Fold::Waited,
+            _ if is_system(file) => Fold::System,
+            _ => Fold::Own,
+        }
+    }
+
+    /// Of a file of which only opens are known.
+    pub(crate) fn of_path(path: &str) -> Fold {
+        if is_system_path(path) { Fold::System } else { Fold::Own }
+    }
+}
 
 /// Rows that stand in one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,16 +149,18 @@ impl Selection {
             self.waited_seconds += file.totals.seconds();
         }
         let is_folding = !matches!(self.extent, Extent::All(_));
-        if is_folding && is_waited_at && !has_own_name(&file) {
-            self.waited.add(&file);
-        } else if is_folding && is_system(&file) {
-            self.system.add(&file);
-        } else {
-            self.total += 1;
-            self.files.push(file);
-            if self.files.len() > self.extent.rows().saturating_mul(SLACK).saturating_add(SLACK) {
-                self.sort_out();
-            }
+        match if is_folding { Fold::of_use(&file) } else { Fold::Own } {
+            Fold::Waited => self.waited.add(&file),
+            Fold::System => self.system.add(&file),
+            Fold::Own => self.push(file),
+        }
+    }
+
+    fn push(&mut self, file: FileUse) {
+        self.total += 1;
+        self.files.push(file);
+        if self.files.len() > self.extent.rows().saturating_mul(SLACK).saturating_add(SLACK) {
+            self.sort_out();
         }
     }
 
@@ -155,23 +187,20 @@ fn has_own_name(file: &FileUse) -> bool {
 
 /// Whether it is a file that programs read whatever they do.
 fn is_system(file: &FileUse) -> bool {
-    let name = file.name.as_str();
-    let last = name.rsplit('/').next().unwrap_or(name);
-    let is_code = || {
-        last.ends_with(".pyc")
-            || last.ends_with(".so")
-            || last.contains(".so.")
-            || last.ends_with(".pyo")
-    };
     match file.object {
         Object::Terminal | Object::Device => true,
         Object::Disk => false,
-        _ if file.totals.by_calls.written_bytes > 0 => false,
-        _ => {
-            FOLDERS.iter().any(|folder| name.starts_with(folder))
-                || PARTS.iter().any(|part| name.contains(part))
-                || name.starts_with("/dev/") && !name.starts_with("/dev/shm/")
-                || is_code()
-        }
+        _ => file.totals.by_calls.written_bytes == 0 && is_system_path(&file.name),
     }
+}
+
+fn is_system_path(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    FOLDERS.iter().any(|folder| name.starts_with(folder))
+        || PARTS.iter().any(|part| name.contains(part))
+        || name.starts_with("/dev/") && !name.starts_with("/dev/shm/")
+        || last.ends_with(".pyc")
+        || last.ends_with(".so")
+        || last.contains(".so.")
+        || last.ends_with(".pyo")
 }

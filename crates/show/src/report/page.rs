@@ -15,6 +15,8 @@ use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value
 use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
 use super::thin::thin;
+use crate::digest::{advice, labelled};
+use crate::io::Fold;
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
 use crate::text::shell_words;
@@ -32,6 +34,10 @@ pub struct Page {
     pub command: String,
     /// How it ended, in words.
     pub outcome: Outcome,
+    /// What `weigh run` says of it.
+    pub digest: Vec<DigestRow>,
+    /// What limits it, if that can be said.
+    pub advice: Option<String>,
     /// What was measured.
     pub job: Job,
     /// How it ended; null if no end was recorded.
@@ -62,6 +68,15 @@ pub struct Page {
     pub io: Option<IoPage>,
     /// The same over time; null where nothing was.
     pub io_over_time: Option<IoOverTime>,
+}
+
+/// A line of the digest.
+#[derive(Clone, Debug, Serialize)]
+pub struct DigestRow {
+    /// What it is about; empty if that is what the one before it is about.
+    pub label: String,
+    /// The numbers, in words.
+    pub text: String,
 }
 
 /// A heading.
@@ -166,6 +181,10 @@ pub struct Files {
     pub opened: Vec<u64>,
     /// Whether every open is in it.
     pub quality: Vec<Quality>,
+    /// Whether it has a row of its own, as in `weigh io`.
+    pub fold: Vec<Fold>,
+    /// Whether a call on it waits for another process: a pipe, a socket, a terminal.
+    pub is_waited_at: Vec<bool>,
     /// What else was done with them; null unless `--io` followed it.
     pub used: Option<FilesUsed>,
 }
@@ -184,6 +203,11 @@ pub fn page(
     Page {
         command: shell_words(&summary.job.command),
         outcome: outcome(summary),
+        digest: labelled(summary)
+            .into_iter()
+            .map(|[label, text]| DigestRow { label, text })
+            .collect(),
+        advice: advice(summary),
         job: summary.job.clone(),
         exit: summary.exit.clone(),
         duration: duration(summary, &series, &processes),
@@ -343,6 +367,9 @@ impl FileColumns {
         self.files.pid.push(row.pid);
         self.files.opened.push(row.opened_total);
         self.files.quality.push(row.quality);
+        let used = row.used.as_deref();
+        self.files.fold.push(used.map_or_else(|| Fold::of_path(&row.path), Fold::of_use));
+        self.files.is_waited_at.push(used.is_some_and(|used| used.object.is_waited_at()));
         self.used.push(row.used.as_deref());
         self.is_used |= row.used.is_some();
     }
