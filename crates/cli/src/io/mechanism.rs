@@ -119,7 +119,7 @@ fn tell_choice(arguments: &IoArguments, by: &str, error: &FollowError) {
     if arguments.telling.quiet {
         return;
     }
-    if arguments.all {
+    if arguments.telling.all {
         notice!("seen by {by}, not by the kernel: {error}");
     } else {
         notice!("seen by {by}, not by the kernel: `weigh doctor` says what is missing");
