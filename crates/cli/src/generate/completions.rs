@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(offered("weigh calls -s bl"), ["block"]);
         assert!(offered("weigh calls --subsystems fs,bl").contains(&"fs,block".to_owned()));
         let recording = recording.to_string_lossy().into_owned();
-        assert_eq!(offered("weigh show 2026"), [recording.clone()]);
+        assert_eq!(offered("weigh show 2026"), std::slice::from_ref(&recording));
         assert!(offered("weigh report ").contains(&recording));
         assert!(offered("weigh run -- tru").contains(&"true".to_owned()));
         assert_eq!(offered("weigh run --wait-for ma"), ["main"], "what clap knows");

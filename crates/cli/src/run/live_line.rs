@@ -155,7 +155,7 @@ impl Terminal {
             Some(device.is_some_and(|device| [self.device, OWN_TERMINAL].contains(&device)))
         };
         let is_output = is_it(1)? || is_it(2)?;
-        Some(!is_output && !(is_it(0)? && waits_for_input(&folder)?))
+        Some(!(is_output || is_it(0)? && waits_for_input(&folder)?))
     }
 }
 

@@ -153,7 +153,7 @@ impl FileSizeLimit {
 impl Drop for FileSizeLimit {
     fn drop(&mut self) {
         // To lower a limit is always allowed.
-        let _ = setrlimit(Resource::Fsize, self.0.clone());
+        let _ = setrlimit(Resource::Fsize, self.0);
     }
 }
 
