@@ -71,7 +71,7 @@ fn sanitizers_find_nothing() {
         must(program("exact", &socket).arg(storage.path()).arg("20"));
         if sanitizer != "thread" {
             // What it writes to while it is read is a race on purpose.
-            must(program("stream_hostile", &socket).arg(storage.path()).arg("100"));
+            must(program("stream_hostile", &socket).arg(made.path()).arg("100"));
         }
     }
 }
