@@ -72,13 +72,25 @@ fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
+/// As the kernel has it: the C library keeps two signals for its threads, and refuses to tell of these.
+#[repr(C)]
+#[derive(Default)]
+struct Disposition {
+    handler: libc::sighandler_t,
+    flags: libc::c_ulong,
+    restorer: usize,
+    mask: u64,
+}
+
+const MASK_BYTES: usize = size_of::<u64>();
+
 fn is_ignored_now(signal: c_int) -> bool {
-    // SAFETY: sigaction with a null new action only reads; the structure is plain data.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
-            && action.sa_sigaction == libc::SIG_IGN
-    }
+    let mut now = Disposition::default();
+    let unchanged = std::ptr::null::<Disposition>();
+    // SAFETY: with a null new disposition the call only fills the structure.
+    let known =
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, unchanged, &mut now, MASK_BYTES) };
+    known == 0 && now.handler == libc::SIG_IGN
 }
 
 fn is_closed_now(descriptor: c_int) -> bool {
@@ -102,8 +114,10 @@ fn mask() -> libc::sigset_t {
 }
 
 fn set_disposition(signal: c_int, to: libc::sighandler_t) {
-    // SAFETY: no handler of weigh's is set; the call is safe after a fork, too.
-    unsafe { libc::signal(signal, to) };
+    let new = Disposition { handler: to, ..Disposition::default() };
+    let before = std::ptr::null_mut::<Disposition>();
+    // SAFETY: no handler of weigh's is set; the call reads the structure, and is safe after a fork, too.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, &new, before, MASK_BYTES) };
 }
 
 /// Whether weigh was started with this signal ignored, as by `nohup`.

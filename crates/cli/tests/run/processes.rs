@@ -324,7 +324,8 @@ fn switches_and_faults_are_what_the_program_says() {
     let empty = truths(&String::from_utf8_lossy(&empty))["minor_faults"] as f64;
     let measured = Weigh::workload("faults 2237").measure();
     let expected = measured.truth("asked_faults") as f64 + empty;
-    measured.is_between("page_faults_minor_total", expected - 40.0, expected + 40.0);
+    // weigh's child has some until it executes the program.
+    measured.is_between("page_faults_minor_total", expected - 40.0, expected + 80.0);
 }
 
 /// A control group with a CPU quota, where one can be made.
