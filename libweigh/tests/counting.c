@@ -82,7 +82,7 @@ static void counts(weigh *w, uint64_t token)
 	SAME(account->unmeasured & WEIGH_COUNTERS, is_clock ? bit(WEIGH_INSTRUCTIONS) : 0);
 	if (is_clock) {
 		/* The thread's own clock: the kernel stops the two at different places of a switch. */
-		uint64_t slack = taken / 50;
+		uint64_t slack = taken / 20;
 
 		CHECK(account->cycles > taken - slack && account->cycles < taken + 2 * slack);
 		SAME(account->instructions, 0);

@@ -416,15 +416,15 @@ def memory(weigh, way, number, chance, state):
 def apart(weigh):
     """Goes on in a mount namespace of its own, with what ordinary users need in /tmp."""
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    program, careful = Path(weigh).read_bytes(), CAREFUL.read_bytes()
+    program, careful, failing = (path.read_bytes() for path in (Path(weigh), CAREFUL, HERE / "failing.c"))
     for place in ("/tmp", "/dev/shm"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", place], check=True)
     for name, content in (("weigh", program), ("careful", careful)):
         path = Path("/tmp") / name
         path.write_bytes(content)
         path.chmod(0o755)
-    shared = ["cc", "-shared", "-fPIC", "-O1", "-o", "/tmp/failing.so", HERE / "failing.c"]
-    subprocess.run(shared, check=True)
+    shared = ["cc", "-shared", "-fPIC", "-O1", "-o", "/tmp/failing.so", "-x", "c", "-"]
+    subprocess.run(shared, input=failing, check=True)
     os.chdir("/tmp")
     return "/tmp/weigh"
 

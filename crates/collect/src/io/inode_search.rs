@@ -129,7 +129,9 @@ mod tests {
         [&here, &there].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         let (file, moved) = (here.join("file"), there.join("moved"));
         std::fs::write(&file, "x").unwrap();
-        let inode = file.metadata().unwrap().ino();
+        // Open: its number is given to no other file.
+        let open = std::fs::File::open(&file).unwrap();
+        let inode = open.metadata().unwrap().ino();
         let find = |mount: &Mount| InodeSearch::default().find(inode, &here, mount);
         let [small, other, part] = [("tmpfs", "/"), ("ext4", "/"), ("tmpfs", "/a")]
             .map(|(kind, root)| mounted(all.path(), kind, root));
