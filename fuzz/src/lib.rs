@@ -19,8 +19,8 @@ use weigh_schema::limit::Limit;
 use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
-use weigh_show::report::{self, FileColumns};
 use weigh_show::digest::{self, Sources};
+use weigh_show::report::{self, FileColumns};
 use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library: the files with its parsers are taken in as they are.

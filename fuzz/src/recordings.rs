@@ -93,6 +93,7 @@ fn read(folder: &Path) {
         complete: recording.is_complete(),
         is_running: recording.is_running(),
         recording: None,
+        is_terminal: false,
     };
     let text = table::render(recording.summary(), style);
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");

@@ -6,6 +6,7 @@ pub mod follow {
         pub calls: bool,
         pub network: bool,
         pub files: bool,
+        pub cpu_waits: bool,
     }
 
     #[derive(Clone, Copy)]
