@@ -212,8 +212,10 @@ done
 sleep 1
 
 # What was asked for, in the form of --tests.
-[[ -z $times ]] || sed -nE '/^== [^ ]+$/{s/^== ([^ ]+)::[^:]+$/\1/;h};/^test .* \.\.\. ok <[0-9.]+s>/{s/^test ([^ ]+) \.\.\. ok <([0-9.]+)s>.*/\2 \1/;G;s/^([0-9.]+) ([^\n]*)\n(.*)$/\1 \3 \2/p}' \
-	"$scratch/said" >"$scratch/times" && sort -k2,3 "${scratch}/times" | sed 's/^/time: /'
+if [[ -n $times ]]; then
+	sed -nE '/^== [^ ]+$/{s/^== ([^ ]+)::[^:]+$/\1/;h};/^test .* \.\.\. ok <[0-9.]+s>/{s/^test ([^ ]+) \.\.\. ok <([0-9.]+)s>.*/\2 \1/;G;s/^([0-9.]+) ([^\n]*)\n(.*)$/\1 \3 \2/p}' \
+		"$scratch/said" | sort -k2,3 | sed 's/^/time: /'
+fi
 # A module that ended without a result is a failure; so is a machine that did. Of one that two guests have run the
 # last one counts.
 awk -v modules="$modules" -v status="$status" '
