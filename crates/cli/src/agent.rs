@@ -101,7 +101,7 @@ fn tell_of_slow_functions(take: Duration) {
     if take >= LONG {
         notice!(
             "a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
-             program that wants it waits so long, and whoever wants another part meanwhile: fewer functions do better",
+             program that wants it waits so long, and so do programs that want other parts meanwhile: fewer functions do better",
             take.as_secs_f64()
         );
     }

@@ -1,6 +1,6 @@
 //! What programs want of the kernel: attached by a thread of its own, while others are served.
 //!
-//! A program that has asked gets its answer once what it wants is attached, or can not be. Until then nothing else of
+//! A program that has asked gets its answer once what it wants is attached, or cannot be. Until then nothing else of
 //! it is looked at.
 
 use std::io;
@@ -101,7 +101,7 @@ impl Server {
         self.end_attach(calls);
     }
 
-    /// Answers those whose parts are attached, and those who wait for some that can not be.
+    /// Answers those whose parts are attached, and those who wait for some that cannot be.
     fn answer_attached(&mut self, failed: Option<u64>, calls: &mut KernelCalls) {
         let attached = self.wants.attached();
         let is_among = |client: &Client, parts: u64| client.wanted() & !parts == 0;

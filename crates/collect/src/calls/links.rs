@@ -1,4 +1,4 @@
-//! What is attached, and how it changes: by whoever has it, which may be a thread of its own. A change of all parts
+//! What is attached, and how it changes: by its holder, which may be a thread of its own. A change of all parts
 //! takes tens of milliseconds, and who has asked for it is not the only one who is served.
 //!
 //! Emits what came of a change. Where a program fails that nothing can do without, all stays as it was.

@@ -200,7 +200,7 @@ fn who_asks_is_told_when_it_is_attached_and_others_before() {
     let (mut bytes, now) = ([0; REPLY_BYTES], RecvFlags::DONTWAIT);
     assert!(recv(&slow, &mut bytes, now).is_err(), "told too early");
     assert_eq!(served.calls.attached_parts().count_ones(), 1, "what is always there");
-    // Whoever waits and says something all the same waits still; whoever goes has gone.
+    // A client that sends something while it waits goes on waiting; one that leaves has gone.
     served.send(&slow, [Request::Watch as u64, 0, 0]);
     let going = served.connect();
     served.send(&going, [Request::Enter as u64, 0, all_parts()]);

@@ -1,4 +1,4 @@
-//! Limits on what calls move: held where the call ends, by whoever follows the job to its calls; elsewhere it is said by
+//! Limits on what calls move: held where the call ends by mechanisms that follow calls; elsewhere it is said by
 //! how much they can have been passed.
 
 use std::process::Command;
@@ -43,7 +43,7 @@ fn a_limit_on_bytes_written_is_passed_by_one_call_of_each_thread() {
     }
 }
 
-/// A tracer, too, whatever else it follows, and whoever it is run by.
+/// A tracer, too, whatever else it follows, as root and as an ordinary user.
 #[test]
 fn a_tracer_holds_it_at_the_call_as_well() {
     for user in [0, 65_534] {
