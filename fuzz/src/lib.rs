@@ -19,6 +19,7 @@ use weigh_schema::limit::Limit;
 use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Unit};
+use weigh_schema::update::Update;
 use weigh_show::digest::{self, Sources};
 use weigh_show::report::{self, FileColumns};
 use weigh_show::table::{self, Style};
@@ -347,7 +348,7 @@ fn configuration(data: &[u8]) {
 /// A line of a recording's journal.
 fn journal_line(data: &[u8]) {
     match journal::parse_line(data) {
-        Ok(journal::Entry::Unknown) => {}
+        Ok(Update::Unknown) => {}
         Ok(entry) => {
             let text = serde_json::to_vec(&entry).expect("what was read can be written");
             journal::parse_line(&text).expect("and read again");

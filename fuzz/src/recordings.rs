@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use weigh_keep::{Entry, KeepError, Recording, RecordingWriter};
+use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::recording::files;
 use weigh_schema::summary::Summary;
+use weigh_schema::update::Update;
 use weigh_show::report::{self, FileColumns};
 use weigh_show::table::{self, Style};
 
@@ -29,7 +30,7 @@ fn whole() -> Whole {
     let folder = std::env::temp_dir().join(format!("weigh-fuzz-recording-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let mut writer = RecordingWriter::create(&folder).unwrap();
-    let entries = ENTRIES.map(|text| serde_json::from_str::<Entry>(text).unwrap());
+    let entries = ENTRIES.map(|text| serde_json::from_str::<Update>(text).unwrap());
     writer.append(&entries[0]);
     (0..TIMES).for_each(|_| entries[1..].iter().for_each(|entry| writer.append(entry)));
     writer.flush();

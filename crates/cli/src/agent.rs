@@ -5,31 +5,25 @@
 //! start where that file is wrong, the kernel's programs do not load, somebody serves at that socket already, or
 //! what its folder would lie in is not there.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{PROGRAMS, Places, Server, Settings};
 use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
 use weigh_collect::notice;
-use weigh_collect::signals::SignalReader;
-use weigh_collect::spawn::SignalMask;
 use weigh_schema::call::Grouping;
+use weigh_session::{Command, Launcher, Session, SessionEnd, Source, SourceError};
 
 use crate::arguments::AgentArguments;
 use crate::calls::parts::{Choice, Parts};
 
-const TERM: i32 = 15;
-const INT: i32 = 2;
-
 /// Serves until TERM or INT.
 pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
-    let _mask = SignalMask::block(&[TERM, INT]).context("blocking signals")?;
-    let mut signals = SignalReader::new(&[TERM, INT]).context("reading signals")?;
+    let launcher = Launcher::prepare()?;
     allow_descriptors();
     let parts = Parts::chosen(&Choice::of_agent(arguments))?;
     make_folder(&arguments.socket)?;
@@ -40,7 +34,7 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
         every_call: arguments.every_call,
         counters: Counters::all(),
     };
-    let mut calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
+    let calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
     let programs = Places { of_a_user: arguments.per_user, ..PROGRAMS };
     let settings = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
@@ -50,24 +44,32 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
         tell_what_is_missing(attached);
     }
     tell_of_slow_functions(calls.functions_take());
-    loop {
-        let (server_ready, signal) = {
-            let (socket, signal) = (server.descriptor(), signals.as_fd());
-            let mut ready =
-                [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signal, PollFlags::IN)];
-            match poll(&mut ready, None) {
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error).context("waiting for programs"),
-            }
-            (!ready[0].revents().is_empty(), !ready[1].revents().is_empty())
-        };
-        if server_ready {
-            server.handle(&mut calls)?;
-        }
-        if signal && signals.receive().is_some() {
-            return Ok(ExitCode::SUCCESS);
-        }
+    Session::new(launcher.stay(), None).run(&mut Programs { server, calls })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The programs and jobs that are served.
+struct Programs {
+    server: Server,
+    calls: KernelCalls,
+}
+
+impl Source for Programs {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.server.descriptor()]
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        Ok(self.server.handle(&mut self.calls)?)
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        false
+    }
+
+    /// What is left of the CPU time is theirs.
+    fn may_stop(&mut self, _: &mut Command, end: SessionEnd) -> bool {
+        end != SessionEnd::CpuTime
     }
 }
 

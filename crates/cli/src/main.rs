@@ -13,14 +13,12 @@ mod destination;
 mod doctor;
 mod explain;
 mod export;
-mod foreground;
 mod generate;
 mod io;
 mod kernel;
 mod live;
 mod rows_file;
 mod run;
-mod serving;
 mod show;
 mod trace;
 
@@ -36,7 +34,8 @@ use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb, hints};
-use foreground::command::status_in_spite_of_error as status_of_command;
+use weigh_session::local_agent;
+use weigh_session::status_in_spite_of_error as status_of_command;
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
 const FAILED: u8 = 125;
@@ -68,8 +67,8 @@ fn main() -> ExitCode {
 }
 
 fn work() -> ExitCode {
-    if serving::is_helper(std::env::args_os()) {
-        return serving::be_helper();
+    if local_agent::is_helper(std::env::args_os()) {
+        return local_agent::be_helper();
     }
     if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
         return doctor::be_caller(&place);

@@ -14,11 +14,11 @@ use weigh_schema::Unit;
 use weigh_schema::call::{Interval, RIVALS, Rival, RivalKind};
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, LaterColumn};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, LaterNumbers};
+use weigh_schema::update::Update;
 
 use crate::calls_later::{LaterOfCalls, Losses};
 use crate::column::{Column, column};
 use crate::error::KeepError;
-use crate::journal::Entry;
 use crate::later::LaterByCall;
 use crate::table::Row;
 use crate::table_reader::{lacking, read_notes, read_table};
@@ -247,7 +247,7 @@ impl Row for CallRow {
     }
 
     /// No journal holds calls.
-    fn from_entry(_: Entry, _: &mut dyn FnMut(Self)) {}
+    fn from_entry(_: Update, _: &mut dyn FnMut(Self)) {}
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::{FileRow, files};
+use weigh_schema::update::Update;
 use weigh_schema::{Number, Quality};
 
 use crate::column::{Column, column};
-use crate::journal::Entry;
 use crate::table::Row;
 
 /// Columns of [`FileUse`] that a row of a recording has already, by these names or others.
@@ -67,8 +67,8 @@ impl Row for FileRow {
         }
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::File(row) | Entry::FileSoFar(row) = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::FileUse(row) | Update::FileUseSoFar(row) = entry {
             emit(row);
         }
     }
@@ -88,18 +88,18 @@ pub(crate) struct Latest {
 
 impl Latest {
     /// Takes note of an entry: all are shown, in order, before any is asked for.
-    pub(crate) fn show(&mut self, entry: &Entry) {
-        if let Entry::File(row) | Entry::FileSoFar(row) = entry {
+    pub(crate) fn show(&mut self, entry: &Update) {
+        if let Update::FileUse(row) | Update::FileUseSoFar(row) = entry {
             self.last.insert(key(row), self.seen);
         }
         self.seen += 1;
     }
 
     /// Whether the entry at this place was shown, and nothing took its place.
-    pub(crate) fn holds(&self, place: u64, entry: &Entry) -> bool {
+    pub(crate) fn holds(&self, place: u64, entry: &Update) -> bool {
         match entry {
             _ if place >= self.seen => false,
-            Entry::FileSoFar(row) => self.last.get(&key(row)) == Some(&place),
+            Update::FileUseSoFar(row) => self.last.get(&key(row)) == Some(&place),
             _ => true,
         }
     }

@@ -7,41 +7,40 @@ use std::collections::BTreeMap;
 
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::{LimitOutcome, Summary};
+use weigh_schema::update::Update;
 use weigh_schema::{Number, Value};
 
-use crate::journal::Entry;
-
 /// The entry without them, and how many there were.
-pub(crate) fn finite_entry(entry: &Entry) -> (Cow<'_, Entry>, u64) {
+pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
     let found = match entry {
-        Entry::Samples { values, .. } => count(values, |x| x.is_finite()),
-        Entry::Process(row) => count(&row.metrics, is_finite),
-        Entry::Started(summary) | Entry::Summary(summary) => count_in_summary(summary),
-        Entry::Snapshot(snapshot) => count_in_snapshot(snapshot),
-        Entry::File(_)
-        | Entry::FileSoFar(_)
-        | Entry::Io(_)
-        | Entry::IoMoment(_)
-        | Entry::IoPlace(_)
-        | Entry::IoCall(_)
-        | Entry::Unknown => 0,
+        Update::Samples { values, .. } => count(values, |x| x.is_finite()),
+        Update::Process(row) => count(&row.metrics, is_finite),
+        Update::Started(summary) | Update::Summary(summary) => count_in_summary(summary),
+        Update::Snapshot(snapshot) => count_in_snapshot(snapshot),
+        Update::FileUse(_)
+        | Update::FileUseSoFar(_)
+        | Update::IoTotals(_)
+        | Update::IoInterval(_)
+        | Update::OffsetHistogram(_)
+        | Update::Syscall(_)
+        | Update::Unknown => 0,
     };
     if found == 0 {
         return (Cow::Borrowed(entry), 0);
     }
     let mut clean = entry.clone();
     match &mut clean {
-        Entry::Samples { values, .. } => values.retain(|_, x| x.is_finite()),
-        Entry::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
-        Entry::Started(summary) | Entry::Summary(summary) => clean_summary(summary),
-        Entry::Snapshot(snapshot) => clean_values(&mut snapshot.metrics),
-        Entry::File(_)
-        | Entry::FileSoFar(_)
-        | Entry::Io(_)
-        | Entry::IoMoment(_)
-        | Entry::IoPlace(_)
-        | Entry::IoCall(_)
-        | Entry::Unknown => {}
+        Update::Samples { values, .. } => values.retain(|_, x| x.is_finite()),
+        Update::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
+        Update::Started(summary) | Update::Summary(summary) => clean_summary(summary),
+        Update::Snapshot(snapshot) => clean_values(&mut snapshot.metrics),
+        Update::FileUse(_)
+        | Update::FileUseSoFar(_)
+        | Update::IoTotals(_)
+        | Update::IoInterval(_)
+        | Update::OffsetHistogram(_)
+        | Update::Syscall(_)
+        | Update::Unknown => {}
     }
     (Cow::Owned(clean), found)
 }

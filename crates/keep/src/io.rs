@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use weigh_schema::io::{FIELDS, FileUse, Object, Totals, Transfer, Transferred, Unseen};
+use weigh_schema::update::Update;
 use weigh_schema::{Number, Quality, Unit};
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
 use crate::io_lists;
-use crate::journal::Entry;
 use crate::table::Row;
 use crate::table_reader::read_table;
 use crate::table_writer::TableWriter;
@@ -284,7 +284,7 @@ impl Row for FileUse {
     }
 
     /// No journal holds them.
-    fn from_entry(_: Entry, _: &mut dyn FnMut(Self)) {}
+    fn from_entry(_: Update, _: &mut dyn FnMut(Self)) {}
 }
 
 #[cfg(test)]

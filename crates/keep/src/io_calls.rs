@@ -6,10 +6,10 @@ use std::path::Path;
 
 use weigh_schema::io::{IoCall, Untold};
 use weigh_schema::recording::files;
+use weigh_schema::update::Update;
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
-use crate::journal::Entry;
 use crate::table::Row;
 use crate::table_reader::{read_notes, read_table};
 use crate::table_writer::TableWriter;
@@ -112,8 +112,8 @@ impl Row for IoCall {
         IoCall::default()
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::IoCall(row) = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::Syscall(row) = entry {
             emit(*row);
         }
     }

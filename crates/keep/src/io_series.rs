@@ -2,9 +2,9 @@
 
 use weigh_schema::io::{Moment, PlaceMoment};
 use weigh_schema::recording::files;
+use weigh_schema::update::Update;
 
 use crate::column::{Column, column};
-use crate::journal::Entry;
 use crate::table::Row;
 
 impl Row for Moment {
@@ -53,8 +53,8 @@ impl Row for Moment {
         Moment::default()
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::IoMoment(row) = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::IoInterval(row) = entry {
             emit(row);
         }
     }
@@ -83,8 +83,8 @@ impl Row for PlaceMoment {
         PlaceMoment::default()
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::IoPlace(row) = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::OffsetHistogram(row) = entry {
             emit(row);
         }
     }

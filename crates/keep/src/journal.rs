@@ -8,58 +8,11 @@
 //! out of an entry before that is written, and counted: the sample or the process's metric is left
 //! out, the summary's metric becomes unavailable.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
-
-use serde::{Deserialize, Serialize};
-use weigh_schema::io::{IoCall, IoFound, Moment, PlaceMoment};
-use weigh_schema::recording::{FileRow, ProcessRow};
-use weigh_schema::snapshot::Snapshot;
-use weigh_schema::summary::Summary;
-
-/// The scope of values that are about the job as a whole.
-pub const JOB_SCOPE: &str = "job";
+use weigh_schema::update::Update;
 
 /// A longer line is damage: it is passed over without being held in memory.
 pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// One line of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "snake_case")]
-pub enum Entry {
-    /// The job is about to be started: what is known before it runs.
-    Started(Box<Summary>),
-    /// Values of several series, taken at one time.
-    Samples {
-        /// Nanoseconds since the Unix epoch, UTC.
-        time_ns: i64,
-        /// What the values are about: `job`, or `process:PID`.
-        scope: String,
-        /// The values by the name of their series.
-        values: BTreeMap<String, f64>,
-    },
-    /// A process that has ended, or was alive at the end of the recording.
-    Process(ProcessRow),
-    /// What one process did with one file.
-    File(FileRow),
-    /// The same as far as it is known; a later one of this file and process takes its place.
-    FileSoFar(FileRow),
-    /// What was read and written so far, by all files.
-    Io(Box<IoFound>),
-    /// What was read and written since the last look.
-    IoMoment(Moment),
-    /// And where in the file.
-    IoPlace(PlaceMoment),
-    /// One call that was about a file.
-    IoCall(Box<IoCall>),
-    /// What was known when a watched file asked for it.
-    Snapshot(Box<Snapshot>),
-    /// The summary as far as it is known.
-    Summary(Box<Summary>),
-    /// A kind of entry that this version does not know; it cannot be written.
-    #[serde(other, skip_serializing)]
-    Unknown,
-}
 
 /// Why a line is no entry.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +33,7 @@ impl From<serde_json::Error> for LineError {
 }
 
 /// Reads one line of a journal, with or without the newline at its end.
-pub fn parse_line(line: &[u8]) -> Result<Entry, LineError> {
+pub fn parse_line(line: &[u8]) -> Result<Update, LineError> {
     Ok(serde_json::from_slice(line)?)
 }
 
@@ -111,7 +64,7 @@ impl<R: BufRead> JournalReader<R> {
     }
 
     /// The next entry that can be read; none at the end.
-    pub(crate) fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<Update>> {
         loop {
             self.line.clear();
             let length =

@@ -48,7 +48,6 @@ pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
 pub use error::KeepError;
 pub use io::{IoWriter, each_use};
 pub use io_calls::{IoCallsWriter, each_io_call};
-pub use journal::Entry;
 pub use place::{default_directory, new_job_id};
 pub use recording::{Recording, Rows};
 pub use stream::{Closed, StreamColumn, StreamKind, StreamWriter, count_rows};

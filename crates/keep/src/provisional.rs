@@ -9,9 +9,8 @@ use jiff::Timestamp;
 use weigh_schema::io::IoFound;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
+use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Kind, METRICS, Mechanism, Metric, Quality, Value, metric};
-
-use crate::journal::{Entry, JOB_SCOPE};
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -34,27 +33,30 @@ struct Seen {
 }
 
 impl Tally {
-    pub(crate) fn take(&mut self, entry: Entry) {
+    pub(crate) fn take(&mut self, entry: Update) {
         match entry {
-            Entry::Started(summary) | Entry::Summary(summary) => {
+            Update::Started(summary) | Update::Summary(summary) => {
                 self.summary = Some(summary);
                 self.since.clear();
             }
-            Entry::Samples { time_ns, scope, values } => {
+            Update::Samples { time_ns, scope, values } => {
                 self.saw_time(time_ns);
-                if scope == JOB_SCOPE {
+                if scope == Scope::Job {
                     self.take_values(values);
                 }
             }
-            Entry::Process(row) => self.saw_time(row.ended_ns.unwrap_or(row.started_ns)),
-            Entry::Snapshot(snapshot) => {
+            Update::Process(row) => self.saw_time(row.ended_ns.unwrap_or(row.started_ns)),
+            Update::Snapshot(snapshot) => {
                 self.saw_time(snapshot.taken.as_nanosecond() as i64);
                 self.snapshots.push(*snapshot);
             }
-            Entry::Io(found) => self.io = Some(found),
-            Entry::IoMoment(row) => self.saw_time(row.time_ns),
-            Entry::IoCall(row) => self.saw_time(row.time_ns),
-            Entry::File(_) | Entry::FileSoFar(_) | Entry::IoPlace(_) | Entry::Unknown => {}
+            Update::IoTotals(found) => self.io = Some(found),
+            Update::IoInterval(row) => self.saw_time(row.time_ns),
+            Update::Syscall(row) => self.saw_time(row.time_ns),
+            Update::FileUse(_)
+            | Update::FileUseSoFar(_)
+            | Update::OffsetHistogram(_)
+            | Update::Unknown => {}
         }
     }
 

@@ -17,10 +17,11 @@ use weigh_schema::Printable;
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::{SCHEMA, Summary};
+use weigh_schema::update::Update;
 
 use crate::error::{KeepError, harmless};
 use crate::files::Latest;
-use crate::journal::{Condition, Entry, JournalReader, LINE_BYTES_MAX};
+use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
 use crate::provisional::Tally;
 use crate::table::Row;
 use crate::table_reader::read_table;
@@ -286,7 +287,7 @@ fn open_journal(path: &Path) -> Result<Option<(Summary, Incomplete)>, KeepError>
     let mut journal = JournalReader::new(BufReader::new(file));
     let mut tally = Tally::default();
     while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
-        if let Entry::Started(summary) | Entry::Summary(summary) = &entry {
+        if let Update::Started(summary) | Update::Summary(summary) = &entry {
             check_schema(path, &summary.schema)?;
         }
         tally.take(entry);

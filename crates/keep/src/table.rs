@@ -1,11 +1,11 @@
 //! The tables of a recording (that of files is in [`crate::files`]): which rows they hold, in which columns, under which file name.
 
 use weigh_schema::recording::{ProcessRow, SampleRow, files};
+use weigh_schema::update::Update;
 use weigh_schema::{METRICS, Metric, Number};
 
 use crate::column::{Column, column};
 use crate::files::Latest;
-use crate::journal::Entry;
 
 /// Rows that are kept in a table of their own.
 pub(crate) trait Row: Sized + 'static {
@@ -22,7 +22,7 @@ pub(crate) trait Row: Sized + 'static {
     fn blank() -> Self;
 
     /// Hands over the rows of this table that a journal entry holds.
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self));
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self));
 
     /// Where a journal holds rows that later ones take the place of: who tells them apart.
     fn latest() -> Option<Latest> {
@@ -63,8 +63,9 @@ impl Row for SampleRow {
         SampleRow { time_ns: 0, scope: String::new(), metric: String::new(), value: 0.0 }
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::Samples { time_ns, scope, values } = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::Samples { time_ns, scope, values } = entry {
+            let scope = scope.to_string();
             for (metric, value) in values {
                 emit(SampleRow { time_ns, scope: scope.clone(), metric, value });
             }
@@ -112,8 +113,8 @@ impl Row for ProcessRow {
         ProcessRow::default()
     }
 
-    fn from_entry(entry: Entry, emit: &mut dyn FnMut(Self)) {
-        if let Entry::Process(row) = entry {
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::Process(row) = entry {
             emit(row);
         }
     }

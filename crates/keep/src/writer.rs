@@ -13,12 +13,13 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
 use weigh_schema::summary::Summary;
+use weigh_schema::update::Update;
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::files::file_columns;
 use crate::finite::{finite_entry, finite_summary};
-use crate::journal::{Entry, JournalReader};
+use crate::journal::JournalReader;
 use crate::journal_file::JournalFile;
 use crate::table::Row;
 use crate::table_writer::TableWriter;
@@ -116,7 +117,7 @@ impl RecordingWriter {
     }
 
     /// Takes in an entry; it is written at the next [`flush`](Self::flush).
-    pub fn append(&mut self, entry: &Entry) {
+    pub fn append(&mut self, entry: &Update) {
         let (entry, not_finite) = finite_entry(entry);
         self.not_finite += not_finite;
         if self.error.is_some() {
@@ -149,7 +150,7 @@ impl RecordingWriter {
             summary.collectors.push(self.own_status(self.lost));
         }
         let mut line = Vec::new();
-        add_line(&mut line, &Entry::Summary(Box::new(summary)));
+        add_line(&mut line, &Update::Summary(Box::new(summary)));
         if let Err(error) = self.journal.write_end(&line) {
             self.error.get_or_insert(error);
             self.lost += 1;
@@ -241,7 +242,7 @@ impl Drop for RecordingWriter {
 }
 
 /// Adds an entry as a line; false if it is of an unknown kind.
-fn add_line(buffer: &mut Vec<u8>, entry: &Entry) -> bool {
+fn add_line(buffer: &mut Vec<u8>, entry: &Update) -> bool {
     let before = buffer.len();
     if serde_json::to_writer(&mut *buffer, entry).is_err() {
         // What was written of it would spoil the next line.
@@ -286,22 +287,23 @@ impl Tables {
         let mut journal = JournalReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
         while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
             match entry {
-                Entry::IoMoment(_) | Entry::IoPlace(_) => self.push_io(entry)?,
-                Entry::IoCall(row) => self.push_io_call(&row)?,
-                Entry::Samples { .. } => push(&mut self.series, entry)?,
-                Entry::Process(_) => push(&mut self.processes, entry)?,
-                Entry::File(_) => push(&mut self.files, entry)?,
-                Entry::Started(_) | Entry::Snapshot(_) | Entry::Summary(_) | Entry::Unknown => {}
+                Update::IoInterval(_) | Update::OffsetHistogram(_) => self.push_io(entry)?,
+                Update::Syscall(row) => self.push_io_call(&row)?,
+                Update::Samples { .. } => push(&mut self.series, entry)?,
+                Update::Process(_) => push(&mut self.processes, entry)?,
+                Update::FileUse(_) => push(&mut self.files, entry)?,
+                Update::Started(_) | Update::Snapshot(_) | Update::Summary(_) | Update::Unknown => {
+                }
                 // Each has come as a whole row since.
-                Entry::FileSoFar(_) | Entry::Io(_) => {}
+                Update::FileUseSoFar(_) | Update::IoTotals(_) => {}
             }
         }
         Ok(journal.condition.damaged)
     }
 
-    fn push_io(&mut self, entry: Entry) -> Result<(), KeepError> {
+    fn push_io(&mut self, entry: Update) -> Result<(), KeepError> {
         match (&mut self.io, &entry) {
-            (Some((moments, _)), Entry::IoMoment(_)) => push(moments, entry),
+            (Some((moments, _)), Update::IoInterval(_)) => push(moments, entry),
             (Some((_, places)), _) => push(places, entry),
             (None, _) => Ok(()),
         }
@@ -325,7 +327,7 @@ impl Tables {
     }
 }
 
-fn push<R: Row>(table: &mut TableWriter<R>, entry: Entry) -> Result<(), KeepError> {
+fn push<R: Row>(table: &mut TableWriter<R>, entry: Update) -> Result<(), KeepError> {
     let mut result = Ok(());
     R::from_entry(entry, &mut |row| {
         if result.is_ok() {
@@ -348,8 +350,8 @@ fn write_summary(dir: &Path, summary: &Summary) -> Result<(), KeepError> {
 mod tests {
     use super::*;
 
-    fn sample(i: i64) -> Entry {
-        Entry::Samples {
+    fn sample(i: i64) -> Update {
+        Update::Samples {
             time_ns: i,
             scope: "job".into(),
             values: [("cpu_seconds".to_string(), 1.0)].into(),
@@ -387,7 +389,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = RecordingWriter::create(dir.path()).unwrap();
         writer.append(&sample(0));
-        writer.append(&Entry::Unknown);
+        writer.append(&Update::Unknown);
         writer.append(&sample(1));
         assert_eq!(writer.lost(), 1);
         assert!(writer.error().is_none());

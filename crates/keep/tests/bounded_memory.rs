@@ -6,8 +6,9 @@
 mod support;
 
 use support::{ended, process, started};
-use weigh_keep::{Entry, Recording, RecordingWriter};
+use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::recording::ProcessRow;
+use weigh_schema::update::Update;
 
 const PROCESSES: u32 = 120_000;
 /// The texts of all rows together are more than 100 MB.
@@ -34,7 +35,7 @@ fn many_processes_take_little_memory() {
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     writer.append(&started());
     for pid in 0..PROCESSES {
-        writer.append(&Entry::Process(row(pid)));
+        writer.append(&Update::Process(row(pid)));
     }
     let before = peak_kb();
     let finished = writer.finish(&ended()).unwrap();

@@ -9,19 +9,20 @@ use std::path::Path;
 use proptest::prelude::*;
 use support::{START_NS, ended, process, running, samples, started};
 use weigh_keep::journal::parse_line;
-use weigh_keep::{Entry, KeepError, Recording, RecordingWriter};
+use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::{FileRow, files};
+use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Number, Quality};
 
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<Update> {
     let mut small = process(5);
     small.metrics.retain(|name, _| name.starts_with("cpu"));
     vec![
         started(),
         samples(1_000_000_000, &[("cpu_seconds", 0.7), ("memory_bytes", 4096.0)]),
-        Entry::Process(small),
-        Entry::File(FileRow {
+        Update::Process(small),
+        Update::FileUse(FileRow {
             pid: 5,
             path: "/ü\n".into(),
             path_base64: None,
@@ -34,7 +35,7 @@ fn entries() -> Vec<Entry> {
 }
 
 /// The journal of these entries, as a killed weigh leaves it.
-fn journal_of(entries: &[Entry]) -> Vec<u8> {
+fn journal_of(entries: &[Update]) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     entries.iter().for_each(|entry| writer.append(entry));
@@ -59,7 +60,7 @@ fn row_counts(recording: &Recording) -> (u64, u64, u64) {
 #[test]
 fn every_entry_is_read_as_it_was_written() {
     let mut all = entries();
-    all.push(Entry::Summary(Box::new(ended())));
+    all.push(Update::Summary(Box::new(ended())));
     let journal = journal_of(&all);
     let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
     assert_eq!(lines.len(), all.len());
@@ -152,7 +153,7 @@ fn samples_before_a_provisional_summary_do_not_change_it() {
     let mut all = entries();
     let mut provisional = running();
     provisional.metrics.get_mut("cpu_seconds").unwrap().value = Some(Number::Real(5.0));
-    all.push(Entry::Summary(Box::new(provisional)));
+    all.push(Update::Summary(Box::new(provisional)));
     all.push(samples(2_100_000_000, &[("cpu_seconds", 4.0)]));
     let dir = tempfile::tempdir().unwrap();
     let recording = open(dir.path(), &journal_of(&all)).unwrap();
@@ -164,7 +165,7 @@ fn samples_before_a_provisional_summary_do_not_change_it() {
 #[test]
 fn a_journal_with_the_final_summary_gives_it_back_unchanged() {
     let mut all = entries();
-    all.push(Entry::Summary(Box::new(ended())));
+    all.push(Update::Summary(Box::new(ended())));
     let dir = tempfile::tempdir().unwrap();
     let recording = open(dir.path(), &journal_of(&all)).unwrap();
     assert_eq!(recording.summary(), &ended());
@@ -177,7 +178,7 @@ fn a_journal_of_another_version_is_refused_as_such() {
     let mut later = running();
     later.schema = "weigh.summary/2".into();
     let journals = [
-        journal_of(&[Entry::Started(Box::new(later))]),
+        journal_of(&[Update::Started(Box::new(later))]),
         b"{\"entry\":\"started\",\"schema\":\"weigh.summary/2\",\"new\":true}\n".to_vec(),
     ];
     for journal in journals {
@@ -231,7 +232,7 @@ proptest! {
     fn any_finite_value_keeps_its_bits(value in any::<f64>().prop_filter("finite", |x| x.is_finite())) {
         let entry = samples(START_NS / 2, &[("cpu_seconds", value)]);
         let journal = journal_of(std::slice::from_ref(&entry));
-        let Entry::Samples { values, .. } = parse_line(&journal).unwrap() else { panic!() };
+        let Update::Samples { values, .. } = parse_line(&journal).unwrap() else { panic!() };
         prop_assert_eq!(values["cpu_seconds"].to_bits(), value.to_bits());
     }
 }
@@ -250,12 +251,12 @@ fn of_a_file_that_is_in_use_the_last_word_counts_once() {
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     let entries = [
         started(),
-        Entry::FileSoFar(row("/a", 1)),
-        Entry::FileSoFar(row("/b", 1)),
-        Entry::FileSoFar(row("/a", 2)),
-        Entry::File(row("/b", 3)),
+        Update::FileUseSoFar(row("/a", 1)),
+        Update::FileUseSoFar(row("/b", 1)),
+        Update::FileUseSoFar(row("/a", 2)),
+        Update::FileUse(row("/b", 3)),
         // Used again after it had left: its rows add up.
-        Entry::FileSoFar(row("/b", 1)),
+        Update::FileUseSoFar(row("/b", 1)),
     ];
     entries.iter().for_each(|entry| writer.append(entry));
     writer.flush();

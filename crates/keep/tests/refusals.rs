@@ -9,8 +9,9 @@ use std::path::Path;
 use std::process::Command;
 
 use support::{ended, process, started};
-use weigh_keep::{Entry, KeepError, Recording, RecordingWriter};
+use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::recording::files;
+use weigh_schema::update::Update;
 
 fn said(result: Result<impl std::fmt::Debug, KeepError>) -> String {
     result.unwrap_err().to_string()
@@ -106,7 +107,7 @@ fn what_is_no_file_of_calls_is_not_called_damaged_and_how_one_is_made_is_said() 
 fn a_table_that_is_no_parquet_or_lacks_a_column_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
-    writer.append(&Entry::Process(process(1)));
+    writer.append(&Update::Process(process(1)));
     writer.finish(&ended()).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
     let series = dir.path().join(files::SERIES);
@@ -187,7 +188,7 @@ fn a_full_disk_costs_entries_but_no_panic() {
     let mut writer = RecordingWriter::create(&dir).unwrap();
     writer.append(&started());
     for pid in 0..500 {
-        writer.append(&Entry::Process(process(pid)));
+        writer.append(&Update::Process(process(pid)));
         writer.flush();
     }
     assert_eq!(writer.error().unwrap().raw_os_error(), Some(28), "ENOSPC");
@@ -220,17 +221,17 @@ fn a_disk_that_was_full_for_a_while_still_gets_its_recording() {
     let dir = disk.0.path().join("rec");
     let mut writer = RecordingWriter::create(&dir).unwrap();
     writer.append(&started());
-    writer.append(&Entry::Process(process(1)));
+    writer.append(&Update::Process(process(1)));
     writer.flush();
     let full = std::fs::write(&ballast, vec![1; 1 << 20]);
     assert!(full.is_err(), "the disk is full");
     // More than was set aside ahead.
     for pid in 2..600 {
-        writer.append(&Entry::Process(process(pid)));
+        writer.append(&Update::Process(process(pid)));
         writer.flush();
     }
     std::fs::remove_file(&ballast).unwrap();
-    writer.append(&Entry::Process(process(600)));
+    writer.append(&Update::Process(process(600)));
 
     let finished = writer.finish(&ended()).unwrap();
     assert_eq!(finished.processes + finished.lost, 600);

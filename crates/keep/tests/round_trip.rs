@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use support::{START_NS, ended, process, samples, started};
-use weigh_keep::{Entry, Recording, RecordingWriter};
+use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::update::{Scope, Update};
 use weigh_schema::{METRICS, Number, Quality};
 
 /// Rows with values that are easily spoilt on the way.
@@ -58,13 +59,13 @@ fn odd_files() -> Vec<FileRow> {
     ]
 }
 
-fn odd_samples() -> Vec<Entry> {
+fn odd_samples() -> Vec<Update> {
     vec![
         samples(0, &[]),
         samples(-START_NS, &[("cpu_seconds", 0.1 + 0.2), ("memory_bytes", 0.0)]),
-        Entry::Samples {
+        Update::Samples {
             time_ns: i64::MAX,
-            scope: "process:4294967295".into(),
+            scope: Scope::Process(u32::MAX),
             values: BTreeMap::from([
                 (String::new(), -0.0),
                 ("a \"new\"\nseries".to_string(), f64::MAX),
@@ -74,12 +75,12 @@ fn odd_samples() -> Vec<Entry> {
     ]
 }
 
-fn rows_of(entries: &[Entry]) -> Vec<SampleRow> {
+fn rows_of(entries: &[Update]) -> Vec<SampleRow> {
     let mut rows = Vec::new();
     for entry in entries {
-        let Entry::Samples { time_ns, scope, values } = entry else { continue };
+        let Update::Samples { time_ns, scope, values } = entry else { continue };
         for (metric, value) in values {
-            let (scope, metric) = (scope.clone(), metric.clone());
+            let (scope, metric) = (scope.to_string(), metric.clone());
             rows.push(SampleRow { time_ns: *time_ns, scope, metric, value: *value });
         }
     }
@@ -90,8 +91,8 @@ fn record_odd_rows(dir: &Path) -> RecordingWriter {
     let mut writer = RecordingWriter::create(dir).unwrap();
     writer.append(&started());
     odd_samples().iter().for_each(|entry| writer.append(entry));
-    odd_processes().into_iter().for_each(|row| writer.append(&Entry::Process(row)));
-    odd_files().into_iter().for_each(|row| writer.append(&Entry::File(row)));
+    odd_processes().into_iter().for_each(|row| writer.append(&Update::Process(row)));
+    odd_files().into_iter().for_each(|row| writer.append(&Update::FileUse(row)));
     writer.flush();
     assert!(writer.error().is_none());
     writer
@@ -204,7 +205,7 @@ fn numbers_that_are_not_finite_are_left_out_and_counted() {
     writer.append(&samples(1, &[("cpu_seconds", f64::NAN), ("memory_bytes", 2.0)]));
     let mut row = process(1);
     row.metrics.insert("cpu_seconds".into(), Number::Real(f64::INFINITY));
-    writer.append(&Entry::Process(row));
+    writer.append(&Update::Process(row));
     let mut summary = ended();
     let name = METRICS[0].name;
     let mut value = summary.metrics["cpu_seconds"].clone();

@@ -49,6 +49,7 @@ pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
 pub mod trace;
+pub mod update;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};

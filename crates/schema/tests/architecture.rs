@@ -20,6 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-agent", &["weigh-schema", "weigh-parse", "weigh-collect"]),
+    ("weigh-session", &["weigh-schema", "weigh-collect", "weigh-agent"]),
     (
         "weigh",
         &[
@@ -31,6 +32,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-mount",
             "weigh-show",
             "weigh-agent",
+            "weigh-session",
             "weigh-trace",
         ],
     ),

@@ -2,8 +2,6 @@
 
 use clap::Args;
 
-use crate::foreground::command;
-
 /// The same for all verbs that start a command.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct StatusArguments {
@@ -16,6 +14,6 @@ pub struct StatusArguments {
 impl StatusArguments {
     /// Has it hold from now on.
     pub fn apply(self) {
-        command::require_recording(self.require_recording);
+        weigh_session::require_recording(self.require_recording);
     }
 }

@@ -1,7 +1,7 @@
 //! Follows the calls from beginning to end: starts the command or takes in the process, and empties
 //! what the kernel side has told now and then.
 
-use std::process::ExitStatus;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -9,15 +9,15 @@ use weigh_account::{Owners, Slowest, call_kinds, is_idle_call};
 use weigh_agent::{LeftOut, Server};
 use weigh_collect::calls::{Functions, KernelCalls, Telling, Wanted, name};
 use weigh_collect::notice;
-use weigh_collect::spawn::{SpawnError, Waiting};
+use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_keep::CallsWriter;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{Call, CallsReport, CounterState, REPORT, SubsystemState};
+use weigh_session::local_agent::{self, Place};
+use weigh_session::{Command, CommandWait, Launcher, Session, Source, SourceError, must_run};
 
 use super::each::Each;
 use crate::arguments::CallsArguments;
-use crate::foreground::{Foreground, Rest, Started, must_run};
-use crate::serving::{self, Place};
 
 /// How often single calls are taken in, unless there are many.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub struct Followed {
     /// What was found.
     pub report: CallsReport,
     /// What is to be waited for when it has been told.
-    pub rest: Rest,
+    pub rest: CommandWait,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
@@ -48,7 +48,7 @@ pub fn follow(
     if !arguments.quiet {
         tell_of_counters(calls.counters());
     }
-    let mut kept = Kept {
+    let kept = Kept {
         slowest: Slowest::new(arguments.slowest),
         has_idle: arguments.idle || arguments.slowest == 0,
         owners: Owners::new(wanted.grouping),
@@ -63,36 +63,41 @@ pub fn follow(
         None => Place::make(),
     };
     let (place, listener) = served.unzip();
-    let mut server = listener.map(|at| Server::at(at, serving::settings())).transpose()?;
+    let mut server = listener.map(|at| Server::at(at, local_agent::settings())).transpose()?;
     if let Some(server) = &mut server {
         server.leave_out(left_out);
     }
     let variables: Vec<_> = place.iter().map(Place::variable).collect();
-    let foreground = Foreground::prepare()?;
+    let launcher = Launcher::prepare()?;
     let began = Instant::now();
     let began_ns = weigh_collect::clock::monotonic_ns();
-    let mut started = match arguments.pid {
+    let command = match arguments.pid {
         Some(pid) => {
             must_run(pid)?;
             calls.join(pid).with_context(|| format!("--pid {pid}"))?;
-            foreground.stay()
+            launcher.stay()
         }
         None => {
-            let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
-            match foreground.start(&arguments.command, &variables, arm)? {
-                Ok(started) => started,
+            let arm = |waiting: &Waiting| calls.arm(waiting.pidfd());
+            let with = With { variables: &variables, ..With::default() };
+            match launcher.start(&arguments.command, &with, arm)? {
+                Ok(command) => command,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    until_over(&mut started, &mut calls, &mut kept, server.as_mut(), end)?;
+    let mut session = Session::new(command, end);
+    let mut source = CallsSource { served: ServedPrograms { calls, server }, kept };
+    session.run(&mut source)?;
+    let CallsSource { mut served, mut kept } = source;
+    let calls = &mut served.calls;
     let wall_seconds = began.elapsed().as_secs_f64();
     let ended_ns = weigh_collect::clock::monotonic_ns();
     calls.detach();
     let under_way = calls.under_way(ended_ns)?;
     calls.count_hits();
-    kept.take_in_the_rest(&mut calls);
+    kept.take_in_the_rest(calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
     let unknown_later = match kept.each {
         Some(each) => each.finish(arguments, tally).context("--per-call")?,
@@ -123,14 +128,16 @@ pub fn follow(
         functions: calls.functions().cloned(),
         notes: unknown_later
             .into_iter()
-            .chain(super::not_driven(&calls))
-            .chain(started.why_to_stop())
+            .chain(super::not_driven(calls))
+            .chain(session.command.why_to_stop())
             .collect(),
     };
     let rest = Box::new(move || {
         // Where its programs find weigh.
         let _place = place;
-        see_to_its_end(started, calls, server)
+        // No call is followed any more; its programs are served still, for they wait for an answer.
+        session.run_until_reaped(&mut served)?;
+        Ok(session.command.status())
     });
     Ok(Ok(Followed { report, rest }))
 }
@@ -154,53 +161,68 @@ pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
     }
 }
 
-fn until_over(
-    started: &mut Started,
-    calls: &mut KernelCalls,
-    kept: &mut Kept,
-    mut server: Option<&mut Server>,
-    end: Option<Instant>,
-) -> anyhow::Result<()> {
-    loop {
-        let now = Instant::now();
-        let look = now + LOOK;
-        let programs = server.as_ref().map(|server| server.descriptor());
-        let own = [calls.wake_fd(), calls.attention_fd()];
-        let also: Vec<_> = own.into_iter().chain(programs).collect();
-        started.wait(end.map_or(look, |end| end.min(look)), &also)?;
-        drop(also);
-        if let Some(server) = &mut server {
-            server.handle(calls).context("serving the command's programs")?;
+/// Programs with libweigh, served by the kernel side that follows the calls.
+struct ServedPrograms {
+    calls: KernelCalls,
+    server: Option<Server>,
+}
+
+impl Source for ServedPrograms {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.server.iter().map(|server| server.descriptor()).collect()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::now() + LOOK)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.calls.is_member(pid)
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        if let Some(server) = &mut self.server {
+            server.handle(&mut self.calls).context("serving the command's programs")?;
         }
-        calls.adapt()?;
-        started.attend(&|pid| calls.is_member(pid))?;
-        kept.take_in(calls);
-        let is_time =
-            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
-        let is_over = calls.tally().living == 0 && started.is_reaped();
-        if is_over || started.is_interrupted() || is_time {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        self.calls.tally().living == 0 && command.is_reaped()
     }
 }
 
-/// No call is followed any more: waits for the command, if it has not ended. Its programs are served still, for
-/// they wait for an answer.
-fn see_to_its_end(
-    mut started: Started,
-    mut calls: KernelCalls,
-    mut server: Option<Server>,
-) -> anyhow::Result<Option<ExitStatus>> {
-    while !started.is_reaped() {
-        let programs: Vec<_> = server.iter().map(|server| server.descriptor()).collect();
-        started.wait(Instant::now() + LOOK, &programs)?;
-        drop(programs);
-        if let Some(server) = &mut server {
-            server.handle(&mut calls).context("serving the command's programs")?;
-        }
-        started.attend(&|pid| calls.is_member(pid))?;
+/// The calls that are followed, with what is kept of them.
+struct CallsSource {
+    served: ServedPrograms,
+    kept: Kept,
+}
+
+impl Source for CallsSource {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut descriptors = self.served.descriptors();
+        descriptors.extend([self.served.calls.wake_fd(), self.served.calls.attention_fd()]);
+        descriptors
     }
-    Ok(started.status())
+
+    fn deadline(&self) -> Option<Instant> {
+        self.served.deadline()
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.served.is_member(pid)
+    }
+
+    fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
+        self.served.poll(command)?;
+        self.served.calls.adapt()?;
+        self.kept.take_in(&mut self.served.calls);
+        Ok(())
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        self.served.is_over(command)
+    }
 }
 
 /// What is taken in while the calls are followed.

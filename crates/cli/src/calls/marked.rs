@@ -8,6 +8,7 @@
 //! see can not be told beforehand.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -16,16 +17,16 @@ use weigh_agent::{Server, Settings};
 use weigh_collect::calls::shim::{CallSet, Shim, why_not};
 use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
 use weigh_collect::job::JobError;
-use weigh_collect::spawn::{SpawnError, Waiting};
+use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 use weigh_schema::subsystem::Account;
+use weigh_session::local_agent::{self, Helper};
+use weigh_session::{Command, Launcher, Session, Source, SourceError};
 
 use super::follow::{Followed, LOOK, state};
 use super::price;
 use crate::arguments::CallsArguments;
-use crate::foreground::{Foreground, Started};
-use crate::serving::{self, Helper};
 
 /// What the library can never see.
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
@@ -95,31 +96,34 @@ pub fn follow(
     if of_sockets {
         shim.count_sockets();
     }
-    let settings = Settings { adds_up: true, ..serving::settings() };
+    let settings = Settings { adds_up: true, ..local_agent::settings() };
     let server = Server::new(&shim.socket(), settings)?;
     // Who uses libweigh as well has accounts of his own, which the kernel side keeps apart.
     let helper = Helper::prepare(Mechanism::Bpf);
     let mut variables = shim.variables(&arguments.command[0]);
     variables.extend(helper.as_ref().map(Helper::variable));
-    let foreground = Foreground::prepare()?;
+    let launcher = Launcher::prepare()?;
     let began = Instant::now();
-    let arm = |waiting: &Waiting| Ok(calls.arm(waiting.pidfd())?);
-    let mut started = match foreground.start(&arguments.command, &variables, arm)? {
-        Ok(started) => started,
+    let arm = |waiting: &Waiting| calls.arm(waiting.pidfd());
+    let with = With { variables: &variables, ..With::default() };
+    let command = match launcher.start(&arguments.command, &with, arm)? {
+        Ok(command) => command,
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let mut serving = Serving { server: Some(server), helper, shim };
-    serving.until_over(&mut started, &mut calls, end)?;
-    serving.shim.mark(CallSet::none());
+    let mut source = MarkedCalls { calls, server: Some(server), helper, shim };
+    let mut session = Session::new(command, end);
+    session.run(&mut source)?;
+    source.shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
     let ended_ns = weigh_collect::clock::monotonic_ns();
-    let sums = serving.end(&mut calls);
+    let sums = source.end();
+    let (calls, shim) = (&source.calls, &source.shim);
     let under_way = calls.under_way(ended_ns)?;
-    let (tally, shim) = (calls.tally(), &serving.shim);
+    let tally = calls.tally();
     let cells = shim.cells(&sums);
-    let mut notes = notes(&calls, of_sockets, total(&cells), shim)?;
-    notes.extend(started.why_to_stop());
+    let mut notes = notes(calls, of_sockets, total(&cells), shim)?;
+    notes.extend(session.command.why_to_stop());
     let report = CallsReport {
         schema: REPORT.to_string(),
         command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -146,10 +150,8 @@ pub fn follow(
         notes,
     };
     let rest = Box::new(move || {
-        while !started.is_reaped() {
-            serving.wait(&mut started, &mut calls, Instant::now() + LOOK)?;
-        }
-        Ok(started.status())
+        session.run_until_reaped(&mut source)?;
+        Ok(session.command.status())
     });
     Ok(Ok(Followed { report, rest }))
 }
@@ -158,62 +160,54 @@ fn total(cells: &[Cell]) -> u64 {
     cells.iter().map(|cell| cell.account.calls()).sum()
 }
 
-/// Who serves the command's programs.
-struct Serving {
-    /// The library in them; none when no call is followed any more.
+/// The calls that the library in the command's programs marks, and the programs, which are served.
+struct MarkedCalls {
+    calls: KernelCalls,
+    /// For the library in the programs; none when no call is followed any more.
     server: Option<Server>,
-    /// Those that use libweigh themselves, if no agent does.
+    /// For programs that use libweigh themselves, if no agent serves them.
     helper: Option<Helper>,
     shim: Shim,
 }
 
-impl Serving {
-    fn until_over(
-        &mut self,
-        started: &mut Started,
-        calls: &mut KernelCalls,
-        end: Option<Instant>,
-    ) -> anyhow::Result<()> {
-        loop {
-            let look = Instant::now() + LOOK;
-            self.wait(started, calls, end.map_or(look, |end| end.min(look)))?;
-            self.shim.keep_time();
-            let is_time =
-                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
-            let is_over = calls.tally().living == 0 && started.is_reaped();
-            if is_over || started.is_interrupted() || is_time {
-                return Ok(());
-            }
-        }
-    }
-
+impl MarkedCalls {
     /// Follows no longer. What the accounts of all programs come to, by token.
-    fn end(&mut self, calls: &mut KernelCalls) -> BTreeMap<u64, Account> {
+    fn end(&mut self) -> BTreeMap<u64, Account> {
         let sums = self.server.as_ref().map(Server::sums).unwrap_or_default();
         // Else it would attach again what the library in them asks for.
         self.server = None;
-        calls.detach();
+        self.calls.detach();
         sums
     }
+}
 
-    /// Until there is something to do, which it does, or it is time.
-    fn wait(
-        &mut self,
-        started: &mut Started,
-        calls: &mut KernelCalls,
-        until: Instant,
-    ) -> anyhow::Result<()> {
-        let mut programs: Vec<_> = self.server.iter().map(Server::descriptor).collect();
-        programs.extend(self.helper.as_ref().and_then(Helper::wake_fd));
-        started.wait(until, &programs)?;
-        started.attend(&|pid| calls.is_member(pid))?;
+impl Source for MarkedCalls {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let helper = self.helper.as_ref().and_then(Helper::wake_fd);
+        self.server.iter().map(Server::descriptor).chain(helper).collect()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::now() + LOOK)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.calls.is_member(pid)
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
         if let Some(server) = &mut self.server {
-            server.handle(calls).context("serving the command's programs")?;
+            server.handle(&mut self.calls).context("serving the command's programs")?;
+            self.shim.keep_time();
         }
         if let Some(helper) = &mut self.helper {
             helper.serve_if_asked();
         }
         Ok(())
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        self.calls.tally().living == 0 && command.is_reaped()
     }
 }
 

@@ -19,11 +19,11 @@ use weigh_collect::calls::{Counters, KernelCalls, Wanted};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_schema::call::CallsReport;
+use weigh_session::end_with;
 use weigh_show::io::Extent;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
-use crate::foreground;
 use crate::rows_file;
 use crate::show::tell;
 use parts::{Choice, Parts};
@@ -69,7 +69,7 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
         }
     };
     let told = tell_all(&followed.report, arguments, json);
-    foreground::end_with(followed.rest, told)
+    end_with(followed.rest, told)
 }
 
 /// Whether the library has no place for a limit that is meant for the job.

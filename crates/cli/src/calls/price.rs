@@ -17,7 +17,7 @@ use weigh_collect::calls::shim::{CallSet, Shim};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::call::CallCost;
 
-use crate::serving;
+use weigh_session::local_agent;
 
 /// What says that this weigh is to make the calls.
 const CALLER: &str = "--make-marked-calls-for-a-trial";
@@ -71,7 +71,7 @@ pub fn be_caller() -> ExitCode {
 pub fn try_out(calls: &mut KernelCalls) -> Option<CallCost> {
     let without = seconds_of_a_call().ok()?;
     let shim = Shim::new().ok()?;
-    let mut server = Server::new(&shim.socket(), serving::settings()).ok()?;
+    let mut server = Server::new(&shim.socket(), local_agent::settings()).ok()?;
     let program = std::env::current_exe().ok()?;
     let mut child = Command::new(&program)
         .arg(CALLER)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use weigh_schema::summary::Summary;
 
-use crate::serving::abandoned;
+use weigh_session::local_agent::abandoned;
 
 /// Long enough for a few samples and a scan of the disk footprint.
 const JOB: [&str; 2] = ["sleep", "0.2"];

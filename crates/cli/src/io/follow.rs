@@ -1,20 +1,25 @@
 //! Follows what is read and written from beginning to end: starts the command or takes in the process,
 //! and empties what the kernel side has told now and then.
 
+use std::os::fd::BorrowedFd;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use rustix::process::Pid;
 use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
+use weigh_session::{
+    Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
+};
 
 use super::gather::{Gather, LOOK};
 use super::mechanism;
 use super::sinks::Sinks;
 use crate::arguments::IoArguments;
-use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
@@ -27,7 +32,7 @@ pub struct Followed {
     /// Of what.
     pub run: Run,
     /// What is to be waited for when it has been told.
-    pub rest: Rest,
+    pub rest: CommandWait,
     /// Whether the files of rows could be written.
     pub kept: anyhow::Result<()>,
 }
@@ -39,35 +44,37 @@ pub fn follow(
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let sinks = Sinks::open(&arguments.telling, arguments.calls.as_deref())?;
     let mut gather = Gather::new(mechanism::open(arguments)?, name);
-    let foreground = Foreground::prepare()?;
+    let launcher = Launcher::prepare()?;
     let began = Instant::now();
-    let mut started = match arguments.pid {
+    let command = match arguments.pid {
         Some(pid) => {
             must_run(pid)?;
             gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
-            foreground.stay()
+            launcher.stay()
         }
         // Everybody is followed already.
-        None if arguments.runs_already() => foreground.stay(),
+        None if arguments.runs_already() => launcher.stay(),
         None => {
             let variables = gather.io.variables();
             let filter = gather.io.filter().cloned();
             let with = With { variables: &variables, filter: filter.as_ref(), group: None };
-            let arm = |waiting: &Waiting| {
+            let arm = |waiting: &Waiting| -> anyhow::Result<()> {
                 let pid = waiting.pid().as_raw_nonzero().get() as u32;
                 gather.io.arm(pid, waiting.pidfd())?;
                 gather.begin();
                 Ok(())
             };
-            match foreground.start_with(&arguments.command, &with, arm)? {
-                Ok(started) => started,
+            match launcher.start(&arguments.command, &with, arm)? {
+                Ok(command) => command,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
     let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
-    following.until_over(&mut started)?;
-    Ok(Ok(following.finish(started)?))
+    let end = arguments.duration.map(|duration| began + duration);
+    let mut session = Session::new(command, end);
+    session.run(&mut following)?;
+    Ok(Ok(following.finish(session.command)?))
 }
 
 /// What is known while it goes on.
@@ -81,48 +88,59 @@ struct Following<'a> {
     is_warned: bool,
 }
 
+impl Source for Following<'_> {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.gather.io.wake_fds()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::now() + LOOK)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.gather.io.is_member(pid)
+    }
+
+    fn reaper(&mut self) -> Option<&mut dyn Reaper> {
+        match self.gather.io.waits_for_children() {
+            true => Some(self),
+            false => None,
+        }
+    }
+
+    fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
+        if command.is_reaped() {
+            self.gather.io.reap();
+        }
+        self.take_in();
+        Ok(self.draw()?)
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        self.gather.io.tally().living == 0 && command.is_reaped()
+    }
+
+    fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
+        end != SessionEnd::Interrupted || self.may_leave(command)
+    }
+}
+
+impl Reaper for Following<'_> {
+    fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
+        Ok(self.gather.io.next_child()?)
+    }
+}
+
 impl Following<'_> {
-    fn until_over(&mut self, started: &mut Started) -> anyhow::Result<()> {
-        let end = self.arguments.duration.map(|duration| self.began + duration);
-        loop {
-            let look = Instant::now() + LOOK;
-            started.wait(end.map_or(look, |end| end.min(look)), &self.gather.io.wake_fds())?;
-            self.attend(started)?;
-            if started.is_reaped() {
-                self.gather.io.reap();
-            }
-            self.take_in();
-            self.draw()?;
-            let is_time =
-                end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
-            let is_over = self.gather.io.tally().living == 0 && started.is_reaped();
-            if is_over || is_time || started.is_interrupted() && self.may_leave(started) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes note of signals and of how the command does: where a tracer waits for children, it tells.
-    fn attend(&mut self, started: &mut Started) -> anyhow::Result<()> {
-        if !self.gather.io.waits_for_children() {
-            return started.attend(&|pid| self.gather.io.is_member(pid));
-        }
-        started.pass_signals_on(&|pid| self.gather.io.is_member(pid));
-        while let Some((pid, status)) = self.gather.io.next_child()? {
-            started.child_changed(pid, status);
-        }
-        Ok(())
-    }
-
     /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
     /// that has to be asked for once more.
-    fn may_leave(&mut self, started: &mut Started) -> bool {
+    fn may_leave(&mut self, command: &mut Command) -> bool {
         let living = self.gather.io.tally().living;
         if self.gather.io.filter().is_none() || living == 0 || self.is_warned {
             return true;
         }
         self.is_warned = true;
-        started.heed();
+        command.heed();
         notice!(
             "{living} threads of the job are left. Without weigh their reads and writes fail (ENOSYS): \
              Ctrl-C again ends weigh all the same; without --seccomp they go on."
@@ -169,7 +187,7 @@ impl Following<'_> {
     }
 
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
-    fn finish(mut self, mut started: Started) -> anyhow::Result<Followed> {
+    fn finish(mut self, mut started: Command) -> anyhow::Result<Followed> {
         let mut run = self.run();
         if !self.arguments.runs_already() && started.is_reaped() {
             // The memory of the last process is given back after its end was told.
@@ -186,10 +204,10 @@ impl Following<'_> {
             (_, Some(folder)) => format!("the file system of {folder}"),
             _ => shell_words(&run.command),
         };
-        let kept = self.sinks.finish(&command, &self.gather.book, &run, &name);
-        while let Some((pid, status)) = self.gather.io.next_child()? {
-            started.child_changed(pid, status);
+        if self.gather.io.waits_for_children() {
+            started.reap(&mut self)?;
         }
+        let kept = self.sinks.finish(&command, &self.gather.book, &run, &name);
         let Gather { io, book, .. } = self.gather;
         let rest = Box::new(move || started.see_to_its_end(&|pid| io.is_member(pid)));
         Ok(Followed { book, run, rest, kept })

@@ -18,12 +18,12 @@ use weigh_account::io::{Files, report};
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_schema::io::IoReport;
+use weigh_session::end_with;
 use weigh_show::Screen;
 use weigh_show::io::{Extent, Selection, Shown};
 
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
-use crate::foreground;
 use crate::live::Live;
 use crate::rows_file;
 use crate::show::tell;
@@ -60,7 +60,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     };
     let report = report(&followed.book, &followed.run, &name);
     let told = tell_all(&report, telling, json, followed.kept, !arguments.runs_already());
-    foreground::end_with(followed.rest, told)
+    end_with(followed.rest, told)
 }
 
 /// Whether what is to be written can be.

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
 use weigh_collect::clock::Moment;
-use weigh_keep::{Entry, RecordingWriter};
+use weigh_keep::RecordingWriter;
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::{IoCall, IoFound};
 use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
+use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Kind, METRICS};
 
 /// The recording while the job runs.
@@ -70,7 +71,7 @@ impl Recorder {
         self.pids.insert(process.pid);
         let mut row = self.tree.row(process, self.epoch_ns, now_ns);
         row.metrics.retain(|name, _| !self.unknown.contains(name.as_str()));
-        self.writer.append(&Entry::Process(row));
+        self.writer.append(&Update::Process(row));
     }
 
     /// The processes that were of the job so far.
@@ -81,36 +82,36 @@ impl Recorder {
     /// A file was used. One that was followed is told of once, by who followed it.
     pub fn file(&mut self, row: FileRow) {
         if row.used.is_some() == self.with_uses {
-            self.writer.append(&Entry::File(row));
+            self.writer.append(&Update::FileUse(row));
         }
     }
 
     /// A file is in use.
     pub fn file_so_far(&mut self, row: FileRow) {
-        self.writer.append(&Entry::FileSoFar(row));
+        self.writer.append(&Update::FileUseSoFar(row));
     }
 
     /// What was read and written so far.
     pub fn io(&mut self, found: IoFound) {
-        self.writer.append(&Entry::Io(Box::new(found)));
+        self.writer.append(&Update::IoTotals(Box::new(found)));
     }
 
     /// What was read and written since the last look.
     pub fn io_step(&mut self, step: Step) {
-        let moments = step.moments.into_iter().map(Entry::IoMoment);
-        for entry in moments.chain(step.places.into_iter().map(Entry::IoPlace)) {
+        let moments = step.moments.into_iter().map(Update::IoInterval);
+        for entry in moments.chain(step.places.into_iter().map(Update::OffsetHistogram)) {
             self.writer.append(&entry);
         }
     }
 
     /// A call that was about a file.
     pub fn io_call(&mut self, call: IoCall) {
-        self.writer.append(&Entry::IoCall(Box::new(call)));
+        self.writer.append(&Update::Syscall(Box::new(call)));
     }
 
     /// A snapshot was taken.
     pub fn snapshot(&mut self, snapshot: Snapshot) {
-        self.writer.append(&Entry::Snapshot(Box::new(snapshot)));
+        self.writer.append(&Update::Snapshot(Box::new(snapshot)));
         self.writer.flush();
     }
 
@@ -185,7 +186,7 @@ impl Recorder {
     fn samples(&mut self, at_ns: u64, samples: Vec<(&'static str, f64)>) {
         let values = samples.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         let time_ns = self.epoch(at_ns);
-        let scope = weigh_keep::journal::JOB_SCOPE.to_string();
-        self.writer.append(&Entry::Samples { time_ns, scope, values });
+        let scope = Scope::Job;
+        self.writer.append(&Update::Samples { time_ns, scope, values });
     }
 }

@@ -11,27 +11,27 @@ mod rest;
 mod ticks;
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Pid;
 use weigh_account::{LimitWatch, Tick};
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::io::FollowIo;
-use weigh_collect::signals::{self, Received, SignalReader};
-use weigh_collect::spawn::{SignalMask, SpawnError, With, spawn_with};
+use weigh_collect::spawn::{SpawnError, With};
 use weigh_collect::{message, notice};
-use weigh_keep::{Entry, RecordingWriter};
+use weigh_keep::RecordingWriter;
 use weigh_schema::event::{Event, JobReading};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::quality::Quality;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
+use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Printable};
+use weigh_session::local_agent::Helper;
+use weigh_session::{Command, CpuNotice, Launcher, Reaper, SessionEnd, Source, SourceError};
 
 use self::rest::Rest;
 use self::ticks::Ticks;
@@ -50,9 +50,7 @@ use super::recorder::Recorder;
 use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
-use crate::foreground::{JOB_CONTROL, command, take_signals};
 use crate::io::mount::recorded::Wanted;
-use crate::serving::Helper;
 use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
@@ -70,8 +68,7 @@ pub struct Session {
     io: Option<Box<dyn FollowIo>>,
     writer: RecordingWriter,
     summary: Summary,
-    mask: SignalMask,
-    signals: SignalReader,
+    launcher: Launcher,
 }
 
 impl Session {
@@ -110,13 +107,13 @@ impl Session {
         }
         tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
-        let (mask, signals) = take_signals(!job.waits_for_children())?;
-        Ok(Session { settings, announcer, job, io, writer, summary, mask, signals })
+        let launcher = Launcher::prepare_with(!job.waits_for_children(), CpuNotice::Not)?;
+        Ok(Session { settings, announcer, job, io, writer, summary, launcher })
     }
 
     /// Runs the command to its end.
     pub fn run(mut self) -> anyhow::Result<Conclusion> {
-        self.writer.append(&Entry::Started(Box::new(self.summary.clone())));
+        self.writer.append(&Update::Started(Box::new(self.summary.clone())));
         self.writer.flush();
         if let Some(error) = self.writer.error() {
             let error = anyhow::anyhow!(
@@ -139,10 +136,14 @@ impl Session {
             filter: self.job.filter(),
             group: group.as_ref().ok().and_then(|group| group.descriptor()),
         };
-        let waiting = match spawn_with(words, &self.mask, &with) {
-            Ok(waiting) => waiting,
-            Err(error) => return self.failed_to_start(error),
+        let pending = match self.launcher.spawn(words, &with) {
+            Ok(pending) => pending,
+            Err(error) => {
+                return Ok(NotStarted(self.settings, self.announcer, self.writer, self.summary)
+                    .conclude(&error));
+            }
         };
+        let waiting = &pending.waiting;
         let pid = waiting.pid;
         let number = pid.as_raw_nonzero().get() as u32;
         let snapshots = match self.settings.watched.is_empty() {
@@ -153,7 +154,7 @@ impl Session {
             Ok(mount) => mount,
             Err(error) => {
                 // It would run where its files are not.
-                drop(waiting);
+                drop(pending);
                 self.writer.discard();
                 return Err(error.into());
             }
@@ -162,7 +163,7 @@ impl Session {
         own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
         let mut others = collectors::start(
             &self.settings,
-            &waiting,
+            waiting,
             group,
             &*self.job,
             mount,
@@ -173,17 +174,19 @@ impl Session {
         message::settle();
         if let Err(error) = self.job.arm(number, waiting.pidfd()) {
             // The command has not run: nothing is lost by not starting it.
-            drop(waiting);
+            drop(pending);
             self.writer.discard();
             return Err(error.into());
         }
         others.iter_mut().for_each(|other| other.collector.begin());
         let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(number));
-        let (pid, pidfd) = match waiting.go() {
-            Ok(started) => started,
-            Err(error) => return self.failed_to_start(error),
+        let command = match pending.go() {
+            Ok(command) => command,
+            Err(error) => {
+                return Ok(NotStarted(self.settings, self.announcer, self.writer, self.summary)
+                    .conclude(&error));
+            }
         };
-        command::has_begun(pid);
         let started = Timestamp::now();
         self.announcer.begins(started);
         let reading = self.job.glance();
@@ -206,6 +209,8 @@ impl Session {
         let memory_limit = self.settings.limits.iter().find(is_memory).map(|l| l.value as u64);
         let with_uses = others.iter().any(|other| other.collector.tells_of_files());
         let live = LiveLine::new(&self.settings.arguments);
+        let begun = Instant::now();
+        let ticks = Ticks::new(&*self.job, self.settings.arguments.interval, begun);
         let mut running = Running {
             limits: LimitLooks::new(LimitWatch::new(watched.cloned())),
             enforcer: Enforcer::new(
@@ -215,9 +220,9 @@ impl Session {
             ),
             recorder: Recorder::new(self.writer, epoch_ns, reading.at_ns, with_uses),
             job: self.job,
-            signals: self.signals,
             helper,
-            main: Main { pid, pidfd, status: None, ended: None },
+            pid: number,
+            has_noted_end: false,
             others,
             snapshots,
             announcer: self.announcer,
@@ -225,11 +230,11 @@ impl Session {
             oom,
             cpu_wait,
             opened: Opened::default(),
-            begun: Instant::now(),
+            ticks,
+            next_look: begun,
+            begun,
             live,
             told_of_leftovers: false,
-            interrupted: false,
-            is_short_of_cpu: false,
             rest: Rest::default(),
             is_concluding: false,
             written: HashSet::new(),
@@ -237,13 +242,23 @@ impl Session {
             summary: self.summary,
         };
         running.note_unknown();
-        running.follow()
+        let mut session = weigh_session::Session::new(command, None);
+        if session.run(&mut running)? == SessionEnd::CpuTime {
+            running.rest(&mut session)?;
+        }
+        running.conclude(session)
     }
+}
 
-    fn failed_to_start(mut self, error: SpawnError) -> anyhow::Result<Conclusion> {
+/// What there is of a run whose command could not be executed.
+struct NotStarted(Settings, Announcer, RecordingWriter, Summary);
+
+impl NotStarted {
+    fn conclude(self, error: &SpawnError) -> Conclusion {
+        let NotStarted(settings, announcer, writer, mut summary) = self;
         let status = error.exit_status();
-        self.summary.job.ended = Some(Timestamp::now());
-        self.summary.exit = Some(Exit {
+        summary.job.ended = Some(Timestamp::now());
+        summary.exit = Some(Exit {
             kind: ExitKind::FailedToStart,
             code: Some(i32::from(status)),
             signal: None,
@@ -254,7 +269,7 @@ impl Session {
         let mut findings = Findings::default();
         let names: Vec<&str> = weigh_schema::METRICS.iter().map(|m| m.name).collect();
         findings.unavailable(&names, "the command was not executed");
-        self.summary.metrics = weigh_account::metrics(&weigh_account::Measured {
+        summary.metrics = weigh_account::metrics(&weigh_account::Measured {
             wall_seconds: 0.0,
             reading: &reading,
             source: weigh_schema::Mechanism::None,
@@ -264,22 +279,8 @@ impl Session {
             notes: &[],
         });
         notice!("{error}");
-        Ok(Conclusion {
-            settings: self.settings,
-            announcer: self.announcer,
-            writer: self.writer,
-            summary: self.summary,
-            live: LiveLine::default(),
-            quiet: true,
-        })
+        Conclusion { settings, announcer, writer, summary, live: LiveLine::default(), quiet: true }
     }
-}
-
-struct Main {
-    pid: Pid,
-    pidfd: OwnedFd,
-    status: Option<ExitStatus>,
-    ended: Option<Instant>,
 }
 
 /// A job that runs.
@@ -288,10 +289,12 @@ struct Running {
     summary: Summary,
     job: Box<dyn Follow>,
     recorder: Recorder,
-    signals: SignalReader,
     /// Who serves programs with libweigh.
     helper: Option<Helper>,
-    main: Main,
+    /// The command.
+    pid: u32,
+    /// Whether it was taken note of that the command has ended.
+    has_noted_end: bool,
     others: Vec<collectors::Started>,
     snapshots: Option<Snapshots>,
     announcer: Announcer,
@@ -302,140 +305,108 @@ struct Running {
     limits: LimitLooks,
     enforcer: Enforcer,
     begun: Instant,
+    ticks: Ticks,
+    next_look: Instant,
     live: LiveLine,
     told_of_leftovers: bool,
-    interrupted: bool,
-    /// Weigh's own CPU time is nearly used up.
-    is_short_of_cpu: bool,
     rest: Rest,
     is_concluding: bool,
     /// Processes whose end was told of while what remained was read.
     written: HashSet<(u32, u64)>,
 }
 
-impl Running {
-    fn follow(mut self) -> anyhow::Result<Conclusion> {
-        let mut ticks = Ticks::new(&*self.job, self.settings.arguments.interval, self.begun);
-        let mut next_look = self.begun;
-        loop {
-            let mut until = ticks.next();
-            if !self.limits.watch.is_empty() {
-                until = until.min(next_look);
-            }
-            let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
-            let due = [self.enforcer.next(), self.looks.next(), self.job.next_look(), snapshots];
-            let others = self.others.iter().map(|other| other.collector.next());
-            for moment in due.into_iter().chain(others) {
-                until = moment.map_or(until, |m| until.min(m));
-            }
-            self.wait(until)?;
-            while let Some(signal) = self.signals.receive() {
-                self.signal(signal);
-            }
-            self.reap()?;
-            if self.is_short_of_cpu && self.may_rest() {
-                self.rest()?;
-                return self.conclude();
-            }
-            if let Some(helper) = &mut self.helper {
-                helper.serve_if_asked();
-            }
-            self.events();
-            for other in &mut self.others {
-                other.collector.attend(&mut self.recorder);
-            }
-            self.notice_peaks();
-            self.look_at_pages();
-            self.take_snapshots(Snapshots::look_if_due)?;
-            let now = Instant::now();
-            if !self.limits.watch.is_empty() && now >= next_look {
-                self.look_at_limits()?;
-                let next = self.limits.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
-                next_look = Instant::now() + next;
-            }
-            self.enforcer.pursue(&mut *self.job)?;
-            self.announce();
-            if let Some(tick) = ticks.due(now) {
-                let cost = ticks.begin_sample();
-                self.sample(tick)?;
-                ticks.sampled(now, cost);
-            }
-            if self.is_over() && self.may_end() {
-                return self.conclude();
-            }
-            self.tell_of_leftovers();
-        }
+impl Source for Running {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let snapshots = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
+        let programs = self.helper.as_ref().and_then(Helper::wake_fd);
+        [self.job.wake_fd(), snapshots, programs].into_iter().flatten().collect()
     }
 
-    fn wait(&self, until: Instant) -> anyhow::Result<()> {
-        let timeout = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        };
-        let wake = self.job.wake_fd();
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        fds.extend(wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)));
-        let files = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
-        fds.extend(files.iter().map(|files| PollFd::new(files, PollFlags::IN)));
-        let asked = self.helper.as_ref().and_then(Helper::wake_fd);
-        fds.extend(asked.iter().map(|asked| PollFd::new(asked, PollFlags::IN)));
-        if self.main.status.is_none() && !self.job.waits_for_children() {
-            fds.push(PollFd::new(&self.main.pidfd, PollFlags::IN));
-        }
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error).context("waiting for events"),
-        }
+    fn deadline(&self) -> Option<Instant> {
+        let look = (!self.limits.watch.is_empty()).then_some(self.next_look);
+        let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
+        let due = [look, self.enforcer.next(), self.looks.next(), self.job.next_look(), snapshots];
+        let others = self.others.iter().map(|other| other.collector.next());
+        due.into_iter().chain(others).flatten().chain([self.ticks.next()]).min()
     }
 
-    fn signal(&mut self, received: Received) {
-        self.is_short_of_cpu |= received.is_cpu_notice();
-        if self.main.status.is_some() {
-            // The command is gone: this is for weigh, which waits for what was left over.
-            self.interrupted |= received.is_ending();
-        } else if received
-            .is_for_command(|sender| self.job.living().iter().any(|p| p.pid == sender))
-        {
-            let _ = received.pass_on(self.main.pidfd.as_fd());
-        }
+    fn is_member(&self, pid: u32) -> bool {
+        self.job.living().iter().any(|process| process.pid == pid)
     }
 
-    fn reap(&mut self) -> anyhow::Result<()> {
-        if self.job.is_last_look_due() && self.main.status.is_none() && self.main_has_ended() {
-            // What /proc tells of it is gone once it is waited for.
-            self.job.read()?;
+    /// Without BPF weigh adopts orphans of the job, and so has to wait for them.
+    fn reaper(&mut self) -> Option<&mut dyn Reaper> {
+        Some(self)
+    }
+
+    fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
+        self.note_end(command);
+        if let Some(helper) = &mut self.helper {
+            helper.serve_if_asked();
         }
-        // Without BPF weigh adopts orphans of the job, and so has to wait for them.
-        while let Some((pid, status)) = self.job.next_child().context("waiting for the command")? {
-            if pid == self.main.pid {
-                self.main_changed(status);
-            }
+        self.events();
+        for other in &mut self.others {
+            other.collector.attend(&mut self.recorder);
+        }
+        self.notice_peaks();
+        self.look_at_pages();
+        self.take_snapshots(Snapshots::look_if_due)?;
+        let now = Instant::now();
+        if !self.limits.watch.is_empty() && now >= self.next_look {
+            self.look_at_limits()?;
+            let next = self.limits.watch.next_look().max(now.elapsed() * WAIT_PER_LOOK);
+            self.next_look = Instant::now() + next;
+        }
+        self.enforcer.pursue(&mut *self.job)?;
+        self.announce();
+        if let Some(tick) = self.ticks.due(now) {
+            let cost = self.ticks.begin_sample();
+            self.sample(tick)?;
+            self.ticks.sampled(now, cost);
         }
         Ok(())
     }
 
-    fn main_has_ended(&self) -> bool {
-        let mut fds = [PollFd::new(&self.main.pidfd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    fn is_over(&mut self, command: &Command) -> bool {
+        let is_over = self.has_ended(command) && self.may_end(command);
+        if !is_over {
+            self.tell_of_leftovers(command);
+        }
+        is_over
     }
 
-    fn main_changed(&mut self, status: ExitStatus) {
-        let by = status.stopped_signal();
-        if by.is_none() {
-            command::has_ended(status);
-            self.main.status = Some(status);
-            self.main.ended = Some(Instant::now());
+    /// An interrupt ends the wait for what the command has left over, which is over then.
+    fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
+        end == SessionEnd::CpuTime && self.may_rest(command)
+    }
+}
+
+impl Reaper for Running {
+    fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
+        Ok(self.job.next_child().context("waiting for the command")?)
+    }
+
+    fn looks_at_zombies(&self) -> bool {
+        self.job.is_last_look_due()
+    }
+
+    fn look_at_zombie(&mut self) -> Result<(), SourceError> {
+        Ok(self.job.read().map(drop)?)
+    }
+
+    fn is_holding(&self) -> bool {
+        self.enforcer.is_holding()
+    }
+}
+
+impl Running {
+    /// The command may have been the last: what looks now and then should not find out later.
+    fn note_end(&mut self, command: &Command) {
+        if command.status().is_some() && !self.has_noted_end {
+            self.has_noted_end = true;
             if self.job.mechanism() != Mechanism::Bpf {
-                // It may have been the last; whoever looks now and then should not find out later.
                 let _ = self.job.read();
             }
-            return;
-        }
-        // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
-        let job_control = JOB_CONTROL.map(Some).contains(&by);
-        if job_control && !self.enforcer.is_holding() {
-            signals::stop_self();
         }
     }
 
@@ -478,8 +449,7 @@ impl Running {
                 }
                 Event::File { pid, path, key } => {
                     // What the exec of the command itself opens comes before it is known by PID.
-                    let main = self.main.pid.as_raw_nonzero().get() as u32;
-                    self.opened.first(if pid == 0 { main } else { pid }, key, path);
+                    self.opened.first(if pid == 0 { self.pid } else { pid }, key, path);
                 }
                 Event::Empty => {}
             }
@@ -528,23 +498,23 @@ impl Running {
         self.take_snapshots(Snapshots::look)
     }
 
-    fn is_over(&self) -> bool {
-        if self.main.status.is_none() {
+    fn has_ended(&self, command: &Command) -> bool {
+        if command.status().is_none() {
             return false;
         }
-        self.interrupted
+        command.is_interrupted()
             || self.settings.arguments.wait_for == WaitFor::Main && !self.enforcer.is_ending()
             || self.job.glance().population.processes == 0
     }
 
     /// Whether nobody needs weigh any more, or somebody interrupts.
-    fn may_end(&mut self) -> bool {
+    fn may_end(&mut self, command: &Command) -> bool {
         let mut all = self.others.iter_mut();
-        self.interrupted || all.all(|other| other.collector.may_end())
+        command.is_interrupted() || all.all(|other| other.collector.may_end())
     }
 
-    fn tell_of_leftovers(&mut self) {
-        let Some(ended) = self.main.ended else { return };
+    fn tell_of_leftovers(&mut self, command: &Command) {
+        let Some(ended) = command.ended() else { return };
         if self.told_of_leftovers || ended.elapsed() < PATIENCE || self.settings.arguments.quiet {
             return;
         }

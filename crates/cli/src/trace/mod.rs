@@ -40,6 +40,7 @@ use rustix::process::{getegid, geteuid};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
+use weigh_session::end_with;
 
 use control::Control;
 use running::Running;
@@ -49,7 +50,6 @@ use crate::arguments::{
     TraceSubject,
 };
 use crate::destination::Destination;
-use crate::foreground;
 use crate::show::{self, print_path};
 
 /// Where nobody's terminal has to hold it.
@@ -211,7 +211,7 @@ fn end(
         return Ok(ExitCode::SUCCESS);
     }
     let told = tell_all(arguments, &followed.totals, json);
-    foreground::end_with(followed.rest, told.and(failed.map_or(Ok(()), Err)))
+    end_with(followed.rest, told.and(failed.map_or(Ok(()), Err)))
 }
 
 fn tell_all(

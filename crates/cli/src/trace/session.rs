@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_collect::clock::Moment;
-use weigh_collect::spawn::{SpawnError, Waiting};
+use weigh_collect::spawn::{SpawnError, Waiting, With};
+use weigh_session::{Command, CommandWait, Launcher, Session, Source, SourceError, must_run};
 
 use super::control::Control;
 use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
-use crate::foreground::{Foreground, Rest, Started, must_run};
 use crate::show;
 
 /// How often records are taken in that no watermark tells of.
@@ -23,7 +23,7 @@ const LOOK_FOR_NAMES: Duration = Duration::from_millis(2);
 /// What came of it.
 pub struct Followed {
     /// What is to be waited for when it has been told.
-    pub rest: Rest,
+    pub rest: CommandWait,
     /// What was counted.
     pub totals: Totals,
     /// Why not all of it was kept.
@@ -36,35 +36,35 @@ pub fn follow(
     mut stream: Box<dyn Running>,
     control: Control,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let foreground = Foreground::prepare()?;
+    let launcher = Launcher::prepare()?;
     let began = Instant::now();
-    let mut started = match (arguments.pid, arguments.command.is_empty()) {
+    let command = match (arguments.pid, arguments.command.is_empty()) {
         (Some(pid), _) => {
             must_run(pid)?;
             stream.join(pid).with_context(|| format!("--pid {pid}"))?;
-            foreground.stay()
+            launcher.stay()
         }
-        (None, true) => foreground.stay(),
+        (None, true) => launcher.stay(),
         (None, false) => {
             let arm = |waiting: &Waiting| stream.arm(waiting.pidfd());
-            match foreground.start(&arguments.command, &[], arm)? {
-                Ok(started) => started,
+            match launcher.start(&arguments.command, &With::default(), arm)? {
+                Ok(command) => command,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let mut control = control;
-    let is_useless = |stream: &dyn Running| {
-        arguments.command.is_empty() && (stream.has_failed() || is_gone(arguments))
-    };
-    until_over(stream.as_mut(), &mut control, &mut started, end, &is_useless)?;
+    let mut session = Session::new(command, end);
+    let mut source = StreamSource { arguments, stream, control, has_all: true };
+    session.run(&mut source)?;
+    let StreamSource { mut stream, control, .. } = source;
     let ended = (Moment::now().ns(), began.elapsed().as_secs_f64());
     stream.stop();
     control.end(stream.as_ref());
     let (totals, failed) = stream.finish(ended);
     // Who was of the job is not known any more.
-    let rest = Box::new(move || started.see_to_its_end(&|_| false));
+    let mut command = session.command;
+    let rest = Box::new(move || command.see_to_its_end(&|_| false));
     Ok(Ok(Followed { rest, totals, failed }))
 }
 
@@ -87,36 +87,54 @@ fn goes_to_output_alone(arguments: &TraceArguments) -> bool {
         && synthesis.json.as_deref().is_none_or(|json| json == "-")
 }
 
-fn until_over(
-    stream: &mut dyn Running,
-    control: &mut Control,
-    started: &mut Started,
-    end: Option<Instant>,
-    is_useless: &dyn Fn(&dyn Running) -> bool,
-) -> anyhow::Result<()> {
-    let mut has_all = true;
-    loop {
-        let pause = if stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
-        let pause = stream.pause().map_or(pause, |other| pause.min(other));
-        let look = Instant::now() + if has_all { pause } else { Duration::ZERO };
-        let until = [end, control.look_at()].into_iter().flatten().fold(look, Instant::min);
-        let mut awaited: Vec<BorrowedFd<'_>> = stream.wakers();
-        awaited.extend(control.descriptors());
-        started.wait(until, &awaited)?;
-        started.attend(&|pid| stream.is_member(pid))?;
-        control.attend(stream);
-        has_all = stream.take_in();
-        control.tell(stream);
-        stream.draw();
-        let is_time =
-            end.is_some_and(|end| Instant::now() >= end) || started.why_to_stop().is_some();
-        let has_ended = match stream.living() {
+/// A stream with who steers it from outside.
+struct StreamSource<'a> {
+    arguments: &'a TraceArguments,
+    stream: Box<dyn Running>,
+    control: Control,
+    /// Whether the last look took all records that were there.
+    has_all: bool,
+}
+
+impl StreamSource<'_> {
+    /// Whether nobody can have anything of it any more.
+    fn is_useless(&self) -> bool {
+        self.arguments.command.is_empty() && (self.stream.has_failed() || is_gone(self.arguments))
+    }
+}
+
+impl Source for StreamSource<'_> {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut descriptors = self.stream.wakers();
+        descriptors.extend(self.control.descriptors());
+        descriptors
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let pause = if self.stream.wants_names() { LOOK_FOR_NAMES } else { LOOK };
+        let pause = self.stream.pause().map_or(pause, |other| pause.min(other));
+        let look = Instant::now() + if self.has_all { pause } else { Duration::ZERO };
+        Some(self.control.look_at().map_or(look, |at| look.min(at)))
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.stream.is_member(pid)
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        self.control.attend(self.stream.as_mut());
+        self.has_all = self.stream.take_in();
+        self.control.tell(self.stream.as_mut());
+        self.stream.draw();
+        Ok(())
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        let has_ended = match self.stream.living() {
             // The kernel side knows of the last end before the command's parent, weigh, does.
-            Some(living) => living == 0 && started.is_reaped(),
-            None => started.status().is_some() || stream.is_over() && has_all,
+            Some(living) => living == 0 && command.is_reaped(),
+            None => command.status().is_some() || self.stream.is_over() && self.has_all,
         };
-        if has_ended || started.is_interrupted() || is_time || is_useless(stream) {
-            return Ok(());
-        }
+        has_ended || self.is_useless()
     }
 }

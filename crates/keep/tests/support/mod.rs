@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use weigh_keep::Entry;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Exit, ExitKind, Host, Job, LimitOutcome, Offender, SCHEMA, Summary};
+use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Mechanism, Number, Quality, Unit, Value};
 
 /// 2026-11-21T20:39:00.000000007Z, the start of the job.
@@ -89,15 +89,15 @@ pub fn ended() -> Summary {
 }
 
 /// The first entry of every journal.
-pub fn started() -> Entry {
-    Entry::Started(Box::new(running()))
+pub fn started() -> Update {
+    Update::Started(Box::new(running()))
 }
 
 /// Samples of the job, `at_ns` after its start.
-pub fn samples(at_ns: i64, values: &[(&str, f64)]) -> Entry {
-    Entry::Samples {
+pub fn samples(at_ns: i64, values: &[(&str, f64)]) -> Update {
+    Update::Samples {
         time_ns: START_NS + at_ns,
-        scope: "job".into(),
+        scope: Scope::Job,
         values: values.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
     }
 }

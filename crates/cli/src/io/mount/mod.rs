@@ -8,7 +8,7 @@ pub mod recorded;
 mod told;
 mod view;
 
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,15 +16,15 @@ use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::file_flags::control;
 use weigh_collect::notice;
-use weigh_collect::spawn::SpawnError;
+use weigh_collect::spawn::{SpawnError, With};
 use weigh_mount::{Detail, Mounted, Wish};
+use weigh_session::{Command, Launcher, Session, SessionEnd, Source, SourceError, end_like};
 
 pub use weigh_mount::call_name;
 
 use super::gather::{Gather, LOOK};
 use super::sinks::Sinks;
 use crate::arguments::{IoBy, MountArguments};
-use crate::foreground::{self, Foreground, Started};
 use crate::live::Live;
 use leaving::Leaving;
 use told::MountIo;
@@ -37,7 +37,7 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
     let began = Instant::now();
-    let (mounted, mut started) = match start(arguments)? {
+    let (mounted, command) = match start(arguments)? {
         Ok(both) => both,
         Err(error) => {
             notice!("{error}");
@@ -48,22 +48,25 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let each_call = arguments.calls.is_some();
     let told = MountIo { mounted: Arc::clone(&mounted), each_call };
     let gather = Gather::new(Box::new(told), call_name);
-    let mut serving = Serving { arguments, mounted, gather, sinks, live, began, counted: None };
-    let status = serving.until_over(&mut started)?;
-    let (book, run, kept) = serving.finish()?;
+    let mut served = ServedMount { arguments, mounted, gather, sinks, live, began, counted: None };
+    let end = arguments.duration.map(|duration| began + duration);
+    let mut session = Session::new(command, end);
+    session.run(&mut served)?;
+    served.leave(&mut session)?;
+    let (book, run, kept) = served.finish()?;
     let report = report(&book, &run, &call_name);
     super::tell_all(&report, telling, json, kept, true)?;
-    Ok(status.map_or(ExitCode::SUCCESS, foreground::end_like))
+    Ok(session.command.status().map_or(ExitCode::SUCCESS, end_like))
 }
 
 /// Mounts, and starts the command. It is made before, and waits: it inherits nothing of the mount's.
-fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started), SpawnError>> {
+fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Command), SpawnError>> {
     let mut place = Some(Mounted::check(&arguments.source, &arguments.mountpoint)?);
     let by_thread = arguments.by == IoBy::Thread;
     let detail = Detail { each_call: arguments.calls.is_some(), by_thread };
     let (exact, may_pass) = (arguments.exact, !arguments.no_passthrough);
     let wish = Wish { exact, may_pass, detail, control };
-    let foreground = Foreground::prepare()?;
+    let launcher = Launcher::prepare()?;
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
         if let Some(place) = place.take() {
@@ -72,8 +75,8 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started)
         Ok(())
     };
     let started = match arguments.command.is_empty() {
-        true => mount().map(|()| Ok(foreground.stay())),
-        false => foreground.start(&arguments.command, &[], |_| mount()),
+        true => mount().map(|()| Ok(launcher.stay())),
+        false => Ok(launcher.start(&arguments.command, &With::default(), |_| mount())?),
     }?;
     let Some(mounted) = mounted else { anyhow::bail!("the mount was not made") };
     mounted.widen();
@@ -87,7 +90,8 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started)
     }
 }
 
-struct Serving<'a> {
+/// A mount that is served, and what is counted of it.
+struct ServedMount<'a> {
     arguments: &'a MountArguments,
     mounted: Arc<Mounted>,
     gather: Gather,
@@ -98,40 +102,19 @@ struct Serving<'a> {
     counted: Option<Duration>,
 }
 
-impl Serving<'_> {
-    /// Serves until the command has ended, somebody unmounts it, somebody interrupts, or it is time; and then
-    /// those who have files open still.
-    fn until_over(&mut self, started: &mut Started) -> anyhow::Result<Option<ExitStatus>> {
-        let has_command = !self.arguments.command.is_empty();
-        let end = self.arguments.duration.map(|duration| self.began + duration);
-        loop {
-            let look = Instant::now() + LOOK;
-            self.look(
-                started,
-                end.filter(|_| self.counted.is_none()).map_or(look, |e| e.min(look)),
-            )?;
-            let is_time = end.is_some_and(|end| Instant::now() >= end);
-            if is_time || started.why_to_stop().is_some() {
-                self.stop_counting();
-            }
-            let is_over = match has_command {
-                true => started.status().is_some(),
-                false => is_time || started.is_interrupted() || self.mounted.is_over(),
-            };
-            if is_over {
-                break;
-            }
-        }
-        started.heed();
+impl ServedMount<'_> {
+    /// Serves those who have files open still.
+    fn leave(&mut self, session: &mut Session) -> anyhow::Result<()> {
+        session.command.heed();
         self.mounted.detach()?;
         let mut leaving = Leaving::default();
         let at = &self.arguments.mountpoint;
         while !leaving.is_done(&self.mounted, at, || clear(&mut self.live))
-            && !started.is_interrupted()
+            && !session.command.is_interrupted()
         {
-            self.look(started, Instant::now() + LOOK)?;
+            session.step(self)?;
         }
-        Ok(started.status())
+        Ok(())
     }
 
     fn stop_counting(&mut self) {
@@ -139,14 +122,6 @@ impl Serving<'_> {
             self.mounted.stop_counting();
             self.counted = Some(self.began.elapsed());
         }
-    }
-
-    fn look(&mut self, started: &mut Started, until: Instant) -> anyhow::Result<()> {
-        started.wait(until, &[])?;
-        started.attend(&|_| false)?;
-        let sinks = &mut self.sinks;
-        self.gather.take_in(&mut |told| sinks.keep(told));
-        self.draw()
     }
 
     /// All that is known, on the terminal.
@@ -194,6 +169,34 @@ impl Serving<'_> {
         };
         let kept = self.sinks.finish(&command, &book, &run, &call_name);
         Ok((book, run, kept))
+    }
+}
+
+/// The command's end, an unmount, an interrupt and the time end it.
+impl Source for ServedMount<'_> {
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::now() + LOOK)
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        let sinks = &mut self.sinks;
+        self.gather.take_in(&mut |told| sinks.keep(told));
+        Ok(self.draw()?)
+    }
+
+    fn is_over(&mut self, command: &Command) -> bool {
+        match self.arguments.command.is_empty() {
+            true => self.mounted.is_over(),
+            false => command.status().is_some(),
+        }
+    }
+
+    /// A command needs the mount until it ends.
+    fn may_stop(&mut self, _: &mut Command, end: SessionEnd) -> bool {
+        if matches!(end, SessionEnd::Time | SessionEnd::CpuTime) {
+            self.stop_counting();
+        }
+        self.arguments.command.is_empty() && end != SessionEnd::CpuTime
     }
 }
 

@@ -12,6 +12,7 @@ use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind};
+use weigh_session::Session;
 
 use super::Running;
 use crate::arguments::Collector;
@@ -26,17 +27,14 @@ const SETTLE: Duration = Duration::from_millis(120);
 impl Running {
     /// Waits for the last threads to be reaped, so that their own exit is accounted for; on a
     /// busy machine the kernel takes its time, but it goes on.
-    fn settle(&mut self) {
+    fn settle(&mut self, session: &mut Session) {
         let mut left = self.job.unsettled();
         let mut until = Instant::now() + SETTLE;
         while left > 0
             && self.job.glance().population.processes == 0
             && Instant::now() < until
-            && self.wait(until.min(Instant::now() + SETTLE / 10)).is_ok()
+            && session.settle(self, until.min(Instant::now() + SETTLE / 10)).is_ok()
         {
-            while self.signals.receive().is_some() {}
-            // Who can not be waited for now is so a little later.
-            let _ = self.reap();
             self.events();
             let now_left = self.job.unsettled();
             if now_left < left {
@@ -67,8 +65,8 @@ impl Running {
         move |name| apart + further.get(name).copied().unwrap_or_default()
     }
 
-    pub(super) fn conclude(mut self) -> anyhow::Result<Conclusion> {
-        self.settle();
+    pub(super) fn conclude(mut self, mut session: Session) -> anyhow::Result<Conclusion> {
+        self.settle(&mut session);
         self.take_snapshots(Snapshots::last_look)?;
         self.announce();
         self.is_concluding = true;
@@ -148,7 +146,8 @@ impl Running {
                 overshoot(outcome, &LookSpacing { apart: apart(name), cpus, step })
             },
         );
-        summary.exit = Some(exit(self.main.status, ended_by, self.interrupted));
+        let command = &session.command;
+        summary.exit = Some(exit(command.status(), ended_by, command.is_interrupted()));
         self.job.close();
         Ok(Conclusion {
             settings: self.settings,

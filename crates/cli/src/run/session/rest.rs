@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use weigh_account::Tick;
 use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
+use weigh_session::{Command, Session, why_measuring_stopped};
 
 use super::Running;
-use crate::foreground::{take_signals, why_measuring_stopped};
 use crate::run::collectors::Findings;
 
 /// The metric that needs no measuring.
@@ -29,12 +28,12 @@ pub struct Rest {
 
 impl Running {
     /// Not while a limit ends the job: that is weigh's to do, and soon done. A filter of calls needs its tracer.
-    pub(super) fn may_rest(&self) -> bool {
-        self.main.status.is_none() && !self.enforcer.is_ending() && self.job.filter().is_none()
+    pub(super) fn may_rest(&self, command: &Command) -> bool {
+        command.status().is_none() && !self.enforcer.is_ending() && self.job.filter().is_none()
     }
 
     /// Lets go of the job, and waits for the command.
-    pub(super) fn rest(&mut self) -> anyhow::Result<()> {
+    pub(super) fn rest(&mut self, session: &mut Session) -> anyhow::Result<()> {
         let because = why_measuring_stopped();
         notice!("{because}; the command goes on");
         let at = self.begun.elapsed().as_secs_f64();
@@ -47,15 +46,8 @@ impl Running {
         self.job.let_go();
         weigh_collect::rusage::leave_orphans();
         // A tracer waits for children no longer.
-        self.signals = take_signals(true)?.1;
-        while self.main.status.is_none() {
-            let signals = PollFd::new(&self.signals, PollFlags::IN);
-            let _ = poll(&mut [signals, PollFd::new(&self.main.pidfd, PollFlags::IN)], None);
-            while let Some(signal) = self.signals.receive() {
-                self.signal(signal);
-            }
-            self.reap()?;
-        }
+        session.command.wait_for_children_again()?;
+        session.command.see_to_its_end(&|pid| self.job.living().iter().any(|p| p.pid == pid))?;
         Ok(())
     }
 }

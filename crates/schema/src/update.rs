@@ -1,0 +1,139 @@
+//! One thing that a source says: what sinks take, and what stands in a recording's journal, one JSON object a line.
+//!
+//! Names on disk do not change with the names here. A kind that this version does not know is read as
+//! [`Update::Unknown`], and so are unknown fields passed over.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::io::{IoCall, IoFound, Moment, PlaceMoment};
+use crate::recording::{FileRow, ProcessRow};
+use crate::snapshot::Snapshot;
+use crate::summary::Summary;
+
+/// One thing that a source says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum Update {
+    /// The job is about to be started: what is known before it runs.
+    Started(Box<Summary>),
+    /// Values of several series, taken at one time.
+    Samples {
+        /// Nanoseconds since the Unix epoch, UTC.
+        time_ns: i64,
+        /// What the values are about.
+        scope: Scope,
+        /// The values by the name of their series.
+        values: BTreeMap<String, f64>,
+    },
+    /// A process that has ended, or was alive at the end of the session.
+    Process(ProcessRow),
+    /// What one process did with one file.
+    #[serde(rename = "file")]
+    FileUse(FileRow),
+    /// The same as far as it is known; a later one of this file and process takes its place.
+    #[serde(rename = "file_so_far")]
+    FileUseSoFar(FileRow),
+    /// What was read and written so far, by all files.
+    #[serde(rename = "io")]
+    IoTotals(Box<IoFound>),
+    /// What was read and written since the last interval.
+    #[serde(rename = "io_moment")]
+    IoInterval(Moment),
+    /// Where in the file that was.
+    #[serde(rename = "io_place")]
+    OffsetHistogram(PlaceMoment),
+    /// One system call that was about a file.
+    #[serde(rename = "io_call")]
+    Syscall(Box<IoCall>),
+    /// What was known when a watched file asked for it.
+    Snapshot(Box<Snapshot>),
+    /// The summary as far as it is known.
+    Summary(Box<Summary>),
+    /// A kind that this version does not know; it cannot be written.
+    #[serde(other, skip_serializing)]
+    Unknown,
+}
+
+/// What a value is about, with its instance. As text: `job`, `process:12`, `core:3`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Scope {
+    /// The job as a whole.
+    Job,
+    /// One process, by its PID.
+    Process(u32),
+    /// The node as a whole.
+    Node,
+    /// One of the node's CPUs.
+    Core(u32),
+    /// A scope of another version, as its text.
+    Other(String),
+}
+
+impl From<String> for Scope {
+    fn from(text: String) -> Scope {
+        let number = |prefix: &str| {
+            let digits = text.strip_prefix(prefix)?;
+            // What is written again is the same: no sign, no leading zeros.
+            digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
+        };
+        match text.as_str() {
+            "job" => Scope::Job,
+            "node" => Scope::Node,
+            _ => (number("process:").map(Scope::Process))
+                .or_else(|| number("core:").map(Scope::Core))
+                .unwrap_or(Scope::Other(text)),
+        }
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        scope.to_string()
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Job => f.write_str("job"),
+            Scope::Node => f.write_str("node"),
+            Scope::Process(pid) => write!(f, "process:{pid}"),
+            Scope::Core(core) => write!(f, "core:{core}"),
+            Scope::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_scope_has_its_instance() {
+        let scopes = [Scope::Job, Scope::Node, Scope::Process(12), Scope::Core(3)];
+        let texts = ["job", "node", "process:12", "core:3"];
+        assert_eq!(scopes.each_ref().map(ToString::to_string), texts);
+        assert_eq!(texts.map(|text| Scope::from(text.to_string())), scopes);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_as_it_was(text in "(job|process:|core:|disk:)?[-+0-9a-z]{0,12}") {
+            prop_assert_eq!(Scope::from(text.clone()).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn names_on_disk_stay() {
+        let line = r#"{"entry":"samples","time_ns":7,"scope":"job","values":{"x":1.5}}"#;
+        let update: Update = serde_json::from_str(line).expect("reads");
+        assert_eq!(serde_json::to_string(&update).expect("writes"), line);
+        let newer = r#"{"entry":"region","name":"solve"}"#;
+        assert_eq!(serde_json::from_str::<Update>(newer).expect("reads"), Update::Unknown);
+    }
+}

@@ -1,0 +1,23 @@
+//! The engine: one measurement from start to end.
+//!
+//! A [`Session`] starts a command or stays beside what runs already, polls its [`Source`]s, passes signals on, and
+//! ends when they say so, when it is time, or when somebody interrupts. It knows what no source measures and how no
+//! mechanism works.
+
+#![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
+
+mod command;
+mod engine;
+mod error;
+pub mod local_agent;
+mod source;
+
+pub use command::ending::{require_recording, status_in_spite_of_error};
+pub use command::{
+    Command, CommandWait, CpuNotice, Launcher, PendingCommand, end_like, end_with, must_run,
+    why_measuring_stopped,
+};
+pub use engine::{Session, SessionEnd};
+pub use error::{SessionError, SourceError};
+pub use source::{Reaper, Source, Sources};
