@@ -12,6 +12,7 @@
  *   hidepid     a /proc that shows nobody the processes of others
  *   no-proc     no /proc
  *   no-rights   no_new_privs
+ *   files=N     a soft limit of so many open files
  *   group=FILE  the control group whose list of processes that is
  *   user        becomes nobody; done last, and without it by whoever is root outside
  *
@@ -24,6 +25,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 enum { NOBODY = 65534, CALLS_MAX = 64 };
 
@@ -152,6 +154,15 @@ static void user(void)
 	need(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0, "nobody");
 }
 
+static void files(const char *most)
+{
+	struct rlimit limit;
+
+	need(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+	limit.rlim_cur = strtoul(most, NULL, 10);
+	need(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+}
+
 static void do_one(const char *what)
 {
 	const int ptrace_alone[] = { SYS_ptrace };
@@ -172,6 +183,8 @@ static void do_one(const char *what)
 		no_proc();
 	else if (strcmp(what, "no-rights") == 0)
 		need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	else if (strncmp(what, "files=", 6) == 0)
+		files(what + 6);
 	else if (strncmp(what, "group=", 6) == 0)
 		put(what + 6, "0");
 	else if (strcmp(what, "user") == 0)

@@ -4,24 +4,26 @@
 //! [`settle`] makes them harmless for weigh; [`restore`] gives them to the command as they were. Interval timers outlive
 //! an exec too: they are the command's, and move there. Refuses nothing: what cannot be set stays as it is.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use libc::c_int;
+use weigh_schema::allowed::ResourceLimit;
 
 /// The greatest number of a signal.
 pub(crate) const LAST_SIGNAL: c_int = 64;
 
 /// Soft limits that are meant for a job, and that weigh raises for itself as far as the hard ones allow.
-const RAISED: [libc::__rlimit_resource_t; 9] = [
-    libc::RLIMIT_CPU,
-    libc::RLIMIT_FSIZE,
-    libc::RLIMIT_DATA,
-    libc::RLIMIT_STACK,
-    libc::RLIMIT_NPROC,
-    libc::RLIMIT_NOFILE,
-    libc::RLIMIT_MEMLOCK,
-    libc::RLIMIT_AS,
-    libc::RLIMIT_SIGPENDING,
+const RAISED: [(libc::__rlimit_resource_t, &str); 9] = [
+    (libc::RLIMIT_CPU, "cpu_seconds"),
+    (libc::RLIMIT_FSIZE, "file_size_bytes"),
+    (libc::RLIMIT_DATA, "data_bytes"),
+    (libc::RLIMIT_STACK, "stack_bytes"),
+    (libc::RLIMIT_NPROC, "processes"),
+    (libc::RLIMIT_NOFILE, "open_files"),
+    (libc::RLIMIT_MEMLOCK, "locked_memory_bytes"),
+    (libc::RLIMIT_AS, "address_space_bytes"),
+    (libc::RLIMIT_SIGPENDING, "pending_signals"),
 ];
 
 /// A main thread with less stack than this is not enough for weigh.
@@ -34,7 +36,7 @@ struct Inherited {
     ignored: u64,
     /// Which of the standard descriptors were closed.
     closed: [bool; 3],
-    /// The limits of [`RAISED`]; none where the kernel did not tell.
+    /// Those of [`RAISED`]; none where the kernel did not tell.
     limits: [Option<libc::rlimit>; RAISED.len()],
     /// The signals that were blocked.
     mask: libc::sigset_t,
@@ -58,7 +60,7 @@ impl Inherited {
         Inherited {
             ignored: ignored.fold(0, |set, signal| set | bit(signal)),
             closed: std::array::from_fn(|number| is_closed_now(number as c_int)),
-            limits: RAISED.map(limit),
+            limits: RAISED.map(|(resource, _)| limit(resource)),
             mask: mask(),
         }
     }
@@ -141,7 +143,7 @@ pub fn settle() {
     hear_of_children();
     set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
     let Some(inherited) = INHERITED.get() else { return };
-    for (resource, limit) in RAISED.iter().zip(inherited.limits) {
+    for ((resource, _), limit) in RAISED.iter().zip(inherited.limits) {
         if let Some(raised) = limit.and_then(|limit| raised(*resource, limit)) {
             // SAFETY: the structure is plain data.
             unsafe { libc::setrlimit(*resource, &raised) };
@@ -154,6 +156,18 @@ fn raised(resource: libc::__rlimit_resource_t, limit: libc::rlimit) -> Option<li
     let enough = if resource == libc::RLIMIT_STACK { STACK_BYTES } else { libc::RLIM_INFINITY };
     let soft = limit.rlim_max.min(enough);
     (soft > limit.rlim_cur).then_some(libc::rlimit { rlim_cur: soft, ..limit })
+}
+
+/// The resource limits that weigh was started with and that are not infinite, by their names.
+pub(crate) fn limits() -> BTreeMap<String, ResourceLimit> {
+    let inherited = INHERITED.get().map_or([None; RAISED.len()], |inherited| inherited.limits);
+    let named = RAISED.iter().zip(inherited).filter_map(|((_, name), limit)| Some((*name, limit?)));
+    let finite = |limit| (limit != libc::RLIM_INFINITY).then_some(limit);
+    named
+        .map(|(name, limit)| (name, finite(limit.rlim_cur), finite(limit.rlim_max)))
+        .filter(|(_, soft, hard)| soft.or(*hard).is_some())
+        .map(|(name, soft, hard)| (name.to_string(), ResourceLimit { soft, hard }))
+        .collect()
 }
 
 /// Whether the main thread has too little stack for weigh: then another thread has to do its work.
@@ -174,7 +188,7 @@ pub(crate) fn restore() {
             _ => {} // an exec sets what has a handler back to its default
         }
     }
-    for (resource, limit) in RAISED.iter().zip(inherited.limits) {
+    for ((resource, _), limit) in RAISED.iter().zip(inherited.limits) {
         if let Some(limit) = limit.filter(|limit| raised(*resource, *limit).is_some()) {
             // SAFETY: the structure is plain data; the call is safe after a fork.
             unsafe { libc::setrlimit(*resource, &limit) };

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod allowed;
 pub mod apart;
 pub mod call_filter;
 pub mod calls;

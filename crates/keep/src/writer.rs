@@ -353,7 +353,7 @@ mod tests {
     fn sample(i: i64) -> Update {
         Update::Samples {
             time_ns: i,
-            scope: "job".into(),
+            scope: weigh_schema::update::Scope::Job,
             values: [("cpu_seconds".to_string(), 1.0)].into(),
         }
     }

@@ -21,6 +21,7 @@
 
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod allowed;
 pub mod amount;
 pub mod announcement;
 pub mod base64;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
 use crate::io::IoFound;
@@ -39,6 +40,9 @@ pub struct Summary {
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.
     pub host: Host,
+    /// What it was allowed to use.
+    #[serde(default)]
+    pub allowed: Allowed,
 }
 
 /// What was measured.

@@ -2,6 +2,9 @@
 //!
 //! Reads [`METRICS`]; emits Markdown. A test of the repository holds the file in `docs/` to it.
 
+use weigh_schema::allowed::{
+    Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
+};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::files;
 use weigh_schema::summary::{
@@ -117,6 +120,11 @@ fn summary_schema() -> String {
         ("each of `mappings`", shape_of::<Mapping>()),
         ("each of `collectors`", shape_of::<CollectorStatus>()),
         ("`host`", shape_of::<Host>()),
+        ("`allowed`", shape_of::<Allowed>()),
+        ("each of `allowed.groups`", shape_of::<AllowedGroup>()),
+        ("each of `allowed.rlimits`", shape_of::<ResourceLimit>()),
+        ("`allowed.scheduler`", shape_of::<SchedulerRequest>()),
+        ("each of `allowed.changes`", shape_of::<AllowedChange>()),
     ] {
         out.push_str(&format!("| {place} | {} |\n", coded(shape.members)));
     }

@@ -12,6 +12,7 @@ use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::allowed::words;
 use crate::moments::{SHOWN, moment};
 use crate::outcome::{Tone, limit_words, outcome};
 use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, with_sizes, wrap};
@@ -231,6 +232,10 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
     for limit in summary.limits.iter().filter(|l| !l.exceeded) {
         let text = format!("{}: {}", limit.metric, limit_words(limit));
         lines.extend(note("limit", Paint::Dim, &text, width));
+    }
+    let allowed = words(&summary.allowed);
+    if !allowed.is_empty() {
+        lines.extend(note("allowed", Paint::Dim, &allowed, width));
     }
     let mut said = "";
     for (word, names, reason) in reasons(summary) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use weigh_schema::allowed::Allowed;
 use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::metric;
 use weigh_schema::quality::{Quality, Value};
@@ -14,6 +15,7 @@ use super::settings::Settings;
 pub fn provisional(
     settings: &Settings,
     collectors: Vec<CollectorStatus>,
+    allowed: Allowed,
 ) -> anyhow::Result<Summary> {
     let arguments = &settings.arguments;
     let host = weigh_collect::host::host()?;
@@ -54,6 +56,7 @@ pub fn provisional(
         io: None,
         collectors,
         host,
+        allowed,
     })
 }
 

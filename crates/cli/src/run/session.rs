@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::process::Pid;
 use weigh_account::{LimitWatch, Tick};
+use weigh_collect::allowed::AllowedGroups;
 use weigh_collect::follow::{Follow, Hold};
 use weigh_collect::io::FollowIo;
 use weigh_collect::spawn::{SpawnError, With};
@@ -56,6 +57,9 @@ use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
 
+/// Limits of control groups are looked at so often.
+const GROUPS_PACE: Duration = Duration::from_secs(10);
+
 /// How long left-over processes may run before a line says that they are waited for.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -68,6 +72,7 @@ pub struct Session {
     io: Option<Box<dyn FollowIo>>,
     writer: RecordingWriter,
     summary: Summary,
+    groups: AllowedGroups,
     launcher: Launcher,
 }
 
@@ -91,7 +96,8 @@ impl Session {
                 return Err(error);
             }
         };
-        let mut summary = facts::provisional(&settings, job.statuses())?;
+        let (allowed, groups) = weigh_collect::allowed::begin();
+        let mut summary = facts::provisional(&settings, job.statuses(), allowed)?;
         summary.metrics = facts::not_known(&job.notes());
         let marks = LimitWatch::marks(&settings.limits);
         let taken = job.set_limits(
@@ -108,7 +114,7 @@ impl Session {
         tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
         let launcher = Launcher::prepare_with(!job.waits_for_children(), CpuNotice::Not)?;
-        Ok(Session { settings, announcer, job, io, writer, summary, launcher })
+        Ok(Session { settings, announcer, job, io, writer, summary, groups, launcher })
     }
 
     /// Runs the command to its end.
@@ -240,6 +246,8 @@ impl Session {
             written: HashSet::new(),
             settings: self.settings,
             summary: self.summary,
+            groups: self.groups,
+            groups_looked_at: begun,
         };
         running.note_unknown();
         let mut session = weigh_session::Session::new(command, None);
@@ -287,6 +295,8 @@ impl NotStarted {
 struct Running {
     settings: Settings,
     summary: Summary,
+    groups: AllowedGroups,
+    groups_looked_at: Instant,
     job: Box<dyn Follow>,
     recorder: Recorder,
     /// Who serves programs with libweigh.
@@ -494,8 +504,17 @@ impl Running {
     fn end_window(&mut self, reading: JobReading) -> anyhow::Result<()> {
         self.recorder.end_window();
         self.live.draw(&reading, &self.settings.limits, &*self.job);
+        if self.groups_looked_at.elapsed() >= GROUPS_PACE {
+            self.look_at_groups(reading.at_ns);
+        }
         // Not every file system tells of what happens to a file.
         self.take_snapshots(Snapshots::look)
+    }
+
+    /// Somebody may have changed what the job is allowed.
+    fn look_at_groups(&mut self, at_ns: u64) {
+        self.groups_looked_at = Instant::now();
+        self.summary.allowed.changes.extend(self.groups.changes(at_ns as f64 * 1e-9));
     }
 
     fn has_ended(&self, command: &Command) -> bool {

@@ -5,6 +5,7 @@
 mod support;
 
 mod agent_run;
+mod allowed;
 mod events;
 mod files;
 mod limits;

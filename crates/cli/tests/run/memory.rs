@@ -334,10 +334,10 @@ fn huge_pages_are_counted_beside_the_peak() {
 }
 
 /// A control group of the memory controller with a limit, where one can be made.
-struct SmallGroup(std::path::PathBuf);
+pub struct SmallGroup(pub std::path::PathBuf);
 
 impl SmallGroup {
-    fn create(bytes: u64) -> Option<SmallGroup> {
+    pub fn create(bytes: u64) -> Option<SmallGroup> {
         let name = format!("weigh-test-{}", std::process::id());
         for (place, limit) in
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]

@@ -329,12 +329,12 @@ fn switches_and_faults_are_what_the_program_says() {
 }
 
 /// A control group with a CPU quota, where one can be made.
-struct QuotaGroup {
-    path: std::path::PathBuf,
+pub struct QuotaGroup {
+    pub path: std::path::PathBuf,
 }
 
 impl QuotaGroup {
-    fn create(percent: u64) -> Option<QuotaGroup> {
+    pub fn create(percent: u64) -> Option<QuotaGroup> {
         let name = format!("weigh-quota-{}", std::process::id());
         let quota = (percent * 1000).to_string();
         for (place, file, text) in [

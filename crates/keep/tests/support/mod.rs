@@ -62,6 +62,7 @@ pub fn running() -> Summary {
             reason: None,
             lost: 0,
         }],
+        allowed: weigh_schema::allowed::Allowed::default(),
         host: Host {
             node: "n1".into(),
             kernel: "6.18.0".into(),

@@ -3,7 +3,7 @@
 //! Reads the summary's metrics, limits and losses. What is not known says so where it is always wanted, and is left
 //! out elsewhere.
 
-use weigh_schema::amount::{show_amount, show_number_of};
+use weigh_schema::amount::{show_amount, show_number_of, show_size};
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{METRICS, Quality, Unit, Value, metric};
 
@@ -88,7 +88,9 @@ impl Words<'_> {
         parts.extend(
             self.show("cpu_cores_average").map(|cores| format!("{cores} cores on average")),
         );
+        let quota = self.summary.allowed.cpu_quota_cores;
         parts.extend(peak.and_then(|_| self.part("cpu_cores_peak", "at most")));
+        parts.extend(quota.map(|cores| format!("{cores} allowed")));
         parts.extend(self.in_kernel());
         Row::new("CPU", Need::Always, parts)
     }
@@ -106,6 +108,7 @@ impl Words<'_> {
             self.show("memory_peak_bytes")
                 .map_or_else(|| "not available".to_string(), |peak| format!("{peak} at the peak")),
         ];
+        parts.extend(self.memory_max());
         let reason = self.value("memory_peak_bytes").and_then(|value| value.reason.as_deref());
         parts.extend(reason.and_then(interval));
         if self.number("processes_total").is_some_and(|count| count > 1.0) {
@@ -113,6 +116,11 @@ impl Words<'_> {
         }
         parts.extend(self.part("memory_peak_swap_bytes", "swapped out"));
         Row::new("memory", Need::Always, parts)
+    }
+
+    fn memory_max(&self) -> Option<String> {
+        let bytes = self.summary.allowed.memory_max_bytes?;
+        Some(format!("{} allowed", digits(show_size(bytes as f64), self.is_terminal)))
     }
 
     fn gpu(&self) -> Option<Row> {

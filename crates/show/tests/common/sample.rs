@@ -233,6 +233,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             ),
             collector("files", Mechanism::Fanotify, CollectorState::Disabled, None),
         ],
+        allowed: weigh_schema::allowed::Allowed::default(),
         host: Host {
             node: "node17".to_string(),
             kernel: "6.18.0-amd64".to_string(),

@@ -72,6 +72,7 @@ impl Running {
         self.is_concluding = true;
         let reading = self.job.read()?;
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
+        self.look_at_groups(ended_ns);
         let mut last = reading.clone();
         last.at_ns = ended_ns;
         self.note_unknown();

@@ -1,0 +1,237 @@
+//! What a job is allowed: limits of the control groups that weigh is in, its CPUs, the resource limits that it was
+//! started with, and what a batch system says it was asked for.
+//!
+//! Reads the groups' files, the affinity, the environment, and HTCondor's file of the job. Emits [`Allowed`]. What
+//! cannot be read limits nothing that is known.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use weigh_parse::allowed::{condor_request, cores, cpu_max, limit, scheduler};
+use weigh_schema::allowed::{Allowed, AllowedChange, AllowedGroup, SchedulerRequest};
+
+use crate::{inherited, procfs};
+
+/// Of a file that somebody else wrote, so much is read.
+const MOST_BYTES: u64 = 1 << 16;
+
+/// A group in a hierarchy, with the controllers that its files are of.
+struct GroupFolder {
+    name: String,
+    folder: PathBuf,
+    is_v2: bool,
+}
+
+/// The groups whose limits hold for the job, and how they are.
+pub struct AllowedGroups {
+    folders: Vec<GroupFolder>,
+    known: Vec<AllowedGroup>,
+}
+
+/// What a command that weigh starts now is allowed.
+pub fn begin() -> (Allowed, AllowedGroups) {
+    let folders = folders();
+    let known = groups(&folders);
+    let cpu_quota_cores =
+        known.iter().filter_map(|group| group.cpu_quota_cores).min_by(f64::total_cmp);
+    let allowed = Allowed {
+        cpus: own_cpus(),
+        cpu_quota_cores,
+        memory_max_bytes: known.iter().filter_map(|group| group.memory_max_bytes).min(),
+        groups: known.iter().filter(|group| group.is_limiting()).cloned().collect(),
+        rlimits: inherited::limits(),
+        scheduler: requested(),
+        changes: Vec::new(),
+    };
+    (allowed, AllowedGroups { folders, known })
+}
+
+impl AllowedGroups {
+    /// The groups whose limits have changed since the last look.
+    pub fn changes(&mut self, at_seconds: f64) -> Vec<AllowedChange> {
+        let now = groups(&self.folders);
+        let changed = now.iter().filter(|group| !self.known.contains(group)).cloned();
+        let changes = changed.map(|group| AllowedChange { at_seconds, group }).collect();
+        self.known = now;
+        changes
+    }
+}
+
+fn own_cpus() -> Option<u32> {
+    rustix::thread::sched_getaffinity(None).ok().map(|set| set.count())
+}
+
+fn requested() -> Option<SchedulerRequest> {
+    let variable = |name: &str| std::env::var(name).ok();
+    scheduler(&variable)
+        .or_else(|| Some(condor_request(&read(Path::new(&variable("_CONDOR_JOB_AD")?))?)))
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The groups that weigh is in and those above, in every hierarchy that is mounted.
+fn folders() -> Vec<GroupFolder> {
+    let own = procfs::read("/proc/self/cgroup").unwrap_or_default();
+    let mounts = procfs::read("/proc/self/mountinfo").unwrap_or_default();
+    let (lines, mounts) = (procfs::parse_cgroup(&own), procfs::parse_mountinfo(&mounts));
+    let mut folders = Vec::new();
+    for line in lines {
+        let is_v2 = line.hierarchy == 0;
+        let is_its = |mount: &&procfs::Mount| match is_v2 {
+            true => mount.kind == "cgroup2",
+            false => {
+                let has = |name: &String| mount.options.split(',').any(|option| option == name);
+                mount.kind == "cgroup" && line.controllers.iter().any(has)
+            }
+        };
+        let Some(mount) = mounts.iter().find(is_its) else { continue };
+        // In a container the mount shows only a part of the hierarchy.
+        let Ok(below) = Path::new(&line.path).strip_prefix(&mount.root) else { continue };
+        let group = mount.point.join(below);
+        let above = group.ancestors().take_while(|path| path.starts_with(&mount.point));
+        folders.extend(above.map(|folder| GroupFolder {
+            name: name_in(&mount.root, &mount.point, folder),
+            folder: folder.to_path_buf(),
+            is_v2,
+        }));
+    }
+    folders
+}
+
+/// A group's path as `/proc/PID/cgroup` has it.
+fn name_in(root: &Path, point: &Path, folder: &Path) -> String {
+    match folder.strip_prefix(point) {
+        Ok(below) if !below.as_os_str().is_empty() => root.join(below).display().to_string(),
+        _ => root.display().to_string(),
+    }
+}
+
+/// How the groups are now. One that several hierarchies have is one.
+fn groups(folders: &[GroupFolder]) -> Vec<AllowedGroup> {
+    let mut found: Vec<AllowedGroup> = Vec::new();
+    for folder in folders {
+        let group = limits_of(folder);
+        match found.iter_mut().find(|known| known.group == group.group) {
+            Some(known) => join(known, group),
+            None => found.push(group),
+        }
+    }
+    found
+}
+
+fn join(known: &mut AllowedGroup, other: AllowedGroup) {
+    known.cpu_quota_cores = known.cpu_quota_cores.or(other.cpu_quota_cores);
+    known.memory_max_bytes = known.memory_max_bytes.or(other.memory_max_bytes);
+    known.memory_high_bytes = known.memory_high_bytes.or(other.memory_high_bytes);
+    known.swap_max_bytes = known.swap_max_bytes.or(other.swap_max_bytes);
+    known.tasks_max = known.tasks_max.or(other.tasks_max);
+}
+
+fn limits_of(group: &GroupFolder) -> AllowedGroup {
+    let text = |name: &str| read(&group.folder.join(name));
+    let number = |name: &str| limit(&text(name)?);
+    let signed = |name: &str| text(name)?.trim().parse::<i64>().ok();
+    let name = group.name.clone();
+    let tasks_max = number("pids.max");
+    match group.is_v2 {
+        true => AllowedGroup {
+            group: name,
+            cpu_quota_cores: text("cpu.max").as_deref().and_then(cpu_max),
+            memory_max_bytes: number("memory.max"),
+            memory_high_bytes: number("memory.high"),
+            swap_max_bytes: number("memory.swap.max"),
+            tasks_max,
+        },
+        false => AllowedGroup {
+            group: name,
+            cpu_quota_cores: signed("cpu.cfs_quota_us")
+                .zip(signed("cpu.cfs_period_us"))
+                .and_then(|(quota, period)| cores(quota, period)),
+            memory_max_bytes: number("memory.limit_in_bytes"),
+            memory_high_bytes: None,
+            swap_max_bytes: number("memory.memsw.limit_in_bytes"),
+            tasks_max,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)], is_v2: bool) -> (tempfile::TempDir, GroupFolder) {
+        let scratch = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            std::fs::write(scratch.path().join(name), text).expect("a file");
+        }
+        let group =
+            GroupFolder { name: "/a".to_string(), folder: scratch.path().to_path_buf(), is_v2 };
+        (scratch, group)
+    }
+
+    #[test]
+    fn both_versions_say_the_same() {
+        let (_one, v2) = folder(
+            &[("cpu.max", "50000 100000\n"), ("memory.max", "4096\n"), ("pids.max", "max\n")],
+            true,
+        );
+        let (_other, v1) = folder(
+            &[
+                ("cpu.cfs_quota_us", "50000\n"),
+                ("cpu.cfs_period_us", "100000\n"),
+                ("memory.limit_in_bytes", "4096\n"),
+            ],
+            false,
+        );
+        let expected = AllowedGroup {
+            group: "/a".to_string(),
+            cpu_quota_cores: Some(0.5),
+            memory_max_bytes: Some(4096),
+            ..AllowedGroup::default()
+        };
+        assert_eq!((limits_of(&v2), limits_of(&v1)), (expected.clone(), expected));
+    }
+
+    #[test]
+    fn a_group_of_several_hierarchies_is_one() {
+        let (_one, cpu) =
+            folder(&[("cpu.cfs_quota_us", "50000"), ("cpu.cfs_period_us", "100000")], false);
+        let (_other, memory) = folder(&[("memory.limit_in_bytes", "4096")], false);
+        let groups = groups(&[cpu, memory]);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(
+            (groups[0].cpu_quota_cores, groups[0].memory_max_bytes),
+            (Some(0.5), Some(4096))
+        );
+    }
+
+    #[test]
+    fn a_change_is_told_once() {
+        let (scratch, group) = folder(&[("memory.max", "4096")], true);
+        let folders = vec![group];
+        let known = groups(&folders);
+        let mut allowed = AllowedGroups { folders, known };
+        assert!(allowed.changes(1.0).is_empty());
+        std::fs::write(scratch.path().join("memory.max"), "8192").expect("a file");
+        let changes = allowed.changes(2.0);
+        assert_eq!(changes.len(), 1);
+        assert_eq!((changes[0].at_seconds, changes[0].group.memory_max_bytes), (2.0, Some(8192)));
+        assert!(allowed.changes(3.0).is_empty());
+    }
+
+    #[test]
+    fn names_are_those_of_the_hierarchy() {
+        let name = |root: &str, folder: &str| {
+            name_in(Path::new(root), Path::new("/sys/fs/cgroup"), Path::new(folder))
+        };
+        assert_eq!(name("/", "/sys/fs/cgroup/a/b"), "/a/b");
+        assert_eq!(name("/", "/sys/fs/cgroup"), "/");
+        assert_eq!(name("/docker/x", "/sys/fs/cgroup/y"), "/docker/x/y");
+        assert_eq!(name("/docker/x", "/sys/fs/cgroup"), "/docker/x");
+    }
+}
