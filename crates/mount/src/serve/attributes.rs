@@ -17,6 +17,8 @@ use crate::accounts::{Call, Done};
 use crate::caller::{self, Caller};
 use crate::inodes::Inode;
 
+/// No note of a file has more bytes.
+const MOST_NOTED: u32 = 65_536;
 /// Only root sees these.
 const OF_ROOT: &[u8] = b"trusted.";
 /// Access lists: setting one may take the set-group-ID bit.
@@ -110,7 +112,7 @@ impl Served {
         if size == 0 {
             return getxattr_query(inode.link(), name).map(Noted::Size);
         }
-        let mut value = vec![0; size as usize];
+        let mut value = vec![0; size.min(MOST_NOTED) as usize];
         let found = getxattr(inode.link(), name, &mut value[..])?;
         value.truncate(found);
         Ok(Noted::Data(value))
@@ -187,7 +189,7 @@ fn since_epoch(time: SystemTime) -> Timespec {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
         Err(before) => {
             let before = before.duration();
-            (-(before.as_secs() as i64), before.subsec_nanos())
+            ((before.as_secs() as i64).wrapping_neg(), before.subsec_nanos())
         }
     };
     Timespec { tv_sec: seconds, tv_nsec: within.into() }
