@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{PROGRAMS, Places, Server, Settings};
 use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
-use weigh_collect::notice;
 use weigh_collect::signals::SignalReader;
 use weigh_collect::spawn::SignalMask;
+use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::Grouping;
 
 use crate::arguments::AgentArguments;
@@ -44,6 +44,7 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let programs = Places { of_a_user: arguments.per_user, ..PROGRAMS };
     let settings = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
+    memory_reserve::hold();
     server.leave_out(parts.left_out);
     notice!("serves at {}", arguments.socket.display());
     for attached in calls.attached() {

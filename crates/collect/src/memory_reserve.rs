@@ -1,8 +1,8 @@
 //! Memory for the moment in which there is none: an allocation that fails is tried again with what was held back.
 //!
 //! A program that is refused memory is aborted by Rust. For an agent that would be the end of what it does for all of its
-//! users. So it holds a reserve ([`hold`]), takes in nobody while that is spent ([`is_short`]), and goes on with what it
-//! has. Refuses, as any allocator, what there is no memory for after that.
+//! users. So it holds a reserve ([`hold`]), takes in nobody while that is spent ([`is_short`]), and waits for others to
+//! give memory back. Refuses, as any allocator, what there is no memory for after that.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
@@ -16,12 +16,10 @@ const RESERVE: Layout = match Layout::from_size_align(RESERVE_BYTES, 16) {
     Err(_) => panic!("16 is a power of two"),
 };
 /// Others may give memory back meanwhile.
-const WAITS: [Duration; 4] = [
-    Duration::ZERO,
-    Duration::from_millis(1),
-    Duration::from_millis(4),
-    Duration::from_millis(16),
-];
+const WAIT: Duration = Duration::from_millis(5);
+/// How often it is waited for that: for 20 ms, or, where a reserve is held, for half a minute.
+const TRIES: u32 = 4;
+const TRIES_OF_HOLDER: u32 = 6000;
 
 static HELD: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
@@ -65,15 +63,14 @@ fn spend() {
 
 #[cold]
 fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    for wait in WAITS {
+    let is_holder = IS_WANTED.load(Ordering::Relaxed);
+    for _ in 0..if is_holder { TRIES_OF_HOLDER } else { TRIES } {
         spend();
-        if !wait.is_zero() {
-            std::thread::sleep(wait);
-        }
         let block = allocate();
         if !block.is_null() {
             return block;
         }
+        std::thread::sleep(WAIT);
     }
     null_mut()
 }
@@ -114,8 +111,20 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
+    fn without_a_reserve_it_is_not_waited_for_long() {
+        let tries = Cell::new(0);
+        let none = || {
+            tries.set(tries.get() + 1);
+            null_mut()
+        };
+        if !IS_WANTED.load(Ordering::Relaxed) {
+            assert!(again(none).is_null());
+            assert!(tries.get() == TRIES || IS_WANTED.load(Ordering::Relaxed));
+        }
+    }
+
+    #[test]
     fn what_was_held_back_is_spent_once_and_held_again() {
-        assert!(!is_short(), "nobody wants it");
         hold();
         assert!(!HELD.load(Ordering::Relaxed).is_null());
         let tries = Cell::new(0);
@@ -125,7 +134,6 @@ mod tests {
             if tries.get() < 3 { null_mut() } else { std::ptr::dangling_mut() }
         });
         assert!(!block.is_null() && tries.get() == 3);
-        assert!(again(null_mut).is_null());
         assert!(!is_short() && !HELD.load(Ordering::Relaxed).is_null());
     }
 }

@@ -44,6 +44,10 @@ impl Served {
     pub(super) fn change(&self, node: u64, caller: Caller, change: &Change) -> Outcome<FileAttr> {
         let inode = self.inodes.get(node)?;
         if change.uid.is_some() || change.gid.is_some() {
+            // Nobody has this number: the call below would leave the owner as it is, and say that all is well.
+            if [change.uid, change.gid].contains(&Some(u32::MAX)) {
+                return Err(Errno::INVAL);
+            }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             caller::prepare();
             chownat(&inode.fd, ITSELF.0, uid, gid, ITSELF.1)?;

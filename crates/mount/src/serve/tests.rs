@@ -48,6 +48,19 @@ fn what_is_asked_for_at_once_has_an_end() {
     assert!(memory() - room.min(memory()) < 1 << 30, "address space");
 }
 
+#[test]
+fn a_file_is_given_to_nobody_who_is_none() {
+    let (folder, served) = served();
+    std::fs::write(folder.path().join("file"), "text").expect("written");
+    let file = served.lookup_in(1, "file".as_ref()).expect("there");
+    let own = rustix::process::geteuid().as_raw();
+    let caller = Caller { uid: own, gid: own };
+    for (uid, gid) in [(Some(u32::MAX), None), (None, Some(u32::MAX))] {
+        let change = attributes::Change { uid, gid, ..attributes::Change::default() };
+        assert_eq!(served.change(file.ino.0, caller, &change).err(), Some(Errno::INVAL));
+    }
+}
+
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("mounted");
     let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).expect("a peak");
