@@ -49,7 +49,6 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("io_numbers.h"), weigh_schema::io::c_header())
         .expect("OUT_DIR is writable");
-    std::fs::copy("bpf/io/call_kinds.h", out.join("io_call_kinds.h")).expect("OUT_DIR is writable");
     for object in ["job", "functions", "calls", "io", "trace"] {
         build(object, &out);
     }
@@ -194,8 +193,7 @@ const LEVEL_2: &[&str] = &[
 
 /// The parts of the library that only level 3 has.
 const LEVEL_3: &[&str] = &["descriptors", "sockets", "transfers", "opens"];
-const LEVEL_4: &[&str] =
-    &["io_table", "io_count", "io_calls", "io_paths", "io_streams", "io_marks"];
+const LEVEL_4: &[&str] = &["io_table", "io_count", "io_calls", "io_paths", "io_streams"];
 
 /// Debian installs versioned names only.
 fn find_clang() -> Option<PathBuf> {

@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod follow;
+mod mounts;
 mod recordings;
 mod sessions;
 mod streams;
+mod trace;
 
 use std::time::Duration;
 
@@ -51,6 +53,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("limit", limit),
     ("limits_file", limits_file),
     ("metric_name", metric_name),
+    ("mount_requests", mounts::mount_requests),
     ("parquet_file", parquet_file),
     ("proc_machine", proc_machine),
     ("proc_maps", proc_maps),
@@ -60,6 +63,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("snapshots", snapshots),
     ("stream_conversation", streams::stream_conversation),
     ("summary", summary),
+    ("trace_conversation", trace::conversation),
     ("trace_event", trace_event),
     ("trace_filter", trace_filter),
     ("trace_note", trace_note),

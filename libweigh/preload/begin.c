@@ -105,7 +105,6 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 
 	if (!colon || (size_t)(colon - given) >= sizeof path)
 		goto out;
-	IO(io_tell_mark();)
 	memcpy(path, given, colon - given);
 	path[colon - given] = 0;
 	uint32_t index = strtoul(colon + 1, &end, 10);

@@ -71,8 +71,7 @@ void io_by_path(bool is_open_that_failed, uint64_t began);
 /* io_table.c */
 void io_begin(const char *path);
 void io_opened(int fd, int flags, uint32_t call, uint64_t began);
-/* Whether it is counted. */
-bool io_closes(int fd);
+void io_closes(int fd);
 /* It is something new, and was not told of by an open. */
 void io_made(int fd);
 void io_closes_from(unsigned first, unsigned last);
@@ -93,21 +92,14 @@ uint64_t io_space(void);
 /* io_streams.c */
 void io_see_streams(void);
 
-/* Until the end of the block the library answers for calls of these kinds; nothing changes where it does not count. */
-#define IO_ANSWERS_FOR(which)                                                           \
-	const uint64_t io_which = (which);                                              \
-	__attribute__((cleanup(put_back_mark), unused)) const uint64_t io_mark_before = \
-		io_is_marked && io_is_on ? set_mark(io_which) : io_mark.kinds
-#define IO_BEGIN(which)         \
-	IO_ANSWERS_FOR(which);  \
-	const uint64_t io_began = io_now()
+#define IO_BEGIN() const uint64_t io_began = io_now()
 #define IO_MOVED(fd, n, transfer, wrote, place, from, call) \
 	io_moved(fd, n, IO_WHAT(transfer, wrote, place, SYS_##call), from, io_began)
 #define IO(...) __VA_ARGS__
 
 #else
 
-#define IO_BEGIN(kinds)
+#define IO_BEGIN()
 #define IO_MOVED(fd, n, transfer, wrote, place, from, call)
 #define IO(...)
 

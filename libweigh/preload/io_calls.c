@@ -21,23 +21,23 @@
 #define UNPACK(...) __VA_ARGS__
 
 /* A transfer of `fd`. */
-#define MOVES(name, kind, wrote, place, from, call, calls, parameters, ...)                    \
+#define MOVES(name, kind, wrote, place, from, call, parameters, ...)                           \
 	REAL(ssize_t, name, UNPACK parameters)                                                 \
 	EXPORT ssize_t name(UNPACK parameters)                                                 \
 	{                                                                                      \
-		IO_BEGIN(calls);                                                               \
+		IO_BEGIN();                                                                    \
 		ssize_t n = real_##name()(__VA_ARGS__);                                        \
                                                                                                \
 		IO_MOVED(fd, n, kind, wrote, place, from, call);                               \
 		return n;                                                                      \
 	}
 /* A write at an offset: with O_APPEND, or RWF_ flags (`how`), the kernel puts it elsewhere. */
-#define WRITES_AT(name, kind, how, call, calls, parameters, ...)                               \
+#define WRITES_AT(name, kind, how, call, parameters, ...)                                      \
 	REAL(ssize_t, name, UNPACK parameters)                                                 \
 	EXPORT ssize_t name(UNPACK parameters)                                                 \
 	{                                                                                      \
 		const int64_t end = io_end_before(fd, at, how);                                \
-		IO_BEGIN(calls);                                                               \
+		IO_BEGIN();                                                                    \
 		ssize_t n = real_##name()(__VA_ARGS__);                                        \
                                                                                                \
 		io_wrote_at(fd, n, IO_WHAT(kind, 1, BY_SIGN, SYS_##call), at, end, io_began);  \
@@ -46,41 +46,38 @@
 #define OF(direction_data) (int fd, direction_data *data, size_t size, off64_t at)
 #define PARTS (int fd, const struct iovec *parts, int number, off64_t at)
 #define PARTS_2 (int fd, const struct iovec *parts, int number, off64_t at, int flags)
-/* Where the kernel lacks the newer ones, or no flags are given, the C library may make do with the older ones. */
-#define READS (KIND(PREADV) | KIND(READV))
-#define WRITES (KIND(PWRITEV) | KIND(WRITEV))
 #define AT IO_AT_OFFSET
 /* -1 stands for the file's own position. */
 #define BY_SIGN (at < 0 ? IO_AT_POSITION : IO_AT_OFFSET)
 
-MOVES(pread, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
+MOVES(pread, IO_POSITIONED, false, AT, at, pread64,
       OF(void), fd, data, size, at)
-MOVES(pread64, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
+MOVES(pread64, IO_POSITIONED, false, AT, at, pread64,
       OF(void), fd, data, size, at)
-MOVES(__pread_chk, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
+MOVES(__pread_chk, IO_POSITIONED, false, AT, at, pread64,
       (int fd, void *data, size_t size, off64_t at, size_t room), fd, data, size, at, room)
-MOVES(__pread64_chk, IO_POSITIONED, false, AT, at, pread64, KIND(PREAD),
+MOVES(__pread64_chk, IO_POSITIONED, false, AT, at, pread64,
       (int fd, void *data, size_t size, off64_t at, size_t room), fd, data, size, at, room)
-WRITES_AT(pwrite, IO_POSITIONED, 0, pwrite64, KIND(PWRITE), OF(const void), fd, data, size, at)
-WRITES_AT(pwrite64, IO_POSITIONED, 0, pwrite64, KIND(PWRITE), OF(const void), fd, data, size, at)
-MOVES(preadv, IO_VECTORED, false, AT, at, preadv, READS,
+WRITES_AT(pwrite, IO_POSITIONED, 0, pwrite64, OF(const void), fd, data, size, at)
+WRITES_AT(pwrite64, IO_POSITIONED, 0, pwrite64, OF(const void), fd, data, size, at)
+MOVES(preadv, IO_VECTORED, false, AT, at, preadv,
       PARTS, fd, parts, number, at)
-MOVES(preadv64, IO_VECTORED, false, AT, at, preadv, READS,
+MOVES(preadv64, IO_VECTORED, false, AT, at, preadv,
       PARTS, fd, parts, number, at)
-WRITES_AT(pwritev, IO_VECTORED, 0, pwritev, WRITES, PARTS, fd, parts, number, at)
-WRITES_AT(pwritev64, IO_VECTORED, 0, pwritev, WRITES, PARTS, fd, parts, number, at)
-MOVES(preadv2, IO_VECTORED, false, BY_SIGN, at, preadv2, READS,
+WRITES_AT(pwritev, IO_VECTORED, 0, pwritev, PARTS, fd, parts, number, at)
+WRITES_AT(pwritev64, IO_VECTORED, 0, pwritev, PARTS, fd, parts, number, at)
+MOVES(preadv2, IO_VECTORED, false, BY_SIGN, at, preadv2,
       PARTS_2, fd, parts, number, at, flags)
-MOVES(preadv64v2, IO_VECTORED, false, BY_SIGN, at, preadv2, READS,
+MOVES(preadv64v2, IO_VECTORED, false, BY_SIGN, at, preadv2,
       PARTS_2, fd, parts, number, at, flags)
-WRITES_AT(pwritev2, IO_VECTORED, flags, pwritev2, WRITES, PARTS_2, fd, parts, number, at, flags)
-WRITES_AT(pwritev64v2, IO_VECTORED, flags, pwritev2, WRITES, PARTS_2, fd, parts, number, at, flags)
+WRITES_AT(pwritev2, IO_VECTORED, flags, pwritev2, PARTS_2, fd, parts, number, at, flags)
+WRITES_AT(pwritev64v2, IO_VECTORED, flags, pwritev2, PARTS_2, fd, parts, number, at, flags)
 
 REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned)
 EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at, size_t size,
 			       unsigned flags)
 {
-	IO_BEGIN(KIND(COPY_RANGE));
+	IO_BEGIN();
 	ssize_t n = real_copy_file_range()(in, in_at, out, out_at, size, flags);
 
 	io_copied_bytes(in, in_at, out, out_at, n, SYS_copy_file_range, io_began);
@@ -91,7 +88,7 @@ EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
 	REAL(off64_t, name, int, off64_t, int)                      \
 	EXPORT off64_t name(int fd, off64_t to, int from)           \
 	{                                                           \
-		IO_BEGIN(KIND(SEEK));                               \
+		IO_BEGIN();                                         \
 		off64_t at = real_##name()(fd, to, from);           \
                                                                     \
 		io_sought(fd, at, io_began);                        \
@@ -100,16 +97,12 @@ EXPORT ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
 SEEKS(lseek)
 SEEKS(lseek64)
 
-#define KINDS_OF_IO_DID_SYNC KIND(SYNC)
-#define KINDS_OF_IO_DID_TRUNCATE KIND(TRUNCATE)
-#define KINDS_OF_IO_DID_METADATA ABOUT_FILES
-
 /* Anything else that is done with `fd`, and whether what it returns says that it failed. */
 #define DOES(type, name, deed, call, has_failed, parameters, ...)            \
 	REAL(type, name, UNPACK parameters)                                  \
 	EXPORT type name(UNPACK parameters)                                  \
 	{                                                                    \
-		IO_BEGIN(KINDS_OF_##deed);                                   \
+		IO_BEGIN();                                                  \
 		type result = real_##name()(__VA_ARGS__);                    \
                                                                              \
 		io_did(fd, deed, has_failed, SYS_##call, io_began);          \
@@ -166,7 +159,7 @@ EXPORT int ioctl(int fd, unsigned long what, ...)
 	va_start(list, what);
 	void *argument = va_arg(list, void *);
 	va_end(list);
-	IO_BEGIN(KIND(METADATA));
+	IO_BEGIN();
 	int result = real_ioctl()(fd, what, argument);
 
 	io_did(fd, IO_DID_METADATA, result == -1, SYS_ioctl, io_began);
@@ -190,7 +183,7 @@ EXPORT int ioctl(int fd, unsigned long what, ...)
 			errno = -raw;                                                          \
 			return MAP_FAILED;                                                     \
 		}                                                                              \
-		IO_BEGIN(flags & MAP_ANONYMOUS || fd < 0 ? 0 : KIND(MMAP));                    \
+		IO_BEGIN();                                                                    \
 		void *result = name##_found(at, size, rights, flags, fd, from);                \
                                                                                                \
 		if (!(flags & MAP_ANONYMOUS) && fd >= 0)                                       \
@@ -204,8 +197,7 @@ MAPS(mmap64)
 REAL(int, closedir, DIR *)
 EXPORT int closedir(DIR *folder)
 {
-	IO_ANSWERS_FOR(io_is_on && io_closes(dirfd(folder)) ? KIND(CLOSE) : 0);
-
+	io_closes(dirfd(folder));
 	return real_closedir()(folder);
 }
 

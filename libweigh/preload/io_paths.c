@@ -17,7 +17,7 @@
 	REAL(type, name, UNPACK parameters)                     \
 	EXPORT type name(UNPACK parameters)                     \
 	{                                                       \
-		IO_BEGIN(ABOUT_FILES);                          \
+		IO_BEGIN();                                     \
 		type result = real_##name()(__VA_ARGS__);       \
                                                                 \
 		io_by_path(false, io_began);                    \
@@ -27,7 +27,7 @@
 	REAL(int, name, UNPACK parameters)                                                        \
 	EXPORT int name(UNPACK parameters)                                                        \
 	{                                                                                         \
-		IO_BEGIN(ABOUT_FILES);                                                            \
+		IO_BEGIN();                                                                       \
 		int result = real_##name()(__VA_ARGS__);                                          \
                                                                                                   \
 		if (folder != AT_FDCWD && is_empty(path))                                         \
@@ -42,7 +42,7 @@
 	REAL(int, call, UNPACK parameters)                                                        \
 	EXPORT int call(UNPACK parameters)                                                        \
 	{                                                                                         \
-		IO_BEGIN(ABOUT_FILES);                                                            \
+		IO_BEGIN();                                                                       \
 		struct statx io_before;                                                           \
 		const bool io_was_last = is_last_name(at, name, &io_before);                      \
 		int result = real_##call()(__VA_ARGS__);                                          \

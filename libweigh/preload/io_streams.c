@@ -31,7 +31,7 @@ enum { READ = 14, WRITE, SEEK, CLOSE, STAT, ENTRIES = 21 };
 static ssize_t read_stream(FILE *stream, void *data, ssize_t size)
 {
 	int fd = stream->_fileno;
-	IO_BEGIN(KIND(READ));
+	IO_BEGIN();
 	ssize_t n = own_read(stream, data, size);
 
 	IO_MOVED(fd, n, IO_PLAIN, false, IO_AT_POSITION, 0, read);
@@ -42,7 +42,7 @@ static ssize_t read_stream(FILE *stream, void *data, ssize_t size)
 static ssize_t write_stream(FILE *stream, const void *data, ssize_t size)
 {
 	int fd = stream->_fileno;
-	IO_BEGIN(KIND(WRITE));
+	IO_BEGIN();
 	ssize_t n = own_write(stream, data, size);
 
 	/* It tells of no error but by a number that is too small. */
@@ -53,7 +53,7 @@ static ssize_t write_stream(FILE *stream, const void *data, ssize_t size)
 static off64_t seek_stream(FILE *stream, off64_t to, int from)
 {
 	int fd = stream->_fileno;
-	IO_BEGIN(KIND(SEEK));
+	IO_BEGIN();
 	off64_t at = own_seek(stream, to, from);
 
 	io_sought(fd, at, io_began);
@@ -62,15 +62,14 @@ static off64_t seek_stream(FILE *stream, off64_t to, int from)
 
 static int close_stream(FILE *stream)
 {
-	IO_ANSWERS_FOR(io_closes(stream->_fileno) ? KIND(CLOSE) : 0);
-
+	io_closes(stream->_fileno);
 	return own_close(stream);
 }
 
 static int stat_stream(FILE *stream, void *about)
 {
 	int fd = stream->_fileno;
-	IO_BEGIN(ABOUT_FILES);
+	IO_BEGIN();
 	int result = own_stat(stream, about);
 
 	io_did(fd, IO_DID_METADATA, result < 0, SYS_fstat, io_began);

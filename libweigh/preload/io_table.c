@@ -158,7 +158,6 @@ void io_begin(const char *path)
 		return;
 	}
 	io_is_by_counter = file->head.is_by_counter;
-	io_is_marked = file->head.is_marked;
 	uses_file = file;
 	if (!introduce()) {
 		io_is_on = true;
@@ -325,7 +324,6 @@ static struct io_use *begin_use(const struct statx *about, int fd)
 	use->rdev = (uint64_t)about->stx_rdev_major << 20 | about->stx_rdev_minor;
 	use->links = about->stx_nlink;
 	name_use(use, fd);
-	io_tell_file(fd, use->device, use->born, use->inode, use->pid);
 	return use;
 }
 
@@ -498,26 +496,22 @@ void io_opened(int fd, int flags, uint32_t call, uint64_t began)
 }
 
 /* Before it is closed: then nothing is known of it any more. */
-bool io_closes(int fd)
+void io_closes(int fd)
 {
 	struct descriptor *descriptor = io_is_on ? io_descriptor(fd, false) : NULL;
 	struct io_use *use = descriptor ? known_use(descriptor) : NULL;
 	struct stat about;
 
-	bool is_counted = false;
-
 	if (!use || are_others())
-		return false;
+		return;
 	if (use->descriptors == 1 && S_ISREG(use->mode) && !RAW(fstat, fd, &about))
 		use->links = about.st_nlink;
 	if (io_lock(&use->lock)) {
 		use->numbers.closes++;
 		use->numbers.last_ns = io_now();
-		is_counted = true;
 		io_unlock(&use->lock);
 	}
 	forget(descriptor, fd);
-	return is_counted;
 }
 
 /* Whether files have a name still is asked at the end, for nobody can say so later. */

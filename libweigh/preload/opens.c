@@ -174,7 +174,7 @@ void after_open_call(long number, long a, long b, long result)
 	}
 
 #define OPENED(directory, path, flags, call)              \
-	IO_BEGIN(OPENS);                                  \
+	IO_BEGIN();                                       \
 	int fd = call;                                    \
 	IO(io_opened(fd, flags, SYS_openat, io_began);)   \
 	opened(directory, path, fd);                      \
@@ -262,7 +262,7 @@ static int flags_of(const char *mode)
 #endif
 
 #define OPENED_STREAM(path, mode, call)                                                          \
-	IO_BEGIN(OPENS);                                                                         \
+	IO_BEGIN();                                                                              \
 	FILE *stream = call;                                                                     \
 	IO(io_opened(stream ? fileno(stream) : -1, flags_of(mode), SYS_openat, io_began);)       \
 	if (stream)                                                                              \
@@ -291,7 +291,7 @@ EXPORT FILE *freopen64(const char *path, const char *mode, FILE *old)
 
 EXPORT DIR *opendir(const char *path)
 {
-	IO_BEGIN(OPENS);
+	IO_BEGIN();
 	DIR *folder = real_opendir()(path);
 
 	IO(io_opened(folder ? dirfd(folder) : -1, 0, SYS_openat, io_began);)

@@ -20,7 +20,6 @@
 #include "counters.h"
 #include "layout.h"
 #include "raw.h"
-#include "io_marks.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -107,7 +107,7 @@ static void received(int fd, ssize_t bytes, int flags)
 
 EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 {
-	IO_BEGIN(KIND(SEND));
+	IO_BEGIN();
 	ssize_t n = real_send()(fd, data, size, flags);
 
 	sent(fd, n);
@@ -118,7 +118,7 @@ EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
 EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 		      const struct sockaddr *address, socklen_t length)
 {
-	IO_BEGIN(KIND(SEND));
+	IO_BEGIN();
 	ssize_t n = real_sendto()(fd, data, size, flags, address, length);
 
 	sent(fd, n);
@@ -128,7 +128,7 @@ EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	IO_BEGIN(KIND(SEND));
+	IO_BEGIN();
 	ssize_t n = real_sendmsg()(fd, message, flags);
 
 	sent(fd, n);
@@ -138,7 +138,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags)
 {
-	IO_BEGIN(KIND(SEND_MANY));
+	IO_BEGIN();
 	int n = real_sendmmsg()(fd, messages, number, flags);
 
 	for (int i = 0; i < n; i++)
@@ -149,7 +149,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags
 
 EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 {
-	IO_BEGIN(KIND(RECEIVE));
+	IO_BEGIN();
 	ssize_t n = real_recv()(fd, data, size, flags);
 
 	received(fd, n, flags);
@@ -159,7 +159,7 @@ EXPORT ssize_t recv(int fd, void *data, size_t size, int flags)
 
 EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags)
 {
-	IO_BEGIN(KIND(RECEIVE));
+	IO_BEGIN();
 	ssize_t n = real___recv_chk()(fd, data, size, room, flags);
 
 	received(fd, n, flags);
@@ -170,7 +170,7 @@ EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flag
 EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct sockaddr *address,
 			socklen_t *length)
 {
-	IO_BEGIN(KIND(RECEIVE));
+	IO_BEGIN();
 	ssize_t n = real_recvfrom()(fd, data, size, flags, address, length);
 
 	received(fd, n, flags);
@@ -181,7 +181,7 @@ EXPORT ssize_t recvfrom(int fd, void *data, size_t size, int flags, struct socka
 EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int flags,
 			      struct sockaddr *address, socklen_t *length)
 {
-	IO_BEGIN(KIND(RECEIVE));
+	IO_BEGIN();
 	ssize_t n = real___recvfrom_chk()(fd, data, size, room, flags, address, length);
 
 	received(fd, n, flags);
@@ -191,7 +191,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t size, size_t room, int 
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	IO_BEGIN(KIND(RECEIVE));
+	IO_BEGIN();
 	ssize_t n = real_recvmsg()(fd, message, flags);
 
 	received(fd, n, flags);
@@ -202,7 +202,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags,
 		    struct timespec *timeout)
 {
-	IO_BEGIN(KIND(RECEIVE_MANY));
+	IO_BEGIN();
 	int n = real_recvmmsg()(fd, messages, number, flags, timeout);
 
 	for (int i = 0; i < n; i++)

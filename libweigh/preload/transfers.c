@@ -31,7 +31,7 @@ REAL(int, io_setup, int, struct io_context **)
 
 EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-	IO_BEGIN(KIND(READ));
+	IO_BEGIN();
 	ssize_t n = real_read()(fd, data, size);
 
 	moved(fd, n, false);
@@ -41,7 +41,7 @@ EXPORT ssize_t read(int fd, void *data, size_t size)
 
 EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
 {
-	IO_BEGIN(KIND(READ));
+	IO_BEGIN();
 	ssize_t n = real___read_chk()(fd, data, size, room);
 
 	moved(fd, n, false);
@@ -51,7 +51,7 @@ EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
 
 EXPORT ssize_t write(int fd, const void *data, size_t size)
 {
-	IO_BEGIN(KIND(WRITE));
+	IO_BEGIN();
 	ssize_t n = real_write()(fd, data, size);
 
 	moved(fd, n, true);
@@ -61,7 +61,7 @@ EXPORT ssize_t write(int fd, const void *data, size_t size)
 
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int number)
 {
-	IO_BEGIN(KIND(READV));
+	IO_BEGIN();
 	ssize_t n = real_readv()(fd, parts, number);
 
 	moved(fd, n, false);
@@ -71,7 +71,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int number)
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int number)
 {
-	IO_BEGIN(KIND(WRITEV));
+	IO_BEGIN();
 	ssize_t n = real_writev()(fd, parts, number);
 
 	moved(fd, n, true);
@@ -81,7 +81,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int number)
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
 {
-	IO_BEGIN(KIND(SENDFILE));
+	IO_BEGIN();
 	ssize_t n = real_sendfile()(out, in, offset, size);
 
 	moved(out, n, true);
@@ -91,7 +91,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t size)
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t size)
 {
-	IO_BEGIN(KIND(SENDFILE));
+	IO_BEGIN();
 	ssize_t n = real_sendfile64()(out, in, offset, size);
 
 	moved(out, n, true);
@@ -110,7 +110,7 @@ static void other(ssize_t bytes, bool wrote)
 EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t size,
 		      unsigned flags)
 {
-	IO_BEGIN(KIND(SPLICE));
+	IO_BEGIN();
 	ssize_t n = real_splice()(in, in_offset, out, out_offset, size, flags);
 
 	IO(io_copied_bytes(in, in_offset, out, out_offset, n, SYS_splice, io_began);)
@@ -125,7 +125,7 @@ EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, 
 
 EXPORT ssize_t tee(int in, int out, size_t size, unsigned flags)
 {
-	IO_BEGIN(KIND(TEE));
+	IO_BEGIN();
 	ssize_t n = real_tee()(in, out, size, flags);
 
 	other(n, false);
@@ -136,7 +136,7 @@ EXPORT ssize_t tee(int in, int out, size_t size, unsigned flags)
 
 EXPORT ssize_t vmsplice(int fd, const struct iovec *parts, size_t number, unsigned flags)
 {
-	IO_BEGIN(KIND(VMSPLICE));
+	IO_BEGIN();
 	ssize_t n = real_vmsplice()(fd, parts, number, flags);
 
 	IO_MOVED(fd, n, IO_COPIED, true, IO_NOWHERE, 0, vmsplice);

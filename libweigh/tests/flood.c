@@ -6,7 +6,7 @@
  *                                     not, for its own accounts, to be told and for other parts, until its input ends; says
  *                                     `ready` first, and in the end how many answers it had
  *        flood ask TIMES              comes and asks for a page and for a thread so many times: says how many microseconds
- *                                     that took half of the times at most
+ *                                     that took at most, half of the times and 999 of 1,000 times
  *        flood keep TIMES             comes, keeps its page, and leaves, so many times: says the reason of each answer, and
  *                                     ends with its input
  */
@@ -143,7 +143,7 @@ static int ask(size_t times)
 		close(agent);
 	}
 	qsort(took, times, sizeof(long), by_size);
-	printf("%ld\n", took[times / 2]);
+	printf("%ld %ld\n", took[times / 2], took[times - 1 - times / 1000]);
 	return 0;
 }
 

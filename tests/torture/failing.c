@@ -4,23 +4,33 @@
  * Which is said by WEIGH_FAILS: `write N ERROR` or `malloc N`, counted from 1; ERROR is EIO, ENOSPC, EINTR, short
  * (a byte of it is written), and with a + behind it all that follow fail as well.
  *
+ * `shared FILE`: the allocation whose number stands in the file, as two words of 8 bytes: how many until it fails, and
+ * how many fail from there on. Both count down, so that others can say when, and see when it has. So in programs that
+ * it starts, too.
+ *
  * cc -shared -fPIC -o failing.so failing.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
 
 static long writes_left, mallocs_left;
+/* How many allocations succeed, and how many fail then. */
+static long *shared;
 static int error;
 static bool goes_on;
 
@@ -31,6 +41,14 @@ __attribute__((constructor)) static void begin(void)
 	char *end;
 	long number;
 
+	if (fails && !strncmp(fails, "shared ", 7)) {
+		int fd = open(fails + 7, O_RDWR | O_CLOEXEC);
+		void *map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		shared = map == MAP_FAILED ? 0 : map;
+		close(fd);
+		return;
+	}
 	unsetenv("LD_PRELOAD");
 	if (!fails)
 		return;
@@ -83,11 +101,28 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
 					syscall(SYS_writev, fd, parts, count);
 }
 
+static bool has_none(void)
+{
+	if (mallocs_left > 0 && is_next(&mallocs_left))
+		return true;
+	if (!shared || __atomic_load_n(&shared[1], __ATOMIC_RELAXED) <= 0)
+		return false;
+	if (__atomic_sub_fetch(&shared[0], 1, __ATOMIC_RELAXED) > 0)
+		return false;
+	return __atomic_sub_fetch(&shared[1], 1, __ATOMIC_RELAXED) >= 0;
+}
+
 void *malloc(size_t size)
 {
-	if (mallocs_left > 0 && is_next(&mallocs_left)) {
-		errno = ENOMEM;
-		return 0;
-	}
-	return __libc_malloc(size);
+	return has_none() ? errno = ENOMEM, (void *)0 : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+	return has_none() ? errno = ENOMEM, (void *)0 : __libc_calloc(count, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+	return has_none() ? errno = ENOMEM, (void *)0 : __libc_realloc(old, size);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What weigh must never do to a job, tried in bulk: kills at random moments, odd surroundings, disks that fill up.
 
-usage: torture.py WEIGH [--part kills|surroundings|disks|memory|failures] [--way TEXT] [--number N] [--seed S] [--state FILE]
+usage: torture.py WEIGH [--part kills|surroundings|disks|memory|failures|agent] [--way TEXT] [--number N] [--seed S] [--state FILE]
 
 WEIGH is the binary. The job is `careful` of tests/workloads, which checks the result of each of its own calls and
 exits with 7. Prints `ok NAME` or `FAIL NAME: why` for each way and part. Wants root: it works in a mount namespace
@@ -15,6 +15,9 @@ disks          a recording on a disk of N sizes from nothing on. The status must
 failures       one write to a file fails in weigh, or all from one on, or one allocation: a random one, N/5 times a way.
                The status must be the job's; where an allocation fails weigh may be aborted, and the job comes to its
                end all the same.
+agent          an agent in which one allocation fails, or many, or which may have hardly more memory than it has: N
+               times, while users' runs and a program with libweigh ask it. It must not end, nor tell a user of a
+               process of root's; jobs come to their end as without it, and it serves on, with nothing left.
 memory         /dev/shm of 4 KiB (0 is no limit), 64 KiB, 1 MiB and 64 MiB fills at a random moment, N times in all.
 
 With --state kills and memory go on where the file says they ended, and end at N in all.
@@ -30,6 +33,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import agent
 
 HERE = Path(__file__).resolve().parent
 CAREFUL = HERE.parent / "workloads" / "bin" / "careful"
@@ -434,7 +439,7 @@ def apart(weigh):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weigh")
-    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory", "failures"])
+    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory", "failures", "agent"])
     parser.add_argument("--way", default="")
     parser.add_argument("--number", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -448,7 +453,7 @@ def main():
     weigh = apart(os.path.abspath(given.weigh))
     pipe = inherited_pipes()
     ways = [way for way in all_ways() if given.way in way.name]
-    if not ways:
+    if not ways and given.way != "agent":
         sys.exit(f"torture.py: no way has '{given.way}' in its name: {', '.join(way.name for way in all_ways())}")
     chance, state, good = random.Random(given.seed), State(given.state), True
     wanted = lambda part: given.part in (None, part)
@@ -461,6 +466,8 @@ def main():
             good &= disks(weigh, way, given.number)
         if wanted("failures") and not way.mounts:
             good &= failures(weigh, way, given.number, chance)
+    if wanted("agent") and given.way in "agent":
+        good &= agent.tried(weigh, given.number, chance, Tried, report)
     if wanted("surroundings"):
         good &= surroundings(weigh, ways, given.number, chance)
     os.close(pipe)

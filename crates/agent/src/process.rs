@@ -8,6 +8,17 @@ use weigh_collect::job::Owner;
 
 use crate::access::{Caller, Target, may_look};
 
+/// This process serves one user of the agent's that has started it: it does not outlive the agent, and where memory runs
+/// out it is the one that the kernel ends, and not the agent of all users.
+pub fn give_way_to_agent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    // More is always allowed.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+}
+
+/// As much as half of the memory that there is.
+const OOM_SCORE: &str = "500";
+
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {

@@ -13,6 +13,7 @@ use rustix::fs::unlink;
 use rustix::net::{SocketFlags, accept_with};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
+use weigh_collect::memory_reserve;
 use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
@@ -227,6 +228,11 @@ impl Server {
             // It has ended.
             Err(_) => return,
         };
+        // Who is served already goes on to be.
+        if memory_reserve::is_short() {
+            let _ = client.answer(Reason::NoMemory, 0, 0, None);
+            return;
+        }
         if !self.has_room(client.user, calls) {
             let _ = client.answer(Reason::TooMany, 0, 0, None);
             return;
@@ -464,7 +470,11 @@ impl Server {
         }
         match self.sessions.start(client.peer, user, what, client.process()) {
             Ok((session, pidfd, stream)) => {
-                watch(&self.epoll, pidfd, session | SESSION)?;
+                if let Err(error) = watch(&self.epoll, pidfd, session | SESSION) {
+                    // Its end would not be heard of, and its place never be free.
+                    self.sessions.end(session);
+                    return Err(error);
+                }
                 client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))
             }
             Err(_) => client.answer(Reason::NoMemory, 0, 0, None),

@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{PROGRAMS, Places, Server, Settings};
 use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
-use weigh_collect::notice;
+use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::Grouping;
 use weigh_session::{Command, Launcher, Session, SessionEnd, Source, SourceError};
 
@@ -38,6 +38,7 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     let programs = Places { of_a_user: arguments.per_user, ..PROGRAMS };
     let settings = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&arguments.socket, settings)?;
+    memory_reserve::hold();
     server.leave_out(parts.left_out);
     notice!("serves at {}", arguments.socket.display());
     for attached in calls.attached() {

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use weigh_collect::memory_reserve::PatientAllocator;
 use weigh_collect::spawn::SignalMask;
 use weigh_collect::{inherited, message, notice, signals};
 use weigh_schema::library::Followed;
@@ -36,6 +37,9 @@ use weigh_schema::printable::is_unprintable;
 use arguments::{Arguments, GenerateArguments, Verb, hints};
 use weigh_session::local_agent;
 use weigh_session::status_in_spite_of_error as status_of_command;
+
+#[global_allocator]
+static ALLOCATOR: PatientAllocator = PatientAllocator;
 
 /// weigh's own failures, as `env`, `nohup` and `docker run` do.
 const FAILED: u8 = 125;

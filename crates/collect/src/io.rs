@@ -4,7 +4,6 @@
 //! Emits [`Event`]s as processes are done with files, and at any time what they still hold open. Refuses
 //! to start where calls can not be followed; what else a kernel lacks is named with its reason.
 
-mod beside;
 mod beside_traced;
 mod calls;
 mod file_system;
@@ -29,13 +28,11 @@ use crate::calls::join;
 use crate::core_types::{self, follow_types};
 use crate::job::{JobError, Owner, bpf};
 use crate::optional::Offers;
-use crate::preload::LibraryFiles;
 use crate::table::{READING, each_entry};
 use crate::{clock, complaints, dirty, loading, requirements};
 use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
-pub use beside::BesideIo;
 pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind, short};
@@ -83,8 +80,6 @@ enum Whose {
     Owner(Owner),
     /// Everybody, on one file system.
     Everybody { device: u32 },
-    /// A command with a library in its programs that counts, too: what it does not answer for.
-    Beside(LibraryFiles),
 }
 
 /// A job whose reads and writes are followed by the kernel itself.
@@ -113,12 +108,6 @@ impl KernelIo {
         join::all(&kernel.skeleton.progs.member__join)
             .map_err(|error| bpf("taking in all processes")(error.into()))?;
         Ok(kernel)
-    }
-
-    /// Counts what a library in the job's programs does not answer for. What is done with the library's own
-    /// files is nobody's.
-    fn open_beside(files: LibraryFiles) -> Result<KernelIo, JobError> {
-        KernelIo::open_for(Telling::Sums, Apart::Processes, Whose::Beside(files))
     }
 
     /// The same for a user who has no rights of his own: of processes that have gained rights he
@@ -158,7 +147,7 @@ impl KernelIo {
                 offers,
                 [task_struct, folio, file, inode, address_space, hlist_head]
             );
-            calls::fill(&mut constants.calls, matches!(whose, Whose::Beside(_)));
+            calls::fill(&mut constants.calls);
             short::fill(&mut constants.short_calls, &mut constants.calls_behind);
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == Apart::Threads;
@@ -169,11 +158,6 @@ impl KernelIo {
                     (constants.owner, constants.owner_group) = (owner.uid, owner.gid);
                 }
                 Whose::Everybody { device } => constants.only_device = device,
-                Whose::Beside(files) => {
-                    constants.has_marks = true;
-                    constants.library_device = files.device;
-                    constants.library_inodes = files.inodes;
-                }
             }
         }
         if telling == Telling::Each {
@@ -318,11 +302,6 @@ impl KernelIo {
             // One that was never told is not there.
             let _ = self.skeleton.maps.named.delete(&layout::key_of(*file));
         }
-    }
-
-    /// Calls of which it could not be read whether the library counts them, too.
-    fn unread_marks(&self) -> u64 {
-        self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.tally.unread_marks)
     }
 
     /// How much was seen, and lost.

@@ -34,6 +34,7 @@ pub mod io;
 pub mod job;
 mod layout;
 mod loading;
+pub mod memory_reserve;
 pub mod message;
 mod optional;
 pub mod pages;

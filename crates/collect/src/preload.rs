@@ -56,7 +56,7 @@ use files::Files;
 use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
 use notes::Grounds;
 use place::Place;
-pub use place::{Folder, LibraryEntry, LibraryFiles, SharedFile};
+pub use place::{Folder, LibraryEntry, SharedFile};
 pub(crate) use program::head as head_of_program;
 pub(crate) use program::of_elf as why_blind_in_elf;
 
@@ -166,11 +166,6 @@ impl PreloadedJob {
     /// Somebody else counts in programs that the library is not in: whether he does in a process.
     pub(crate) fn let_others_count(&mut self, in_process: impl Fn(u32) -> bool + 'static) {
         self.tally.elsewhere = Elsewhere(Some(Box::new(in_process)));
-    }
-
-    /// The library's own files.
-    pub(crate) fn files(&self) -> io::Result<LibraryFiles> {
-        self.place.folder.files(uses_layout::SUFFIX)
     }
 
     /// Makes the shared file and puts the library beside it. `command` is what will be executed,

@@ -207,7 +207,7 @@ impl Row for FileUse {
         );
         let sources = Column::computed(
             "sources",
-            "who has counted what is in the row, where several do in one job: preload, bpf, with a space between",
+            "who has counted what is in the row, where several do in one job: preload, ptrace, with a space between",
             None,
             |row: &FileUse| {
                 let names: Vec<String> = row.sources.iter().map(ToString::to_string).collect();

@@ -55,15 +55,13 @@ impl fmt::Display for Quality {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mechanism {
-    /// BPF programs at the kernel's tracepoints and functions.
+    /// BPF programs at the kernel's tracepoints and functions. Older recordings name a library beside them.
+    #[serde(alias = "preload+bpf")]
     Bpf,
     /// ptrace(2) events of the job's threads.
     Ptrace,
     /// A library that is loaded into the job's programs.
     Preload,
-    /// A library in dynamic programs, and BPF for all that goes past it.
-    #[serde(rename = "preload+bpf")]
-    PreloadBpf,
     /// A library in dynamic programs, and ptrace(2) for those that it can not be in.
     #[serde(rename = "preload+ptrace")]
     PreloadPtrace,
@@ -97,7 +95,6 @@ impl fmt::Display for Mechanism {
             Mechanism::Bpf => "bpf",
             Mechanism::Ptrace => "ptrace",
             Mechanism::Preload => "preload",
-            Mechanism::PreloadBpf => "preload+bpf",
             Mechanism::PreloadPtrace => "preload+ptrace",
             Mechanism::Fuse => "fuse",
             Mechanism::Perf => "perf",

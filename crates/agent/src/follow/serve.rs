@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::process::Signal;
 use weigh_collect::follow::Follow;
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_schema::event::Event;
@@ -55,8 +54,7 @@ pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer
 /// Serves until the user's weigh has gone. Its stream is standard input; standard output is a
 /// descriptor for its process.
 pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
-    // What follows a job does not outlive the agent that was asked to.
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    process::give_way_to_agent();
     let serve = || -> io::Result<()> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let process = io::stdout().as_fd().try_clone_to_owned()?;

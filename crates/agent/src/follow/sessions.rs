@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_schema::library::Followed;
@@ -64,15 +65,16 @@ impl Sessions {
             .stdin(Stdio::from(OwnedFd::from(ours)))
             .stdout(Stdio::from(process.try_clone_to_owned()?))
             .spawn();
-        activity.keep()?;
+        let kept = activity.keep();
         let mut child = child?;
-        let pid = Pid::from_raw(child.id() as i32).ok_or(io::ErrorKind::NotFound)?;
-        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+        let pid = Pid::from_raw(child.id() as i32).ok_or(Errno::SRCH);
+        let open = |pid| pidfd_open(pid, PidfdFlags::empty());
+        let pidfd = match kept.and_then(|()| Ok(pid.and_then(open)?)) {
             Ok(pidfd) => pidfd,
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(error.into());
+                return Err(error);
             }
         };
         self.last_key += 1;

@@ -148,9 +148,8 @@ pub enum IoMechanism {
     Bpf,
     /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
     Preload,
-    /// Both in one job: the library counts the calls of dynamic programs, and the kernel side all that goes past it
-    /// (static programs, the loader, calls by number, io_uring, mapped memory). It takes root.
-    #[value(name = "preload+bpf")]
+    /// As bpf: once both counted in one job.
+    #[value(name = "preload+bpf", hide = true)]
     PreloadBpf,
     /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it can
     /// not be in (static ones, other C libraries), without any rights. What that costs is told.
@@ -169,9 +168,8 @@ pub enum RunIoMechanism {
     /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
     /// `weigh agent` that runs.
     Bpf,
-    /// The library counts the calls of dynamic programs, and the kernel side all that goes past it (static programs,
-    /// the loader, calls by number, io_uring, mapped memory). It takes root.
-    #[value(name = "preload+bpf")]
+    /// As bpf: once both counted in one job.
+    #[value(name = "preload+bpf", hide = true)]
     PreloadBpf,
     /// The library counts the calls of dynamic programs, and a tracer those of programs that it can not be in (static
     /// ones, other C libraries), without any rights. The tracer follows the job as well: with --mechanism ptrace, which

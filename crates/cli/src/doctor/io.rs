@@ -86,8 +86,8 @@ fn ways(place: &Path) -> Vec<Way> {
     for mechanism in all {
         match mechanism {
             // One of the others.
-            IoMechanism::Auto => {}
-            IoMechanism::Preload | IoMechanism::PreloadBpf | IoMechanism::PreloadPtrace => {
+            IoMechanism::Auto | IoMechanism::PreloadBpf => {}
+            IoMechanism::Preload | IoMechanism::PreloadPtrace => {
                 ways.extend(by("per file", mechanism, &[]));
             }
             IoMechanism::Bpf => {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{
-    Apart, BesideIo, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
+    Apart, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
 };
 use weigh_collect::job::JobError;
 use weigh_collect::notice;
@@ -42,23 +42,18 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
     if arguments.seccomp && arguments.mechanism != IoMechanism::Ptrace {
         bail!("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
     }
+    if arguments.mechanism == IoMechanism::PreloadBpf {
+        tell_bpf_instead("--mechanism", arguments.telling.quiet);
+    }
     if let Some(folder) = &arguments.mount {
         return by_file_system(arguments.mechanism, folder, telling, apart);
     }
     match arguments.mechanism {
-        IoMechanism::Bpf => Ok(by_kernel(telling, apart)?),
+        IoMechanism::Bpf | IoMechanism::PreloadBpf => Ok(by_kernel(telling, apart)?),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
             by_library(arguments).or_else(|error| by_tracer_instead((arguments, "preload"), error))
-        }
-        IoMechanism::PreloadBpf if telling == Telling::Each => bail!(ONLY_BPF),
-        IoMechanism::PreloadBpf if apart == Apart::Threads => bail!(NO_THREADS),
-        IoMechanism::PreloadBpf => {
-            let command = started(arguments)?;
-            let both =
-                BesideIo::open(command).context("--mechanism preload+bpf does not work here")?;
-            Ok(Box::new(both))
         }
         IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
@@ -94,6 +89,13 @@ pub fn stops(is_filtered: bool, quiet: bool) -> Stops {
         );
     }
     if is_filtered { Stops::Filtered } else { Stops::All }
+}
+
+/// Once both counted in one job; the name is still taken.
+pub fn tell_bpf_instead(option: &str, quiet: bool) {
+    if !quiet {
+        notice!("{option} preload+bpf: measured by bpf alone, which sees the same calls");
+    }
 }
 
 /// By a library; where there is no room for what its programs share, by a tracer.
@@ -149,7 +151,7 @@ fn by_file_system(
     telling: Telling,
     apart: Apart,
 ) -> anyhow::Result<Box<dyn FollowIo>> {
-    if !matches!(mechanism, IoMechanism::Auto | IoMechanism::Bpf) {
+    if !matches!(mechanism, IoMechanism::Auto | IoMechanism::Bpf | IoMechanism::PreloadBpf) {
         bail!("--mount: only --mechanism bpf sees what others do");
     }
     let place = FileSystem::of(folder).context("--mount")?;

@@ -151,10 +151,7 @@ impl Settings {
         let mount = Wanted::of(&arguments)?;
         let by_job = mount.is_none();
         let by_library = arguments.mechanism == Mechanism::Preload.to_string()
-            || matches!(
-                arguments.io_mechanism,
-                RunIoMechanism::PreloadBpf | RunIoMechanism::PreloadPtrace
-            );
+            || arguments.io_mechanism == RunIoMechanism::PreloadPtrace;
         if by_job && arguments.io_calls && by_library {
             bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
         }

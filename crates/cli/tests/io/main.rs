@@ -6,7 +6,6 @@ mod support;
 
 mod agent_io;
 mod ahead;
-mod beside;
 mod beside_traced;
 mod calls;
 mod counts;
@@ -14,6 +13,7 @@ mod device;
 mod doctor_io;
 mod everybody;
 mod files;
+mod mixed;
 mod mount;
 mod places;
 mod recorded;

@@ -22,12 +22,12 @@ const WAYS: [&[&str]; 3] = [
 ];
 
 /// By the kernel side, which takes root.
-const KERNELS: [&[&str]; 2] = [&["--mechanism", "bpf"], &["--mechanism", "preload+bpf"]];
+const KERNEL: &[&str] = &["--mechanism", "bpf"];
 
 /// All that can be had here, and who is to be measured by each.
 fn ways() -> impl Iterator<Item = (&'static [&'static str], Option<u32>)> {
-    let kernels = KERNELS.into_iter().filter(|_| is_root());
-    WAYS.into_iter().map(|way| (way, Some(NOBODY))).chain(kernels.map(|way| (way, None)))
+    let kernel = is_root().then_some((KERNEL, None));
+    WAYS.into_iter().map(|way| (way, Some(NOBODY))).chain(kernel)
 }
 
 #[track_caller]
@@ -109,7 +109,7 @@ fn a_cold_file_is_read_by_calls() {
     let file = std::fs::File::open(&from).expect("a file");
     file.sync_all().expect("it is on its device");
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it leaves");
-    let report = io(None, &scratch, KERNELS[0], &[&workload("by-number")]);
+    let report = io(None, &scratch, KERNEL, &[&workload("by-number")]);
     let read = row(&report, &from);
     assert_eq!(moved(read, "mapped"), [0; 4], "{report}");
     assert_eq!(number(read, "filled_bytes"), BYTES.next_multiple_of(4096), "{report}");
@@ -210,8 +210,7 @@ fn a_program_of_32_bits_is_counted_as_one_of_64_is() {
         // And by the kernel side, which is slower to begin.
         let program = programs[place % programs.len()].as_ref().filter(|_| is_root());
         if let Some(program) = program {
-            let way = KERNELS[place % KERNELS.len()];
-            assert_eq!(of(None, program, way), expected, "{kind} {program} {way:?}");
+            assert_eq!(of(None, program, KERNEL), expected, "{kind} {program}");
         }
     }
 }
@@ -230,7 +229,7 @@ fn aio_of_a_program_of_32_bits_is_counted_by_the_kernel_side() {
         let of = |program: &str| {
             let _ = std::fs::remove_file(&to);
             let words = [program, kind, &BYTES.to_string(), &CHUNK.to_string(), path];
-            comparable(&io(None, &scratch, KERNELS[0], &words), &[&from, &to])
+            comparable(&io(None, &scratch, KERNEL, &words), &[&from, &to])
         };
         let (expected, found) = (of(&workload("io-static")), of(&program));
         assert!(expected.iter().any(|row| row.to_string().contains(&BYTES.to_string())), "{kind}");

@@ -86,9 +86,3 @@ fn by_the_kernel() {
     needs_root!();
     stops_and_goes_on("bpf", "");
 }
-
-#[test]
-fn by_the_kernel_and_a_library() {
-    needs_root!();
-    stops_and_goes_on("preload+bpf", "");
-}

@@ -188,6 +188,12 @@ fn when_weigh_dies_nothing_stays_in_the_kernel() {
     running.process("spin");
     let sessions = agent.sessions();
     assert_eq!(sessions.len(), 1);
+    // Where memory runs out it is ended, and not the agent of all users.
+    let score = |pid: u32| {
+        let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj"));
+        score.expect("it is there").trim().parse::<i32>().expect("a number")
+    };
+    assert!(score(sessions[0]) > score(agent.process.id()), "{}", score(sessions[0]));
     let held = processes::bpf_identifiers(sessions[0]);
     assert!(!held.is_empty(), "the session holds no programs");
     let job = running.process("spin");

@@ -300,7 +300,7 @@ __noinline int did_with(struct io_file *file, struct io_doing *did)
 	struct io_key key;
 	__u32 outcome;
 
-	if (!file || !did || !is_wanted(file->key.device) || is_of_library(&file->key))
+	if (!file || !did || !is_wanted(file->key.device))
 		return 0;
 	key = file->key;
 	if (did->deed == DID_MAP && did->is_shared_map && !did->failed)

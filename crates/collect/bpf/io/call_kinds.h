@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What calls do, as far as they are about files: for the BPF programs, and for the library in a job's programs,
- * where both count in one job.
+ * What calls do, as far as they are about files.
  */
 #ifndef WEIGH_IO_CALL_KINDS_H
 #define WEIGH_IO_CALL_KINDS_H
@@ -41,17 +40,7 @@ enum io_call {
 	CALL_AIO_SUBMIT,
 	CALL_AIO_EVENTS,
 	CALL_URING, /* the requests are told where they complete */
-	CALL_MARK, /* the library in a program says something: see below */
 	CALL_SHORT = 128, /* besides: what has this number in 32-bit programs is about files */
 };
-
-/*
- * By prctl(2) with a number that no kernel knows, which returns an error and does nothing, the library says to
- * the programs at the calls' beginnings
- * - where the thread keeps which kinds of calls it answers for, as a bit each: those are not counted here;
- * - which file a descriptor refers to: as the kernel has it, and as statx(2) tells it to the library.
- */
-#define MARK_THREAD 0x77656961
-#define MARK_FILE 0x77656966
 
 #endif

@@ -8,7 +8,6 @@
 #include "append.h"
 #include "describe.h"
 #include "ahead.h"
-#include "marks.h"
 
 /* When the call has ended nothing is known of the descriptor any more. */
 static __always_inline void closes(struct io_window *window, struct task_struct *task)
@@ -20,13 +19,11 @@ static __always_inline void closes(struct io_window *window, struct task_struct 
 	if (!know_file(file, file_at(task, window->descriptor), task->tgid,
 		       task->pid))
 		return;
-	if (!window->is_marked) {
-		__builtin_memset(did, 0, sizeof(*did));
-		did->deed = DID_CLOSE;
-		did->number = window->number;
-		did->at = window->began;
-		did_with(file, did);
-	}
+	__builtin_memset(did, 0, sizeof(*did));
+	did->deed = DID_CLOSE;
+	did->number = window->number;
+	did->at = window->began;
+	did_with(file, did);
 	if (is_last_reference(file->file))
 		tell_use(file);
 }
@@ -78,10 +75,6 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 			return 0;
 	} else {
 		call &= ~CALL_SHORT;
-		if (call == CALL_MARK) {
-			hear(window, regs);
-			return 0;
-		}
 		window->shape = SHAPE_OWN;
 		window->number = number;
 		window->descriptor = ARGUMENT_1(regs);
@@ -89,10 +82,6 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	window->inside = call;
 	window->fills = 0;
 	window->copied_up = 0;
-	/* What comes into the page cache meanwhile is this call's all the same. */
-	window->is_marked = is_marked(window, call);
-	if (window->is_marked && call != CALL_CLOSE)
-		return 0;
 	window->began = bpf_ktime_get_ns();
 	if (call == CALL_CLOSE)
 		closes(window, task);
@@ -155,8 +144,6 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 		return 0;
 	call = window->inside;
 	window->inside = 0;
-	if (window->is_marked)
-		return 0;
 	if (are_in_memory(window) && !fetch_arguments(window))
 		return count_foreign();
 	did = &window->did[0];

@@ -15,7 +15,6 @@
 
 #define MAX_USES 32768
 #define MAX_PROCESSES 16384
-#define LIBRARY_FILES 3
 #define PATH_BYTES 4096
 #define NAME_BYTES 256
 #define UNIX_BYTES 108 /* the longest name of a Unix socket */
@@ -87,10 +86,6 @@ struct io_window {
 	__u32 inside; /* what the call does that it is in; see calls.h */
 	__s32 descriptor; /* the call's first argument */
 	__u32 number;
-	/* Where the library in the thread's program says which kinds of calls it counts itself; 0 where it is not. */
-	__u64 mark;
-	__u32 is_guest; /* a child that has its parent's memory: the library does not count its opens */
-	__u32 is_marked; /* the library counts the call that it is in */
 	__u64 began;
 	__u64 fills; /* folios that came into the page cache for the call */
 	/* Of a call by the numbers of 32-bit programs, as this machine's own would make it: see short.h. */
@@ -203,7 +198,6 @@ enum io_kind {
 	TOLD_USE,
 	TOLD_PROCESS,
 	TOLD_CALL,
-	TOLD_SAME,
 };
 
 struct io_told_use {
@@ -232,15 +226,6 @@ struct io_told_call {
 	__u32 calls;
 	__u64 bytes, from, asked;
 	__u64 time_ns, at;
-};
-
-/* What the library in a program knows as another file and process. */
-struct io_told_same {
-	enum io_kind kind;
-	__u32 marked_pid;
-	__u64 marked_inode;
-	__u32 marked_device, marked_born;
-	struct io_key key;
 };
 
 /* Components of a path from the last to the first, each with a zero behind it. */
@@ -290,7 +275,6 @@ struct io_tally {
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
 	__u64 sparse_fills; /* pages that came by mapped memory, of files with less storage than their size */
-	__u64 unread_marks; /* it is not known whether the library counted: they are counted here */
 };
 
 struct io_tally tally;
@@ -300,16 +284,10 @@ const volatile bool tells_calls = false; /* each call is wanted */
 const volatile bool by_thread = false; /* not by process */
 /* Everybody is followed, but only what is done with files of this file system; 0: a job, with all its files. */
 const volatile __u32 only_device = 0;
-/* Whether a library in the job's programs counts, too. */
-const volatile bool has_marks = false;
-/* What that makes use of is not the job's: its own file, and those that it shares with user space. */
-const volatile __u32 library_device = 0;
-const volatile __u64 library_inodes[LIBRARY_FILES];
 const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;
 const volatile struct io_told_call call_told_layout;
-const volatile struct io_told_same same_layout;
 const volatile struct io_window window_layout;
 const volatile struct io_tally tally_layout;
 
@@ -335,14 +313,6 @@ static __always_inline struct io_window *member(struct task_struct *task)
 static __always_inline bool is_wanted(__u32 device)
 {
 	return !only_device || device == only_device;
-}
-
-/* Whether a file is the library's, and not the job's. */
-static __always_inline bool is_of_library(const struct io_key *key)
-{
-	return has_marks && key->device == library_device &&
-	       (key->inode == library_inodes[0] || key->inode == library_inodes[1] ||
-		key->inode == library_inodes[2]);
 }
 
 static __always_inline struct io_process *process_of(__u32 pid)

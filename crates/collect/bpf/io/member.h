@@ -8,7 +8,6 @@
 
 #include "account.h"
 #include "ahead.h"
-#include "marks.h"
 
 #define MAX_DESCRIPTORS (1 << 20)
 
@@ -68,7 +67,6 @@ int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	}
 	window->stage = STAGE_MEMBER;
-	inherit_mark(window, parents, parent, child);
 	enroll(child, parent->tgid, is_apart(parent->tgid));
 	return 0;
 }
@@ -85,7 +83,6 @@ int BPF_PROG(member__exec, struct task_struct *task)
 		window->stage = STAGE_MEMBER;
 		enroll(task, 0, true);
 	}
-	forget_mark(window);
 	process = process_of(task->tgid);
 	if (process) {
 		process->is_apart = has_gained_rights(task);

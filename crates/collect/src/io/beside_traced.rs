@@ -5,7 +5,7 @@
 //! counted by both, for who counts is settled at each exec. Refuses processes that run already: programs get the
 //! library when they begin.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
@@ -14,7 +14,6 @@ use rustix::process::Pid;
 use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::beside::{Ends, add};
 use super::{FollowIo, LibraryIo, SharedJob, TracedIo};
 use crate::clock::monotonic_ns;
 use crate::follow::FollowError;
@@ -61,7 +60,7 @@ impl BesideTracedIo {
                 self.named.insert(named.file);
                 Event::Named(named)
             }
-            Event::Ended(process) => Event::Ended(self.ends.of_kernel(process)),
+            Event::Ended(process) => Event::Ended(self.ends.of_tracer(process)),
             event @ (Event::Unlinked(_) | Event::Called(_) | Event::Asked(_)) => event,
         }
     }
@@ -212,4 +211,62 @@ fn of_tracer(used: Use) -> Use {
 
 fn of_library(used: Use) -> Use {
     Use { sources: Sources::PRELOAD, ..used }
+}
+
+/// What is counted of a process by its path.
+fn add(to: &mut Process, more: &Process) {
+    to.path_calls += more.path_calls;
+    to.path_ns += more.path_ns;
+    to.failed_opens += more.failed_opens;
+    to.moves_unseen |= more.moves_unseen;
+}
+
+/// Processes that have ended, by what one of both has told, until the other one has.
+#[derive(Default)]
+struct Ends {
+    by_tracer: HashMap<u32, Process>,
+    by_library: HashMap<u32, Process>,
+}
+
+impl Ends {
+    /// The tracer tells of those that it followed to their end.
+    fn of_tracer(&mut self, mut process: Process) -> Process {
+        match self.by_library.remove(&process.pid) {
+            Some(counted) => add(&mut process, &counted),
+            None => drop(self.by_tracer.insert(process.pid, process.clone())),
+        }
+        process
+    }
+
+    /// Whether the tracer has told of its end, and the library not yet.
+    fn is_known(&self, pid: u32) -> bool {
+        self.by_tracer.contains_key(&pid)
+    }
+
+    /// What is told of it anew, if it has been told already.
+    fn of_library(&mut self, counted: Process) -> Option<Process> {
+        let Some(mut process) = self.by_tracer.remove(&counted.pid) else {
+            self.by_library.insert(counted.pid, counted);
+            return None;
+        };
+        add(&mut process, &counted);
+        Some(process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_with_what_both_have_counted_whoever_comes_first() {
+        let traced = Process { pid: 7, path_calls: 3, ended_ns: 9, ..Process::default() };
+        let library = Process { pid: 7, path_calls: 4, failed_opens: 1, ..Process::default() };
+        let whole = Process { path_calls: 7, failed_opens: 1, ..traced.clone() };
+        let mut ends = Ends::default();
+        assert_eq!(ends.of_tracer(traced.clone()), traced);
+        assert_eq!(ends.of_library(library.clone()), Some(whole.clone()));
+        assert_eq!(ends.of_library(library), None);
+        assert_eq!(ends.of_tracer(traced), whole);
+    }
 }

@@ -119,13 +119,10 @@ pub(crate) fn kind(number: u64) -> Option<io_call> {
     KINDS.get(usize::try_from(number).ok()?).copied().flatten()
 }
 
-/// What the kernel side is to know of each call; where a library in the programs counts, too, the one by which
-/// that says something.
-pub(super) fn fill(calls: &mut [u8], has_marks: bool) {
+/// What the kernel side is to know of each call.
+pub(super) fn fill(calls: &mut [u8]) {
     for (number, call) in calls.iter_mut().enumerate() {
-        let is_mark = has_marks && name(number as u64) == "prctl";
-        let what = is_mark.then_some(io_call::CALL_MARK).or_else(|| kind(number as u64));
-        *call = what.map_or(0, |what| what.0 as u8);
+        *call = kind(number as u64).map_or(0, |what| what.0 as u8);
         if short::is_about_files(number as u64) {
             *call |= io_call::CALL_SHORT.0 as u8;
         }

@@ -86,31 +86,6 @@ pub(super) fn key_of(file: FileId) -> Vec<u8> {
     key
 }
 
-/// What the library in a program knows by other numbers than the kernel side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Same {
-    /// The file as statx(2) tells it, and the process as the library knows it.
-    pub marked: (FileId, u32),
-    /// As the kernel has them.
-    pub known: (FileId, u32),
-}
-
-/// Whether a record says so.
-pub(super) fn same(record: &[u8]) -> Option<Same> {
-    let reader = Reader(record);
-    if types::io_kind(reader.u32(0)?) != types::io_kind::TOLD_SAME {
-        return None;
-    }
-    let key = reader.from(offset_of!(types::io_told_same, key))?;
-    let marked = FileId {
-        device: reader.u32(offset_of!(types::io_told_same, marked_device))?,
-        generation: reader.u32(offset_of!(types::io_told_same, marked_born))?,
-        inode: reader.u64(offset_of!(types::io_told_same, marked_inode))?,
-    };
-    let pid = reader.u32(offset_of!(types::io_told_same, marked_pid))?;
-    Some(Same { marked: (marked, pid), known: (file_id(key)?, who(key)?.pid) })
-}
-
 pub(super) fn tally(tally: &types::io_tally) -> Tally {
     Tally {
         threads: tally.threads,
@@ -443,13 +418,11 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        for kind in 1..=5u32 {
+        for kind in 1..=4u32 {
             for length in 0..64 {
                 let mut record = kind.to_ne_bytes().to_vec();
                 record.resize(4 + length, 0);
                 assert_eq!(event(&record, 0), None, "{kind} {length}");
-                let is_whole = record.len() >= size_of::<types::io_told_same>();
-                assert_eq!(same(&record).is_some(), kind == 5 && is_whole, "{kind} {length}");
             }
         }
     }

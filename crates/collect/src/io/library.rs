@@ -13,9 +13,7 @@ use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
 use super::FollowIo;
 use crate::follow::{Follow, FollowError};
-use crate::preload::{
-    Counted, Level, LibraryEntry, LibraryFiles, PreloadError, PreloadedJob, Witnessed,
-};
+use crate::preload::{Counted, Level, LibraryEntry, PreloadError, PreloadedJob, Witnessed};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
@@ -32,14 +30,6 @@ impl LibraryIo {
         let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
         let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
         Ok(LibraryIo { counted, job: Some(Rc::new(RefCell::new(job))) })
-    }
-
-    /// Has the kernel side count beside the library. Returns the library's own files, which are not the job's.
-    pub(super) fn let_answer(&self) -> Result<LibraryFiles, PreloadError> {
-        let job = self.job.as_ref().ok_or(PreloadError::CountsNothing)?;
-        self.counted.let_answer();
-        let no_place = |error: std::io::Error| PreloadError::NoPlace { tried: error.to_string() };
-        job.borrow().files().map_err(no_place)
     }
 
     /// Has somebody else count in programs that the library is not in.

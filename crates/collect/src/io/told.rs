@@ -82,11 +82,6 @@ impl Told {
         self.each().filter_map(move |record| layout::event(record, began_ns))
     }
 
-    /// What a library in the programs knows by other numbers.
-    pub(super) fn sames(&self) -> impl Iterator<Item = layout::Same> {
-        self.each().filter_map(layout::same)
-    }
-
     /// [`Kept::Uses`], and [`Kept::Rest`].
     pub fn uses(&self, began_ns: u64) -> impl Iterator<Item = Use> {
         let of = move |entry: &[u8]| {

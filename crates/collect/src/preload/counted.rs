@@ -65,11 +65,6 @@ impl Counted {
         self.uses.borrow_mut().begin_at(began_ns);
     }
 
-    /// The kernel side counts, too, but what the library answers for.
-    pub fn let_answer(&self) {
-        self.uses.borrow().let_answer();
-    }
-
     /// Takes in what is done with.
     pub fn look(&self, shared: &Place, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
         self.uses.borrow_mut().look(shared, tally, ended);

@@ -22,7 +22,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
 use super::{Level, PreloadError, clock, leftovers, uses};
-use crate::io::FileSystem;
 use crate::shared_map::SharedMap;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
@@ -169,27 +168,6 @@ pub struct LibraryEntry {
     pub library: PathBuf,
     /// The file that the programs share.
     pub file: PathBuf,
-}
-
-/// What is of the library, and not of the job: itself, and the files that its programs share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LibraryFiles {
-    /// The file system's device, as the kernel has it.
-    pub device: u32,
-    /// Their inodes.
-    pub inodes: [u64; 3],
-}
-
-impl Folder {
-    /// Which they are; `suffix` is the other shared file's.
-    pub fn files(&self, suffix: &str) -> io::Result<LibraryFiles> {
-        let mut other = self.file.clone().into_os_string();
-        other.push(suffix);
-        let inode = |path: &Path| std::fs::metadata(path).map(|about| about.ino());
-        let inodes = [inode(&self.library)?, inode(&self.file)?, inode(Path::new(&other))?];
-        let device = FileSystem::of(&self.path).map_err(io::Error::other)?.device;
-        Ok(LibraryFiles { device, inodes })
-    }
 }
 
 impl Drop for Folder {

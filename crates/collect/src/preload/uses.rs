@@ -173,11 +173,6 @@ impl Uses {
         self.began_ns = began_ns;
     }
 
-    /// The kernel side counts, too, but what the library answers for.
-    pub fn let_answer(&self) {
-        self.head("is_marked").store(1, Ordering::Relaxed);
-    }
-
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others write
         // it at any time, which atomics allow.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use weigh_schema::io::{Numbers, SEEN, STRIDES};
 
 /// Changes whenever the layout does.
-pub const MAGIC: u64 = 0x7765_6967_6869_0005;
+pub const MAGIC: u64 = 0x7765_6967_6869_0006;
 
 /// Beside the name of the first shared file.
 pub const SUFFIX: &str = ".io";
@@ -46,8 +46,6 @@ pub const HEAD: &[&str] = &[
     "refused",
     // Processes whose streams (stdio) are not seen.
     "without_streams",
-    // Whether the kernel side counts, too, but what the library answers for.
-    "is_marked",
     // Files that have lost their last name: told of, read by weigh, and those for which there was no room.
     "unlinked",
     "unlinked_read",

@@ -17,6 +17,8 @@ use crate::accounts::{Call, Done};
 use crate::caller::{self, Caller};
 use crate::inodes::Inode;
 
+/// No note of a file has more bytes.
+const MOST_NOTED: u32 = 65_536;
 /// Only root sees these.
 const OF_ROOT: &[u8] = b"trusted.";
 /// Access lists: setting one may take the set-group-ID bit.
@@ -42,6 +44,10 @@ impl Served {
     pub(super) fn change(&self, node: u64, caller: Caller, change: &Change) -> Outcome<FileAttr> {
         let inode = self.inodes.get(node)?;
         if change.uid.is_some() || change.gid.is_some() {
+            // Nobody has this number: the call below would leave the owner as it is, and say that all is well.
+            if [change.uid, change.gid].contains(&Some(u32::MAX)) {
+                return Err(Errno::INVAL);
+            }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             caller::prepare();
             chownat(&inode.fd, ITSELF.0, uid, gid, ITSELF.1)?;
@@ -110,7 +116,7 @@ impl Served {
         if size == 0 {
             return getxattr_query(inode.link(), name).map(Noted::Size);
         }
-        let mut value = vec![0; size as usize];
+        let mut value = vec![0; size.min(MOST_NOTED) as usize];
         let found = getxattr(inode.link(), name, &mut value[..])?;
         value.truncate(found);
         Ok(Noted::Data(value))
@@ -187,7 +193,7 @@ fn since_epoch(time: SystemTime) -> Timespec {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
         Err(before) => {
             let before = before.duration();
-            (-(before.as_secs() as i64), before.subsec_nanos())
+            ((before.as_secs() as i64).wrapping_neg(), before.subsec_nanos())
         }
     };
     Timespec { tv_sec: seconds, tv_nsec: within.into() }

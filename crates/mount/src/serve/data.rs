@@ -17,6 +17,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// No kernel asks for more at once: what is asked for decides about memory here.
+const MOST_BYTES: usize = 16 << 20;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
@@ -49,7 +51,7 @@ impl Served {
         let handle = self.handle(wanted.handle)?;
         let file = handle.file()?;
         BUFFER.with_borrow_mut(|buffer| {
-            let size = size as usize;
+            let size = MOST_BYTES.min(size as usize);
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }

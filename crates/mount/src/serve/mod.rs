@@ -163,5 +163,8 @@ fn reopen(inode: &Inode, flags: OFlags) -> Outcome<OwnedFd> {
     rustix::fs::open(inode.link(), flags | OFlags::CLOEXEC, Mode::empty())
 }
 
+#[cfg(test)]
+mod tests;
+
 /// A path of nothing: the descriptor beside it is meant.
 const ITSELF: (&str, AtFlags) = ("", AtFlags::EMPTY_PATH);

@@ -8,11 +8,11 @@ use fuser::{FileAttr, FopenFlags};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, mknodat};
 use rustix::fs::{openat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
-use weigh_schema::io::Who;
+use weigh_schema::io::{Object, Who};
 
 use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, reopen};
 use crate::caller::{self, Caller};
-use crate::inodes::{Inode, Opened, device};
+use crate::inodes::{Inode, Opened, device, object, stat};
 use crate::place::is_privileged;
 use crate::table::{Place, refer};
 
@@ -49,6 +49,11 @@ impl Served {
 
     fn found(&self, parent: &Inode, name: &OsStr) -> Outcome<(Arc<Inode>, FileAttr)> {
         self.inodes.told(refer(parent, name)?, Place { parent, name })
+    }
+
+    /// What a name means, without telling the kernel of it.
+    fn found_object(&self, parent: &Inode, name: &OsStr) -> Outcome<Object> {
+        Ok(object(&stat(&refer(parent, name)?)?))
     }
 
     /// Makes something by a call, and tells the kernel of it.
@@ -119,6 +124,10 @@ impl Served {
         back: Back<'_>,
     ) -> Outcome<HowOpen> {
         let inode = self.inodes.get(node)?;
+        // A pipe would make this thread wait, and a device is not for weigh to open: the kernel above does that itself.
+        if inode.object != Object::Regular {
+            return Err(Errno::INVAL);
+        }
         let wanted = OFlags::from_bits_retain(flags as u32);
         let flags = wanted & MEANT;
         let open = || reopen(&inode, flags);
@@ -148,6 +157,10 @@ impl Served {
         let fd = match new.caller.make(new.umask, || make(only_new)) {
             // Somebody was faster, by another way: nobody has looked at the caller's rights to that file.
             Err(Errno::EXIST) if !wanted.contains(OFlags::EXCL) => {
+                if self.found_object(&parent, new.name)? != Object::Regular {
+                    // The kernel looks the name up anew, and opens a pipe or a device by itself.
+                    return Err(Errno::STALE);
+                }
                 new.caller.act_alone(|| make(flags))?
             }
             other => other?,

@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, BesideIo, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::io::{Apart, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::Waiting;
@@ -71,18 +71,12 @@ pub fn open(
             let both = both.context("--io-mechanism preload+ptrace does not work here")?;
             Some(both.context("--io-mechanism preload+ptrace: only beside --mechanism ptrace")?)
         }
-        RunIoMechanism::Bpf => Some(
-            mechanism::by_kernel(telling, apart)
-                .context("--io-mechanism bpf does not work here")?,
-        ),
-        // Two libraries of weigh's in one program would be in each other's way, and so would two who wait for
-        // weigh's children.
-        RunIoMechanism::PreloadBpf if follower.mechanism() != Mechanism::Bpf => {
-            bail!("--io-mechanism preload+bpf: only beside --mechanism bpf, which follows the job")
-        }
-        RunIoMechanism::PreloadBpf => {
-            let both = BesideIo::open(&settings.arguments.command[0]);
-            Some(Box::new(both.context("--io-mechanism preload+bpf does not work here")?))
+        asked @ (RunIoMechanism::Bpf | RunIoMechanism::PreloadBpf) => {
+            if asked == RunIoMechanism::PreloadBpf {
+                mechanism::tell_bpf_instead("--io-mechanism", settings.arguments.quiet);
+            }
+            let kernel = mechanism::by_kernel(telling, apart);
+            Some(kernel.context("--io-mechanism bpf does not work here")?)
         }
     })
 }

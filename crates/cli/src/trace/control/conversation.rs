@@ -8,11 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::server::send;
 use super::{Answer, Where};
 
 /// For an answer: a program that is checked by the kernel may take a while.
@@ -85,6 +87,10 @@ impl Conversation {
                     with.extend(descriptors);
                 }
             }
+            // Else a line without an end would be given any number of them, which are kept until it ends.
+            if with.len() > MOST_WITH {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             if heard == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -118,6 +124,17 @@ impl AsFd for Conversation {
     }
 }
 
+/// Sends as much as can be without waiting, and descriptors with the first byte of it.
+pub fn send(stream: &UnixStream, bytes: &[u8], with: &[OwnedFd]) -> io::Result<usize> {
+    let with: Vec<BorrowedFd<'_>> = with.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&with)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(sendmsg(stream, &[io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +143,18 @@ mod tests {
         let (own, other) = UnixStream::pair().expect("a pair");
         (&other).write_all(text.as_bytes()).expect("room");
         Conversation::new(own).expect("a conversation")
+    }
+
+    #[test]
+    fn a_line_has_no_more_descriptors_than_any_needs() {
+        let (own, other) = UnixStream::pair().expect("a pair");
+        let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("there"));
+        for _ in 0..3 {
+            assert_eq!(send(&other, b"{", &[file(), file()]).expect("room"), 1);
+        }
+        (&other).write_all(b"}\n").expect("room");
+        let talk = Conversation::new(own).expect("a conversation");
+        assert_eq!(talk.line().expect_err("too many").kind(), io::ErrorKind::InvalidData);
     }
 
     const ENDED: &str = "{\"ended\":{\"positions\":[7],\"seen\":[3],\"lost\":[2]}}\n";

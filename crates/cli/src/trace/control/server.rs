@@ -5,24 +5,21 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
 
+use super::conversation::send;
 use super::place::listen;
 use super::reader::{Reader, Written};
 use super::{Answer, Ask, AttachBy, Attached, Description, Where, folder};
 
 /// At once.
 const MOST_CLIENTS: usize = 64;
-/// Descriptors that come with an answer.
-const MOST_WITH: usize = 3;
 /// Of a request.
 const MOST_BYTES: usize = 64 * 1024;
 /// For a request to come whole, and an answer to be taken.
@@ -297,15 +294,4 @@ impl Client {
         }
         Ok(())
     }
-}
-
-/// Sends as much as can be without waiting, and descriptors with the first byte of it.
-pub fn send(stream: &UnixStream, bytes: &[u8], with: &[OwnedFd]) -> io::Result<usize> {
-    let with: Vec<BorrowedFd<'_>> = with.iter().map(|fd| fd.as_fd()).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&with)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    Ok(sendmsg(stream, &[io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Signal, set_parent_process_death_signal};
-use weigh_agent::{Notes, Peer, command_of, may_ask, may_follow};
+use weigh_agent::{Notes, Peer, command_of, give_way_to_agent, may_ask, may_follow};
 use weigh_collect::trace::cpus_online;
 use weigh_trace::event::Field;
 use weigh_trace::policy::{MOST_PROBES, MOST_RING_BYTES};
@@ -31,8 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Serves until the user's weigh has gone. Its stream is standard input; standard output is a descriptor for its
 /// process.
 pub fn be_stream(peer: Peer) -> ExitCode {
-    // What is attached does not outlive the agent that was asked to.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    give_way_to_agent();
     let serve = || -> io::Result<()> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let process = io::stdout().as_fd().try_clone_to_owned()?;

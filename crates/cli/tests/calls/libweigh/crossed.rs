@@ -67,6 +67,21 @@ fn asked_by_root(agent: &Agent, pid: u32) -> u64 {
     reasons(String::from_utf8_lossy(&output.stdout).trim())[0]
 }
 
+/// The status of a user's weigh that wants a process followed for a moment.
+fn asked_by_weigh(agent: &Agent, verb: &[&str], pid: u32) -> Option<i32> {
+    let folder = agent.folder.path();
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+        .arg(folder.join("weigh"));
+    command.args(verb).args(["--pid", &pid.to_string(), "--for", "100ms"]).current_dir(folder);
+    command.env("WEIGH_SOCKET", folder.join("socket")).env("HOME", folder);
+    let output = command.stdin(std::process::Stdio::null()).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    println!("{verb:?} {pid}: {} {said}", output.status);
+    output.status.code()
+}
+
 fn try_out(agent: &Agent, kind: &Kind, root: u32) {
     let name = kind.name;
     let file = made(agent.folder.path(), kind);
@@ -103,6 +118,12 @@ fn try_out(agent: &Agent, kind: &Kind, root: u32) {
     match kind.way {
         "apart" => assert_eq!(followed, Err(Refusal::OtherUsers), "{name}"),
         _ => assert_eq!(followed.is_ok(), kind.may, "{name}: {followed:?}"),
+    }
+    // And so the agent itself answers.
+    for verb in [&["io", "--mechanism", "bpf"][..], &["trace", "-e", "sched:sched_process_exit"]] {
+        let status = asked_by_weigh(agent, verb, pid);
+        let expected = if followed.is_ok() { 0 } else { 125 };
+        assert_eq!(status, Some(expected), "{name}: {verb:?}");
     }
     left.say_last("end");
     if let Some(mut taker) = taker {

@@ -27,13 +27,16 @@ fn flood(agent: &Agent, is_apart: bool) -> Asked {
     flood
 }
 
-/// Microseconds that half of the requests of a third user take at most; each time it is measured, or this fails.
-fn asked_by_another(agent: &Agent, times: u64) -> f64 {
+/// Microseconds that half of the requests of a third user take at most, and 999 of 1,000; each time it is measured, or
+/// this fails.
+fn asked_by_another(agent: &Agent, times: u64) -> [f64; 2] {
     let mut other = Command::new("setpriv");
     other.args(["--reuid", OTHER, "--regid", OTHER, "--clear-groups"]).arg(program("flood"));
     other.args(["ask", &times.to_string()]);
     let output = must(other.env("WEIGH_SOCKET", agent.folder.path().join("socket")));
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a time")
+    let times = String::from_utf8_lossy(&output.stdout);
+    let mut times = times.split_whitespace().map(|time| time.parse().expect("a time"));
+    [(); 2].map(|()| times.next().expect("two times"))
 }
 
 /// Time that the agent has had of CPUs, in seconds.
@@ -54,14 +57,19 @@ fn one_user_s_flood_makes_no_other_wait() {
         // Until what they all want is attached.
         asked_by_another(&agent, 20);
         let before = cpu_seconds(&agent);
-        let median = asked_by_another(&agent, TIMES);
+        // More are tried by hand, on a machine that has nothing else to do: for 99.9 % of them.
+        let times = std::env::var("WEIGH_FLOODED").ok().and_then(|times| times.parse().ok());
+        let times: u64 = times.unwrap_or(TIMES);
+        let [median, most_us] = asked_by_another(&agent, times);
         let answers: f64 = flood.ask().parse().expect("a number");
-        let each = (cpu_seconds(&agent) - before) / (answers + 2.0 * TIMES as f64);
+        let each = (cpu_seconds(&agent) - before) / (answers + 2.0 * times as f64);
         assert!(median < 1e5 * f64::from(slowness()), "apart: {is_apart}: {median} µs");
         assert!(answers >= CONNECTIONS as f64, "apart: {is_apart}: {answers} answers");
         let most = 1e-3 * f64::from(slowness());
         assert!(each < most, "apart: {is_apart}: {each} s of a CPU each, {answers} answers");
-        println!("apart: {is_apart}: {median} µs, {answers} answers of {each} s");
+        println!(
+            "apart: {is_apart}: {median} µs, 99.9 % {most_us} µs, {answers} answers of {each} s"
+        );
     }
 }
 
