@@ -179,7 +179,12 @@ impl FollowIo for BesideIo {
 
     fn tally(&self) -> Tally {
         let (kernel, library) = (self.kernel.tally(), self.library.tally());
-        Tally { rest_calls: kernel.rest_calls + library.rest_calls, ..kernel }
+        Tally {
+            rest_calls: kernel.rest_calls + library.rest_calls,
+            // Of what the library answers for it is not known.
+            freeing_calls: None,
+            ..kernel
+        }
     }
 
     fn grounds(&self) -> Grounds {
