@@ -30,7 +30,7 @@ use weigh_keep::{Entry, RecordingWriter};
 use weigh_schema::event::{Event, JobReading};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::quality::Quality;
-use weigh_schema::summary::{Exit, ExitKind, Summary};
+use weigh_schema::summary::{Exit, ExitKind, Sender, Summary};
 use weigh_schema::{Mechanism, Printable};
 
 use self::rest::Rest;
@@ -217,7 +217,7 @@ impl Session {
             job: self.job,
             signals: self.signals,
             helper,
-            main: Main { pid, pidfd, status: None, ended: None },
+            main: Main { pid, pidfd, status: None, ended: None, passed_on: None },
             others,
             snapshots,
             announcer: self.announcer,
@@ -247,6 +247,7 @@ impl Session {
             kind: ExitKind::FailedToStart,
             code: Some(i32::from(status)),
             signal: None,
+            sender: None,
             limit: None,
             error: Some(error.to_string()),
         });
@@ -280,6 +281,8 @@ struct Main {
     pidfd: OwnedFd,
     status: Option<ExitStatus>,
     ended: Option<Instant>,
+    /// The last signal that weigh has passed on to it, and who had sent that.
+    passed_on: Option<(i32, Sender)>,
 }
 
 /// A job that runs.
@@ -397,6 +400,7 @@ impl Running {
         } else if received
             .is_for_command(|sender| self.job.living().iter().any(|p| p.pid == sender))
         {
+            self.main.passed_on = received.origin().map(|sender| (received.signal, sender));
             let _ = received.pass_on(self.main.pidfd.as_fd());
         }
     }

@@ -13,5 +13,6 @@ mod memory;
 mod network;
 mod processes;
 mod recording;
+mod signals;
 mod terminal;
 mod written;
