@@ -10,6 +10,7 @@
 #include "cpu_waits.h"
 #include "lifecycle.h"
 #include "network.h"
+#include "signals.h"
 #include "uring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

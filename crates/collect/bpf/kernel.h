@@ -218,6 +218,22 @@ struct thread_info {
 	__u32 status, cpu;
 };
 
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
+struct kernel_siginfo {
+	int si_code;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -236,6 +252,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	__u64 start_time; /* by CLOCK_MONOTONIC */
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	struct task_struct *group_leader, *real_parent;
 	void *worker_private;
 	struct pid *thread_pid;

@@ -15,6 +15,7 @@ use std::time::Instant;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, wait};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
+use weigh_schema::summary::Sender;
 
 use crate::call_filter::CallFilter;
 use crate::io::FollowIo;
@@ -229,6 +230,11 @@ pub trait Follow {
         _command: &OsStr,
     ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
         Ok(None)
+    }
+
+    /// The last signal that would end this process of the job, and who sent it, where that was seen.
+    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
+        None
     }
 
     /// Who had the CPUs that threads waited for; else why that is not known.

@@ -128,6 +128,9 @@ pub struct FootprintReport {
     pub latest: Option<TimedScan>,
     /// Whether the last scan was made at the end.
     pub is_final: bool,
+    /// Whether files keep their space on all the file systems until a call frees it: others compress, share or give
+    /// back by themselves.
+    pub is_freed_by_calls: bool,
     /// How the collector fared.
     pub status: CollectorStatus,
 }
@@ -189,6 +192,7 @@ impl Shared {
 pub struct FootprintScanner {
     shared: Arc<Shared>,
     roots: Vec<PathBuf>,
+    is_freed_by_calls: bool,
 }
 
 impl FootprintScanner {
@@ -212,13 +216,14 @@ impl FootprintScanner {
             changed: Condvar::new(),
             interrupt: AtomicBool::new(false),
         });
+        let is_freed_by_calls = walker.is_freed_by_calls();
         let theirs = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("weigh-footprint".to_owned())
             .stack_size(256 * 1024)
             .spawn(move || scan_until_told(&walker, pace, &theirs))
             .map_err(FootprintError::Thread)?;
-        Ok(FootprintScanner { shared, roots: roots.to_vec() })
+        Ok(FootprintScanner { shared, roots: roots.to_vec(), is_freed_by_calls })
     }
 
     /// What is measured is about to begin: waits for the first scan, which finds what was there
@@ -271,7 +276,20 @@ impl FootprintScanner {
         let latest = state.latest.clone();
         drop(state);
         let status = status(latest.as_ref(), is_final, asked);
-        FootprintReport { peak, baseline, latest, is_final, status }
+        let is_freed_by_calls = self.is_freed_by_calls;
+        FootprintReport { peak, baseline, latest, is_final, is_freed_by_calls, status }
+    }
+}
+
+impl FootprintReport {
+    /// Whether the greatest growth was found by a last scan at the end, and all of it was looked at before and then.
+    pub fn ends_at_its_peak(&self) -> bool {
+        let (Some(latest), Some(before), Some(peak)) = (&self.latest, &self.baseline, &self.peak)
+        else {
+            return false;
+        };
+        let is_whole = self.is_final && before.is_before && latest.scan.unreadable == 0;
+        is_whole && latest.scan.bytes.saturating_sub(before.bytes) == peak.growth
     }
 }
 

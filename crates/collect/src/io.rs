@@ -35,7 +35,7 @@ pub(crate) use layout::skeleton::types::io_call as CallKind;
 
 pub use beside_traced::BesideTracedIo;
 pub use calls::name;
-pub(crate) use calls::{NUMBERS, kind as call_kind, short};
+pub(crate) use calls::{NUMBERS, kind as call_kind, may_free, short};
 pub use file_system::{FileSystem, FileSystemError};
 pub use follow::{FollowIo, MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub(crate) use layout::unix_names;

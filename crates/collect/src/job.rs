@@ -17,6 +17,7 @@ use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 use weigh_schema::record::Limited;
+use weigh_schema::summary::Sender;
 
 use crate::clock::Moment;
 use crate::complaints;
@@ -194,6 +195,7 @@ impl KernelJob {
         open.progs.on_call.set_autoload(may_end && needs_call && offers.tracepoint("sys_enter"));
         let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
         open.progs.on_call_end.set_autoload(checks_calls);
+        open.progs.on_signal.set_autoload(offers.tracepoint("signal_generate"));
         parts.choose(&mut open.progs, &offers);
         let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
         let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
@@ -210,6 +212,10 @@ impl KernelJob {
             links.push(program.attach().map_err(bpf(name))?);
         }
         let tick = programs.on_tick.attach().map_err(bpf("task iterator"))?;
+        if programs.on_signal.autoload() {
+            // Without it nobody is told who sent a signal, and nothing else is missing.
+            links.extend(programs.on_signal.attach());
+        }
         parts.attach(&skeleton.progs, &mut links);
         waits.attach(&skeleton.progs, &mut links);
         let functions = parts.open_functions(&skeleton, &offers, &mut links);
@@ -433,6 +439,12 @@ impl Follow for KernelJob {
 
     fn notes(&mut self) -> Vec<Note> {
         self.parts.notes(self.raw_job().lost_calls)
+    }
+
+    fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
+        let senders = &self.skeleton.maps.senders;
+        let value = senders.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
+        layout::sender(&layout::from_bytes(&value)?)
     }
 
     fn cpu_waits(&self) -> Result<CpuWaits, String> {

@@ -7,10 +7,11 @@ use std::mem::size_of;
 
 use crate::follow::CpuWaits;
 use weigh_parse::job::whole;
-use weigh_schema::CounterValues;
 use weigh_schema::event::{
     FileKey, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
 };
+use weigh_schema::summary::{Sender, SenderKind};
+use weigh_schema::{CounterValues, Mechanism, Quality, byte_text};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -39,7 +40,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )+ };
 }
-plain!(job, thread, control, memory);
+plain!(job, thread, control, memory, sender);
 
 /// The bytes of a value, for a map.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
@@ -51,6 +52,31 @@ pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 pub(crate) fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: as many bytes as the value has are there, at whatever address, and `Plain` types are valid for all.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A signal, and who sent it; none where that is not known.
+pub(crate) fn sender(sender: &types::sender) -> Option<(i32, Sender)> {
+    use types::sender_kind;
+    let kind = match sender.kind {
+        sender_kind::SENDER_KERNEL => SenderKind::Kernel,
+        sender_kind::SENDER_ITSELF => SenderKind::Itself,
+        sender_kind::SENDER_JOB => SenderKind::Job,
+        sender_kind::SENDER_OTHER => SenderKind::Other,
+        _ => return None,
+    };
+    let is_process = kind != SenderKind::Kernel;
+    let name = sender.name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
+    let name = byte_text::keep(&name.collect::<Vec<u8>>());
+    let sent = Sender {
+        kind,
+        pid: Some(sender.pid).filter(|pid| is_process && *pid != 0),
+        name: is_process.then(|| byte_text::shown(&name)),
+        name_base64: byte_text::base64(&name),
+        uid: is_process.then_some(sender.uid),
+        source: Mechanism::Bpf,
+        quality: Quality::Exact,
+    };
+    Some((sender.signal.cast_signed(), sent))
 }
 
 /// The job as a reading.

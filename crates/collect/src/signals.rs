@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use weigh_schema::summary::{Sender, SenderKind};
+use weigh_schema::{Mechanism, Quality, byte_text};
+
 use crate::inherited::{self, LAST_SIGNAL};
 use crate::shared_map;
 
@@ -100,6 +103,18 @@ impl Received {
         self.code == BY_OWN_TIMER || self.sender == std::process::id()
     }
 
+    /// Who sent it to weigh; none where a process may pretend to be another.
+    pub fn origin(&self) -> Option<Sender> {
+        let is_process = !self.is_by_kernel();
+        if self.code < 0 && self.code != libc::SI_TKILL {
+            return None;
+        }
+        Some(match is_process {
+            true => sender_of(SenderKind::Other, self.sender, self.user, Mechanism::Proc),
+            false => sent_by_kernel(Mechanism::Proc),
+        })
+    }
+
     /// Sends it on to a process, with what came with it.
     pub fn pass_on(&self, process: BorrowedFd<'_>) -> io::Result<()> {
         let info = QueuedInfo {
@@ -121,6 +136,28 @@ impl Received {
         };
         if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+/// A process that has sent a signal; `pid` 0 is one of another PID namespace. Its name is not known where it has ended.
+pub(crate) fn sender_of(kind: SenderKind, pid: u32, uid: u32, source: Mechanism) -> Sender {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok();
+    let name = name.map(|name| byte_text::keep(name.strip_suffix(b"\n").unwrap_or(&name)));
+    Sender {
+        kind,
+        pid: (pid != 0).then_some(pid),
+        name: name.as_deref().map(byte_text::shown),
+        name_base64: name.as_deref().and_then(byte_text::base64),
+        uid: Some(uid),
+        source,
+        quality: Quality::Exact,
+    }
+}
+
+/// The same of the kernel.
+pub(crate) fn sent_by_kernel(source: Mechanism) -> Sender {
+    let (pid, name, name_base64, uid) = (None, None, None, None);
+    let (kind, quality) = (SenderKind::Kernel, Quality::Exact);
+    Sender { kind, pid, name, name_base64, uid, source, quality }
 }
 
 /// The thread that reads signals.

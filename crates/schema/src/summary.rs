@@ -10,7 +10,7 @@ use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
 use crate::io::IoFound;
 use crate::metric::{Unit, metric};
-use crate::quality::{Number, Value};
+use crate::quality::{Mechanism, Number, Quality, Value};
 use crate::snapshot::Snapshot;
 
 /// The schema's name and version.
@@ -57,6 +57,9 @@ pub struct Job {
     pub command_base64: Vec<String>,
     /// The working directory.
     pub cwd: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd_base64: Option<String>,
     /// What kind of job it is, in the user's words.
     pub category: Option<String>,
     /// The user's labels.
@@ -80,11 +83,51 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended the main process, if one did.
     pub signal: Option<i32>,
+    /// Who sent it, where that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
     /// The metric whose limit was crossed, if that ended the job.
     pub limit: Option<String>,
     /// What went wrong, if the command could not be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// Who sent the signal that ended the main process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// What it is to the job.
+    pub kind: SenderKind,
+    /// The process; absent where the kernel sent it, or a process of another PID namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The kernel's name for the process, where it was still there to be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
+    /// The user that it ran for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// How that is known.
+    pub source: Mechanism,
+    /// How far it can be trusted.
+    pub quality: Quality,
+}
+
+/// What the sender of a signal is to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderKind {
+    /// The kernel: a fault, a timer, a terminal, a limit, want of memory.
+    Kernel,
+    /// The main process itself.
+    Itself,
+    /// Another process of the job.
+    Job,
+    /// A process that is not of the job.
+    Other,
 }
 
 /// The ways in which a job ends.

@@ -16,6 +16,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
 use weigh_collect::{cpu_limit, message, notice};
+use weigh_schema::summary::Sender;
 
 use crate::error::{SessionError, SourceError};
 use crate::source::Source;
@@ -62,6 +63,8 @@ pub struct Command {
     interrupted: bool,
     is_short_of_cpu: bool,
     cpu_notice: CpuNotice,
+    /// The last signal that was passed on to it, and its sender.
+    passed_on: Option<(i32, Sender)>,
 }
 
 /// Blocks the signals that weigh takes for itself, and reads them from now on: a notice that its own CPU time is nearly
@@ -144,6 +147,7 @@ impl Command {
             interrupted: false,
             is_short_of_cpu: false,
             cpu_notice,
+            passed_on: None,
         }
     }
 
@@ -239,6 +243,7 @@ impl Command {
         match self.child.as_ref().filter(|_| self.status.is_none()) {
             None => self.interrupted |= received.is_ending(),
             Some((_, pidfd)) if received.is_for_command(is_of_job) => {
+                self.passed_on = received.origin().map(|sender| (received.signal, sender));
                 let _ = received.pass_on(pidfd.as_fd());
             }
             Some(_) => {}
@@ -289,6 +294,11 @@ impl Command {
     /// When it was found to have ended.
     pub fn ended(&self) -> Option<Instant> {
         self.ended
+    }
+
+    /// The last signal that weigh has passed on to it, and its sender.
+    pub fn passed_on(&self) -> Option<(i32, Sender)> {
+        self.passed_on.clone()
     }
 
     /// Whether somebody asked weigh to stop when there was no command to hand that on to.

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 use weigh_schema::amount::{show_amount, show_count};
-use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Summary};
+use weigh_schema::printable::printable;
+use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Sender, SenderKind, Summary};
 use weigh_schema::{Number, Unit, Value, metric};
 
 use crate::text::digits;
@@ -61,10 +62,26 @@ pub fn outcome(summary: &Summary) -> Outcome {
 }
 
 fn ended_by_signal(exit: &Exit) -> String {
-    match exit.signal {
-        Some(signal) => format!("ended by {}", show_signal(signal)),
-        None => "ended by a signal".to_string(),
+    let signal = exit.signal.map_or_else(|| "a signal".to_string(), show_signal);
+    match &exit.sender {
+        Some(sender) => format!("ended by {signal} from {}", show_sender(sender)),
+        None => format!("ended by {signal}"),
     }
+}
+
+/// Who sent a signal, for people: `bash (PID 7, user 0)`.
+fn show_sender(sender: &Sender) -> String {
+    let who = match (sender.kind, &sender.name) {
+        (SenderKind::Kernel, _) => return "the kernel".to_string(),
+        (SenderKind::Itself, _) => return "itself".to_string(),
+        (_, Some(name)) => printable(name).into_owned(),
+        (_, None) => "a process".to_string(),
+    };
+    let of_job = (sender.kind == SenderKind::Job).then(|| "of the job".to_string());
+    let pid = sender.pid.map(|pid| format!("PID {pid}"));
+    let user = sender.uid.map(|uid| format!("user {uid}"));
+    let known: Vec<String> = of_job.into_iter().chain(pid).chain(user).collect();
+    format!("{who} ({})", known.join(", "))
 }
 
 fn ended_by_limit(exit: &Exit) -> String {

@@ -53,6 +53,7 @@ fn a_command_that_could_not_be_started() {
         kind: ExitKind::FailedToStart,
         code: None,
         signal: None,
+        sender: None,
         limit: None,
         error: Some("no such command: maek".to_string()),
     });

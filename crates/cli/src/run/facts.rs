@@ -1,13 +1,14 @@
 //! The parts of a summary that are known before the job runs.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
 
 use jiff::Timestamp;
 use weigh_schema::allowed::Allowed;
 use weigh_schema::event::{CollectorStatus, Note};
-use weigh_schema::metric;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Job, LimitOutcome, SCHEMA, Summary};
+use weigh_schema::{byte_text, metric};
 
 use super::settings::Settings;
 
@@ -19,14 +20,18 @@ pub fn provisional(
 ) -> anyhow::Result<Summary> {
     let arguments = &settings.arguments;
     let host = weigh_collect::host::host()?;
+    let cwd = std::env::current_dir().map_or_else(
+        |_| "(gone)".to_string(),
+        |folder| byte_text::keep(folder.as_os_str().as_bytes()),
+    );
     Ok(Summary {
         schema: SCHEMA.to_string(),
         job: Job {
             id: settings.id.clone(),
             command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
             command_base64: weigh_schema::base64::of_words(&arguments.command),
-            cwd: std::env::current_dir()
-                .map_or_else(|_| "(gone)".to_string(), |d| d.display().to_string()),
+            cwd: byte_text::shown(&cwd),
+            cwd_base64: byte_text::base64(&cwd),
             category: arguments.category.clone(),
             labels: arguments.labels.iter().cloned().collect(),
             user: weigh_collect::host::current_user(),

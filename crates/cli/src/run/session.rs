@@ -270,6 +270,7 @@ impl NotStarted {
             kind: ExitKind::FailedToStart,
             code: Some(i32::from(status)),
             signal: None,
+            sender: None,
             limit: None,
             error: Some(error.to_string()),
         });

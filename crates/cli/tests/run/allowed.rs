@@ -44,7 +44,7 @@ fn a_quota_of_the_group_and_its_change_are_told() {
 fn a_limit_of_memory_is_told() {
     needs_root!();
     const BYTES: u64 = 333 << 20;
-    let Some(group) = SmallGroup::create(BYTES) else {
+    let Some(group) = SmallGroup::create("allowed", BYTES) else {
         eprintln!("no memory controller here");
         return;
     };

@@ -184,6 +184,88 @@ fn growth_is_what_comes_on_top_of_what_was_there() {
     measured.said("disk_growth_peak_bytes");
 }
 
+/// Whether files keep their space there until a call frees it.
+fn is_freed_by_calls(scratch: &Scratch) -> bool {
+    const EXT4: i64 = 0xef53;
+    let system = rustix::fs::statfs(scratch.mark()).expect("a file system");
+    !is_stored(scratch) || system.f_type as i64 == EXT4
+}
+
+/// The space of all files and folders in a folder, by a look of the test's own.
+fn space_below(folder: &std::path::Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries =
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let space = |entry: std::fs::DirEntry| {
+        let metadata = entry.metadata().expect("a file");
+        let below = if metadata.is_dir() { space_below(&entry.path()) } else { 0 };
+        metadata.blocks() * 512 + below
+    };
+    entries.map(space).sum()
+}
+
+/// Where all calls of the job are seen and none can free space, the last scan is the greatest.
+#[test]
+fn growth_is_exact_where_nothing_can_have_been_freed() {
+    needs_root!();
+    if !is_freed_by_calls(&Scratch::new()) {
+        println!("ignored: this file system frees space by itself");
+        return;
+    }
+    let script = "head -c 1000003 /dev/zero > new; head -c 5000 /dev/zero >> old; mkdir d; \
+                  fallocate -l 300000 d/room; truncate -s 1G d/sparse; ln new d/again; cat new > /dev/null";
+    for mechanism in ["bpf", "ptrace"] {
+        let run = Weigh::bash(script);
+        let work = run.scratch().path("work");
+        std::fs::create_dir_all(&work).expect("a directory");
+        std::fs::write(work.join("old"), vec![7; 40 << 20]).expect("a file");
+        let before = space_below(&work);
+        let measured = run.options(&format!("--mechanism {mechanism} --io")).end();
+        // Hard links are counted once.
+        let new = space_below(&work)
+            - std::os::unix::fs::MetadataExt::blocks(
+                &std::fs::metadata(work.join("new")).expect("a file"),
+            ) * 512;
+        measured.is("disk_growth_peak_bytes", new - before);
+    }
+    // Nobody has looked at the calls.
+    let measured = Weigh::bash("head -c 1000003 /dev/zero > new").end();
+    let value = measured.value("disk_growth_peak_bytes");
+    let reason = value.reason.clone().unwrap_or_default();
+    measured.check(value.quality == Quality::Estimated && reason.contains("at least"), || {
+        reason.clone()
+    });
+}
+
+/// Each of these may free space between two scans, wherever the file is.
+#[test]
+fn growth_is_estimated_where_space_may_have_been_freed() {
+    needs_root!();
+    let freeing = [
+        "rm old",
+        ": > old",
+        "truncate -s 5 old",
+        "mv old other",
+        "fallocate --punch-hole -l 8192 old",
+        "rmdir empty",
+    ];
+    for mechanism in ["bpf", "ptrace"] {
+        for script in freeing {
+            let run = Weigh::bash(script);
+            let work = run.scratch().path("work");
+            std::fs::create_dir_all(work.join("empty")).expect("a directory");
+            std::fs::write(work.join("old"), vec![7; 100_000]).expect("a file");
+            let measured = run.options(&format!("--mechanism {mechanism} --io")).end();
+            let value = measured.value("disk_growth_peak_bytes");
+            let reason = value.reason.clone().unwrap_or_default();
+            let is_told = reason.contains("calls may have freed space");
+            measured.check(value.quality == Quality::Estimated && is_told, || {
+                format!("{mechanism}, {script}: {value:?}")
+            });
+        }
+    }
+}
+
 /// Before the first half second is over.
 #[test]
 fn a_file_that_is_there_for_a_moment_is_seen() {

@@ -14,5 +14,6 @@ mod memory;
 mod network;
 mod processes;
 mod recording;
+mod signals;
 mod terminal;
 mod written;

@@ -7,6 +7,7 @@ use crate::support::run::Weigh;
 use crate::support::worth_the_time;
 use weigh_schema::Quality;
 use weigh_schema::recording::ProcessRow;
+use weigh_schema::summary::SenderKind;
 
 /// What a process of its own may be off by.
 const SINGLE: f64 = 0.005;
@@ -337,8 +338,8 @@ fn huge_pages_are_counted_beside_the_peak() {
 pub struct SmallGroup(pub std::path::PathBuf);
 
 impl SmallGroup {
-    pub fn create(bytes: u64) -> Option<SmallGroup> {
-        let name = format!("weigh-test-{}", std::process::id());
+    pub fn create(of: &str, bytes: u64) -> Option<SmallGroup> {
+        let name = format!("weigh-test-{of}-{}", std::process::id());
         for (place, limit) in
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
         {
@@ -377,7 +378,7 @@ impl Drop for SmallGroup {
 #[test]
 fn a_child_that_is_killed_for_want_of_memory_is_told_of() {
     needs_root!();
-    let Some(group) = SmallGroup::create(40 << 20) else {
+    let Some(group) = SmallGroup::create("child", 40 << 20) else {
         eprintln!("no memory controller here");
         return;
     };
@@ -403,6 +404,26 @@ fn a_child_that_is_killed_for_want_of_memory_is_told_of() {
     let measured = Weigh::bash(&script).options("--mechanism ptrace").end();
     let value = measured.value("oom_kills_total");
     measured.check(value.quality == Quality::Unavailable, || format!("{value:?}"));
+}
+
+#[test]
+fn who_is_killed_for_want_of_memory_is_killed_by_the_kernel() {
+    needs_root!();
+    let Some(group) = SmallGroup::create("command", 40 << 20) else {
+        eprintln!("no memory controller here");
+        return;
+    };
+    let procs = group.0.join("cgroup.procs");
+    let fill = crate::support::workload("fill");
+    let script = format!("echo $$ >{}; exec {fill} 400000000", procs.display());
+    let measured = Weigh::bash(&script).end();
+    let exit = measured.summary().exit.clone().expect("an end");
+    let by = exit.sender.as_ref().map(|sender| (sender.kind, sender.pid));
+    measured.check((exit.signal, by) == (Some(9), Some((SenderKind::Kernel, None))), || {
+        format!("{exit:?}")
+    });
+    measured.is("oom_kills_total", group.kills());
+    measured.said("SIGKILL (9) from the kernel");
 }
 
 /// A file in memory that is only written and read is in no resident size; the job's own group has it.

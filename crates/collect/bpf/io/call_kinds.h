@@ -40,6 +40,8 @@ enum io_call {
 	CALL_AIO_SUBMIT,
 	CALL_AIO_EVENTS,
 	CALL_URING, /* the requests are told where they complete */
+	CALL_FREE, /* of interest only because it may free space of a file system */
+	CALL_FREES = 64, /* besides: it may free space of a file system; see frees.h */
 	CALL_SHORT = 128, /* besides: what has this number in 32-bit programs is about files */
 };
 

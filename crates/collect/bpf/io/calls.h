@@ -35,6 +35,7 @@ static __noinline int count_foreign(void)
 
 	if (process)
 		add(&process->foreign_calls, 1);
+	add(&tally.frees, 1);
 	return 0;
 }
 
@@ -54,7 +55,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 {
 	struct task_struct *task;
 	struct io_window *window;
-	bool is_short;
+	bool is_short, frees;
 	__u32 call;
 
 	if ((__u64)number >= MAX_CALL_NUMBER)
@@ -79,7 +80,10 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 		window->number = number;
 		window->descriptor = ARGUMENT_1(regs);
 	}
+	frees = call & CALL_FREES;
+	call &= ~CALL_FREES;
 	window->inside = call;
+	window->frees = frees ? may_free(window, regs) : FREES_NOTHING;
 	window->fills = 0;
 	window->copied_up = 0;
 	window->began = bpf_ktime_get_ns();
@@ -163,6 +167,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	describe(window, regs, call, result, task->tgid);
 	if (did->failed)
 		did->is_placed = window->did[1].is_placed = 0;
+	else if (window->frees || did->truncates)
+		count_frees(window, did);
 	if (window->ends[0] >= 0)
 		one_end(&window->file, &window->did[0], window->ends[0], window->copied_up);
 	if (window->ends[1] >= 0)

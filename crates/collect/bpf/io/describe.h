@@ -8,13 +8,13 @@
 
 #include "aio.h"
 #include "append.h"
+#include "frees.h"
 #include "kinds.h"
 #include "messages.h"
 
 #define AT_FDCWD -100
 #define O_TRUNC 01000
 #define PROT_WRITE 2
-#define MAP_SHARED 1
 #define MAX_PIECES 1024 /* of a vector: the kernel takes no more */
 
 /* Where a transfer began that took its offset from a variable, if it took it from one. */
@@ -227,6 +227,8 @@ static __always_inline void other(struct io_window *window, struct pt_regs *regs
 		/* MAP_SHARED_VALIDATE has the bit, too. */
 		did->is_shared_map = ARGUMENT(3, window, regs) & PROT_WRITE &&
 				     ARGUMENT(4, window, regs) & MAP_SHARED;
+		if (ARGUMENT(4, window, regs) & MAP_SHARED)
+			window->frees = FREES_IF_WRITABLE;
 		window->ends[0] = ARGUMENT(5, window, regs);
 	}
 }
@@ -258,6 +260,7 @@ static __always_inline void describe(struct io_window *window, struct pt_regs *r
 		break;
 	case CALL_AIO_SUBMIT:
 	case CALL_URING:
+	case CALL_FREE:
 		break;
 	case CALL_SEEK:
 	case CALL_SYNC:

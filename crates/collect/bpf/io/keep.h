@@ -91,6 +91,8 @@ struct io_window {
 	/* Of a call by the numbers of 32-bit programs, as this machine's own would make it: see short.h. */
 	__u32 shape;
 	__u32 in_memory; /* so many arguments lie where the first one says */
+	__u32 frees; /* whether the call may free space; see frees.h */
+	__u32 unused;
 	__u64 arguments[6];
 	__s64 end; /* of the file, where the call writes there and not at its offset; see append.h */
 	__u64 copied_up; /* the inode from which an open seems to make a copy; see stacked.h */
@@ -275,6 +277,7 @@ struct io_tally {
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
 	__u64 sparse_fills; /* pages that came by mapped memory, of files with less storage than their size */
+	__u64 frees; /* calls that may have freed space of a file system; see frees.h */
 };
 
 struct io_tally tally;

@@ -19,6 +19,8 @@
 #define ARGUMENT_5(regs) ((regs)->r8)
 #define ARGUMENT_6(regs) ((regs)->r9)
 #define TRUNCATE_NUMBER 76
+#define FALLOCATE_NUMBER 285
+#define IOCTL_NUMBER 16
 #define PWRITEV2_NUMBER 328
 #else
 #define ARGUMENT_1(regs) ((regs)->regs[0])
@@ -28,6 +30,8 @@
 #define ARGUMENT_5(regs) ((regs)->regs[4])
 #define ARGUMENT_6(regs) ((regs)->regs[5])
 #define TRUNCATE_NUMBER 45
+#define FALLOCATE_NUMBER 47
+#define IOCTL_NUMBER 29
 #define PWRITEV2_NUMBER 287
 #endif
 

@@ -30,6 +30,9 @@ impl FileIdentity {
     }
 }
 
+/// ext2 to ext4, and tmpfs.
+const KEEPING: [i64; 2] = [0xef53, 0x0102_1994];
+
 struct Root {
     path: PathBuf,
     folder: OwnedFd,
@@ -64,6 +67,15 @@ impl Walker {
         roots.retain(|root| !HashSet::contains(&excluded, &root.identity));
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Ok(Walker { roots, excluded, opened: (now.tv_sec, now.tv_nsec as u32) })
+    }
+
+    /// Whether files keep their space on all the file systems until a call frees it.
+    pub fn is_freed_by_calls(&self) -> bool {
+        let is_so = |root: &Root| {
+            rustix::fs::fstatfs(&root.folder)
+                .is_ok_and(|system| KEEPING.contains(&(system.f_type as i64)))
+        };
+        self.roots.iter().all(is_so)
     }
 
     /// Walks through everything; `None` if `interrupt` was raised meanwhile.

@@ -169,6 +169,8 @@ impl FollowIo for BesideTracedIo {
             // Who was let go, and what he started, the library alone knows.
             living: traced.living.max(library.living),
             rest_calls: traced.rest_calls + library.rest_calls,
+            // Of what the library answers for it is not known.
+            freeing_calls: None,
             ..traced
         }
     }

@@ -94,6 +94,39 @@ const CALLS: &[(io_call, &[&str])] = &[
     (io_call::CALL_AIO_SUBMIT, &["io_submit"]),
     (io_call::CALL_AIO_EVENTS, &["io_getevents", "io_pgetevents"]),
     (io_call::CALL_URING, &["io_uring_enter"]),
+    (
+        io_call::CALL_FREE,
+        &[
+            "io_uring_setup",
+            "open_by_handle_at",
+            "lsetxattr",
+            "setxattrat",
+            "removexattr",
+            "lremovexattr",
+            "removexattrat",
+            "mount",
+            "move_mount",
+            "umount2",
+            "pivot_root",
+        ],
+    ),
+];
+
+/// Those of the calls above that may free space of a file system, besides those of [`io_call::CALL_FREE`].
+const FREEING: &[&str] = &[
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "rename",
+    "renameat",
+    "renameat2",
+    "truncate",
+    "ftruncate",
+    "fallocate",
+    "ioctl",
+    "setxattr",
+    "fsetxattr",
+    "fremovexattr",
 ];
 
 /// The name of a call.
@@ -119,10 +152,23 @@ pub(crate) fn kind(number: u64) -> Option<io_call> {
     KINDS.get(usize::try_from(number).ok()?).copied().flatten()
 }
 
+/// Whether a call may free space of a file system, by its number.
+pub(crate) fn may_free(number: u64) -> bool {
+    kind(number).is_some_and(|kind| {
+        kind == io_call::CALL_FREE || FREEING.contains(&crate::calls::name(number).as_str())
+    })
+}
+
+/// What the kernel side is to know of a call of this machine's own.
+fn bits(number: u64) -> u8 {
+    let frees = if may_free(number) { io_call::CALL_FREES.0 as u8 } else { 0 };
+    kind(number).map_or(0, |what| what.0 as u8 | frees)
+}
+
 /// What the kernel side is to know of each call.
 pub(super) fn fill(calls: &mut [u8]) {
     for (number, call) in calls.iter_mut().enumerate() {
-        *call = kind(number as u64).map_or(0, |what| what.0 as u8);
+        *call = bits(number as u64);
         if short::is_about_files(number as u64) {
             *call |= io_call::CALL_SHORT.0 as u8;
         }

@@ -107,6 +107,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         shared_maps: tally.shared_maps,
         memory_maps: tally.memory_maps,
         sparse_fills: tally.sparse_fills,
+        freeing_calls: Some(tally.frees),
     }
 }
 

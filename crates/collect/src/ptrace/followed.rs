@@ -15,6 +15,7 @@ use rustix::process::Pid;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::summary::Sender;
 use weigh_schema::{Group, Mechanism};
 
 use super::looks::Looks;
@@ -61,6 +62,11 @@ impl Follow for TracedJob {
         self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
         self.looks = Looks::new();
         Ok(())
+    }
+
+    fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
+        let job = self.shared.job();
+        job.sent.clone().filter(|_| job.main == pid)
     }
 
     fn counted_io(&self) -> Option<Box<dyn FollowIo>> {

@@ -7,6 +7,7 @@
 mod counts;
 mod describe;
 mod files;
+mod frees;
 mod names;
 pub(super) mod short;
 pub(super) mod table;
@@ -59,6 +60,8 @@ struct Inside {
     end: Option<u64>,
     /// Which file loses its last name by it.
     loses_name: Option<FileId>,
+    /// Whether it may free space of a file system.
+    frees: bool,
     began_ns: u64,
 }
 
@@ -153,8 +156,9 @@ impl IoCalls {
             Does::Call(CallKind::CALL_PATH) => names::loses_last(tid, &call),
             _ => None,
         };
+        let frees = matches!(does, Does::Call(kind) if frees::by_arguments(tid, kind, &call));
         let Call { number, arguments, .. } = call;
-        let inside = Inside { does, number, words, arguments, end, loses_name, began_ns: 0 };
+        let inside = Inside { does, number, words, arguments, end, loses_name, frees, began_ns: 0 };
         self.inside.insert(tid, inside);
     }
 
@@ -342,6 +346,9 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
     if let Some(file) = inside.loses_name.filter(|_| result.is_ok()) {
         counts.loses_name(file);
     }
+    if inside.frees && result.is_ok() {
+        counts.frees();
+    }
     let Inside { words, arguments, end, .. } = inside;
     for end in describe::ends(who.tid, kind, (arguments, *words), *end, result) {
         let End { fd, deed, calls, bytes, place, truncates, is_timed, asked } = end;
@@ -364,6 +371,9 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
         let referred = referred(counts, who.tid, fd);
         match &referred {
             Ok(referred) => {
+                if result.is_ok() && empties(counts, who.tid, fd, referred, &done, arguments[3]) {
+                    counts.frees();
+                }
                 place_it(&mut done, who.tid, fd, referred, place);
                 // It may have been renamed since it was first seen.
                 match deed == Deed::Open && referred.object == Object::Regular {
@@ -380,6 +390,23 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
         let referred = referred.ok();
         counts.refers(who.pid, fd, referred);
         counts.did(who, referred.as_ref(), &done);
+    }
+}
+
+/// Whether an open or a map may free space of a file system.
+fn empties(
+    counts: &Counts,
+    tid: u32,
+    fd: i32,
+    referred: &Referred,
+    done: &Done,
+    map_flags: u64,
+) -> bool {
+    match done.deed {
+        _ if referred.object != Object::Regular => false,
+        Deed::Open if done.truncates => frees::by_open(tid, fd, counts.is_named(&referred.file)),
+        Deed::Map => frees::by_map(tid, fd, map_flags),
+        _ => false,
     }
 }
 

@@ -8,13 +8,16 @@ use std::path::PathBuf;
 
 use weigh_schema::byte_text;
 use weigh_schema::event::{Event, Population, ProcessEnd};
-use weigh_schema::{Counter, CounterValues};
+use weigh_schema::summary::{Sender, SenderKind};
+use weigh_schema::{Counter, CounterValues, Mechanism};
 
 use super::calls::Findings;
 use super::guard::Guard;
 use super::peak::{Held, UpperBound};
 use super::process::{Memory, Process, Thread};
+use super::sys::Sent;
 use crate::clock::Moment;
+use crate::signals::{sender_of, sent_by_kernel};
 
 /// A process that is not traced, and why.
 #[derive(Clone, Debug)]
@@ -69,6 +72,8 @@ pub struct Job {
     pub changes: VecDeque<(u32, i32)>,
     /// Processes that were let go, to be followed otherwise.
     pub let_go: Vec<Untraced>,
+    /// The last signal that the command's process was to get, and who sent it, where that can be told.
+    pub sent: Option<(i32, Sender)>,
     /// Sentences for the user.
     pub warnings: Vec<String>,
     /// Processes whose I/O may not be read.
@@ -110,6 +115,7 @@ impl Job {
             events: VecDeque::new(),
             changes: VecDeque::new(),
             let_go: Vec::new(),
+            sent: None,
             warnings: Vec::new(),
             hidden: HashSet::new(),
             unseen_ends: 0,
@@ -123,6 +129,24 @@ impl Job {
             missing: UpperBound::default(),
             next_id: 0,
         }
+    }
+
+    /// A process is to get a signal. Of what a program can pretend nothing is taken for true.
+    pub fn is_sent(&mut self, pid: u32, signal: i32, sent: Option<Sent>) {
+        if pid != self.main {
+            return;
+        }
+        let sender = sent.and_then(|Sent { code, pid, uid }| {
+            let kind = match pid {
+                _ if code > 0 => return Some(sent_by_kernel(Mechanism::Ptrace)),
+                _ if ![libc::SI_USER, libc::SI_TKILL].contains(&code) => return None,
+                _ if pid == self.main => SenderKind::Itself,
+                _ if self.processes.contains_key(&pid) => SenderKind::Job,
+                _ => SenderKind::Other,
+            };
+            Some(sender_of(kind, pid, uid, Mechanism::Ptrace))
+        });
+        self.sent = sender.map(|sender| (signal, sender));
     }
 
     /// The name of the program that a thread executes.

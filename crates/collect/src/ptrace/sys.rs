@@ -68,6 +68,31 @@ pub fn resume_to_call(tid: u32, signal: c_int) {
     let _ = unsafe { libc::ptrace(libc::PTRACE_SYSCALL, tid as pid_t, 0, signal as c_long) };
 }
 
+/// How a signal came that a thread waits with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// `si_code`.
+    pub code: c_int,
+    /// The process that sent it, and its user, as the thread's PID namespace has it.
+    pub pid: u32,
+    /// The user.
+    pub uid: u32,
+}
+
+/// The same of a thread that waits for the tracer with one.
+pub fn sent(tid: u32) -> Option<Sent> {
+    let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel fills the structure, which lives through the call.
+    let result =
+        unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, tid as pid_t, 0, info.as_mut_ptr()) };
+    checked(result).ok()?;
+    // SAFETY: all of it was set to 0, and any bytes are valid integers.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: as above; of signals that no process sent these are other numbers, which the code says.
+    let (pid, uid) = unsafe { (info.si_pid(), info.si_uid()) };
+    Some(Sent { code: info.si_code, pid: pid.cast_unsigned(), uid })
+}
+
 /// A system call that a thread is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {

@@ -167,6 +167,7 @@ impl Tracer {
             What::Signal(signal) => {
                 if let Some(pid) = job.threads.get(&tid).map(|thread| thread.process) {
                     job.guard.meets(pid, signal);
+                    job.is_sent(pid, signal, sys::sent(tid));
                 }
                 self.resume(job, tid, signal);
             }

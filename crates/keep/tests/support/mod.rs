@@ -29,6 +29,7 @@ pub fn running() -> Summary {
             command: vec!["sh".into(), "-c".into(), "a 'b'\n\"c\"\\ ü\u{0}".into()],
             command_base64: Vec::new(),
             cwd: "/".into(),
+            cwd_base64: None,
             category: None,
             labels: BTreeMap::from([(String::new(), "empty".to_string())]),
             user: "nobody".into(),
@@ -83,6 +84,7 @@ pub fn ended() -> Summary {
         kind: ExitKind::Exited,
         code: Some(3),
         signal: None,
+        sender: None,
         limit: None,
         error: None,
     });

@@ -60,6 +60,7 @@ pub fn limited(process_count: usize) -> Recording {
         kind: ExitKind::Limit,
         code: Some(143),
         signal: Some(15),
+        sender: None,
         limit: Some("memory_peak_bytes".to_string()),
         error: Some("nothing was wrong with the start".to_string()),
     });
@@ -190,6 +191,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             command: ["make", "-j8", "CFLAGS=-O2 -g", "all", "test"].map(String::from).to_vec(),
             command_base64: Vec::new(),
             cwd: "/srv/build/server".to_string(),
+            cwd_base64: None,
             category: Some("nightly".to_string()),
             labels: [("branch", "main"), ("commit", "4be1c07")]
                 .map(|(k, v)| (k.to_string(), v.to_string()))
@@ -203,6 +205,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             kind: ExitKind::Exited,
             code: Some(0),
             signal: None,
+            sender: None,
             limit: None,
             error: None,
         }),

@@ -10,6 +10,7 @@ use weigh_collect::footprint::{
     Baseline, FileIdentity, FootprintReport, FootprintScanner, Pace, Peak,
 };
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::io::{Grounds, Tally};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -83,6 +84,7 @@ impl JobCollector for Footprint {
             return report.status;
         };
         let scans = scans(&report, &peak);
+        findings.grew_until_the_end = report.ends_at_its_peak() && report.is_freed_by_calls;
         for name in ALL {
             let unit = metric(name).map_or(Unit::Count, |m| m.unit);
             let reason = match *name {
@@ -94,7 +96,7 @@ impl JobCollector for Footprint {
                 value: value_of(&peak, name).map(|value| unit.number(value as f64)),
                 unit,
                 source: Mechanism::Stat,
-                quality: Quality::Sampled,
+                quality: if *name == GROWTH { Quality::Estimated } else { Quality::Sampled },
                 reason: Some(reason),
             };
             findings.given.insert((*name).to_string(), value);
@@ -129,14 +131,83 @@ fn scans(report: &FootprintReport, peak: &Peak) -> String {
     reason
 }
 
+/// The peak is no less than what was seen.
+const AT_LEAST: &str = "at least: what comes and goes between two scans is not in it";
+
 fn growth(before: &Baseline, scans: &str) -> String {
+    let scans = format!("{scans}; {AT_LEAST}");
     match before.is_before {
         // As of the number of files.
-        true if before.bytes == 0 => scans.to_owned(),
+        true if before.bytes == 0 => scans,
         true => format!("beyond the {} bytes that were there before; {scans}", before.bytes),
         false => format!(
             "beyond {} bytes of files that are older than the command, scanned while it ran already; {scans}",
             before.bytes
         ),
+    }
+}
+
+/// Makes the growth exact where the files can only have grown: no call of the job can have freed space, so the last
+/// scan, after its end, is the greatest. Else says why it is not.
+pub(super) fn settle_growth(findings: &mut Findings, tally: &Tally, grounds: &Grounds) {
+    let grew = findings.grew_until_the_end;
+    let Some(value) = findings.given.get_mut(GROWTH).filter(|v| v.value.is_some()) else { return };
+    match why_not_seen(tally, grounds) {
+        None if grew => (value.quality, value.reason) = (Quality::Exact, None),
+        None => {}
+        Some(why) => {
+            let reason = value.reason.take();
+            value.reason = Some(Vec::from_iter(reason.into_iter().chain([why])).join("; "));
+        }
+    }
+}
+
+/// Why space may have been freed that no scan knows of.
+fn why_not_seen(tally: &Tally, grounds: &Grounds) -> Option<String> {
+    match tally.freeing_calls {
+        None => Some(format!("calls that free space are not looked at by {}", grounds.mechanism)),
+        Some(calls @ 1..) => Some(format!("{calls} calls may have freed space")),
+        Some(0) if tally.lost_threads > 0 || grounds.quality != Quality::Exact => {
+            Some("not all calls of the job were seen".to_string())
+        }
+        Some(0) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(grew: bool, tally: Tally, quality: Quality) -> (Quality, String) {
+        let mut findings = Findings { grew_until_the_end: grew, ..Findings::default() };
+        let value = Value {
+            value: Some(Unit::Bytes.number(5.0)),
+            unit: Unit::Bytes,
+            source: Mechanism::Stat,
+            quality: Quality::Estimated,
+            reason: Some("scans".to_string()),
+        };
+        findings.given.insert(GROWTH.to_string(), value);
+        settle_growth(&mut findings, &tally, &Grounds { quality, ..Grounds::default() });
+        let value = &findings.given[GROWTH];
+        (value.quality, value.reason.clone().unwrap_or_default())
+    }
+
+    #[test]
+    fn growth_is_exact_where_nothing_can_have_been_freed_and_all_was_seen() {
+        let of = |freeing_calls| Tally { freeing_calls, ..Tally::default() };
+        assert_eq!(settled(true, of(Some(0)), Quality::Exact).0, Quality::Exact);
+        let lost = Tally { lost_threads: 1, ..of(Some(0)) };
+        for (grew, tally, quality, why) in [
+            (false, of(Some(0)), Quality::Exact, "scans"),
+            (true, of(Some(2)), Quality::Exact, "2 calls may have freed"),
+            (true, of(None), Quality::Exact, "not looked at by bpf"),
+            (true, of(Some(0)), Quality::Estimated, "not all calls"),
+            (true, lost, Quality::Exact, "not all calls"),
+        ] {
+            let (quality, reason) = settled(grew, tally, quality);
+            assert_eq!(quality, Quality::Estimated, "{reason}");
+            assert!(reason.starts_with("scans") && reason.contains(why), "{reason}");
+        }
     }
 }

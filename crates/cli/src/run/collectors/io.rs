@@ -18,6 +18,7 @@ use weigh_schema::io::{FileUse, IoFound, Transfer};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 
+use super::footprint::settle_growth;
 use super::{Absent, Findings, JobCollector, Recorder, Settings, Started};
 use crate::arguments::{RunArguments, RunIoMechanism};
 use crate::io::gather::{Gather, LOOK, Told};
@@ -263,6 +264,9 @@ impl JobCollector for Files {
             _ if self.mount.is_some() => findings.unavailable(METRICS, ELSEWHERE),
             Some(trust) => findings.unavailable(METRICS, &trust.reason),
             None => give_mapped(&report.found, lost, &run, findings),
+        }
+        if self.mount.is_none() {
+            settle_growth(findings, &run.tally, &run.grounds);
         }
         let missing = report.found.notes.join("; ");
         findings.io = Some(Box::new(report.found));

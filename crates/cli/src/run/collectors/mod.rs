@@ -106,6 +106,8 @@ pub trait JobCollector {
 pub struct Findings {
     /// Values that are known directly.
     pub given: BTreeMap<String, Value>,
+    /// Whether the growth of the watched directories was greatest at the end, and can have shrunk by calls alone.
+    pub grew_until_the_end: bool,
     /// What there is to say about values that follow from the readings.
     pub notes: Vec<Note>,
     /// What was read and written.

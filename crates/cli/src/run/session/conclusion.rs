@@ -11,7 +11,7 @@ use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
-use weigh_schema::summary::{Exit, ExitKind};
+use weigh_schema::summary::{Exit, ExitKind, Sender};
 use weigh_session::Session;
 
 use super::Running;
@@ -148,7 +148,10 @@ impl Running {
             },
         );
         let command = &session.command;
-        summary.exit = Some(exit(command.status(), ended_by, command.is_interrupted()));
+        let sent = self.job.sender(self.pid);
+        let exit = exit(command.status(), ended_by, command.is_interrupted());
+        let sender = sender(&exit, sent, command.passed_on());
+        summary.exit = Some(Exit { sender, ..exit });
         self.job.close();
         Ok(Conclusion {
             settings: self.settings,
@@ -196,5 +199,21 @@ fn exit(status: Option<ExitStatus>, limit: Option<String>, interrupted: bool) ->
         (_, _, Some(_)) => ExitKind::Signaled,
         _ => ExitKind::Exited,
     };
-    Exit { kind, code, signal, limit, error: None }
+    Exit { kind, code, signal, sender: None, limit, error: None }
+}
+
+/// Who sent the signal that ended the main process. What weigh has passed on is from where weigh has it.
+fn sender(
+    exit: &Exit,
+    sent: Option<(i32, Sender)>,
+    passed_on: Option<(i32, Sender)>,
+) -> Option<Sender> {
+    let of_the_end = |(signal, sender)| {
+        (exit.kind == ExitKind::Signaled && exit.signal == Some(signal)).then_some(sender)
+    };
+    let sender = sent.and_then(of_the_end)?;
+    match sender.pid == Some(std::process::id()) {
+        true => passed_on.and_then(of_the_end),
+        false => Some(sender),
+    }
 }

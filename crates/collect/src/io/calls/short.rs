@@ -111,7 +111,7 @@ pub fn behind(number: u64) -> Option<(u64, usize)> {
 
 /// What the kernel side is to know of each by its number, and of those behind socketcall(2) by theirs.
 pub(in crate::io) fn fill(calls: &mut [io_short_call], calls_behind: &mut [io_call_behind]) {
-    let call = |own| super::kind(own).map_or(0, |what| what.0 as u8);
+    let call = super::bits;
     for (number, known) in calls.iter_mut().enumerate() {
         let Some((own, shape)) = own(number as u64) else { continue };
         *known = io_short_call { number: own as u16, call: call(own), shape: shape.0 as u8 };

@@ -131,7 +131,7 @@ impl Counts {
             gone: HashSet::new(),
             given_again: HashMap::new(),
             events: Vec::new(),
-            tally: Tally::default(),
+            tally: Tally { freeing_calls: Some(0), ..Tally::default() },
             price: Price { stop_seconds, ..Price::default() },
             witness: Witness::default(),
             traced: HashSet::new(),
@@ -369,6 +369,11 @@ impl Counts {
                 ended_ns: done.span.ended_ns,
             }));
         }
+    }
+
+    /// A call may have freed space of a file system.
+    pub fn frees(&mut self) {
+        self.tally.freeing_calls = self.tally.freeing_calls.map(|calls| calls + 1);
     }
 
     /// Requests that are served without a call are made by this process from now on.

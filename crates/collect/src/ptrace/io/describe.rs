@@ -125,6 +125,7 @@ pub fn ends(
         | CallKind::CALL_STATAT
         | CallKind::CALL_PATH
         | CallKind::CALL_MMAP => vec![call.other()],
+        CallKind::CALL_FREE => Vec::new(),
         _ => vec![call.moved()],
     }
 }

@@ -99,6 +99,18 @@ pub fn size(tid: u32, fd: i32) -> Option<u64> {
     (Object::of_mode(stat.stx_mode.into(), 0) == Object::Regular).then_some(stat.stx_size)
 }
 
+/// Whether nothing has changed a file since it was made, by the ticks that times are kept by.
+pub fn is_as_made(tid: u32, fd: i32) -> bool {
+    let name = Name::of("fd", tid, fd);
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let wanted = StatxFlags::BTIME | StatxFlags::CTIME;
+    let stat = rustix::fs::statx(CWD, name.text(), flags, wanted);
+    stat.is_ok_and(|stat| {
+        let times = [stat.stx_btime, stat.stx_ctime].map(|time| (time.tv_sec, time.tv_nsec));
+        stat.stx_mask & wanted.bits() == wanted.bits() && times[0] == times[1]
+    })
+}
+
 /// Where a descriptor's position is, and the flags that it was opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
