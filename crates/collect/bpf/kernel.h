@@ -218,6 +218,8 @@ struct thread_info {
 	__u32 status, cpu;
 };
 
+#define TASK_DEAD 0x80 /* of its state: it does not run any more */
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;

@@ -403,8 +403,8 @@ impl Running {
 
     fn reap(&mut self) -> anyhow::Result<()> {
         if self.job.is_last_look_due() && self.main.status.is_none() && self.main_has_ended() {
-            // What /proc tells of it is gone once it is waited for.
-            self.job.read()?;
+            // What is told of it is gone once it is waited for.
+            self.job.last_look()?;
         }
         // Without BPF weigh adopts orphans of the job, and so has to wait for them.
         while let Some((pid, status)) = self.job.next_child().context("waiting for the command")? {
@@ -509,7 +509,9 @@ impl Running {
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
-        self.note_unknown();
+        if tick == Tick::Window {
+            self.note_unknown();
+        }
         let more = self.sample_others(tick);
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);
