@@ -16,25 +16,42 @@
 #include "limits.h"
 #include "memory.h"
 
+struct settling {
+	struct thread *thread;
+	struct process *process;
+	struct job *job;
+	struct task_counters *now;
+};
+
 /*
  * With an exchange, because a tick and an exit may settle the same thread at once: whatever the
  * order, the sums end up at what was put in place last.
  */
+static long settle_value(__u32 slot, struct settling *settling)
+{
+	struct process *process = settling->process;
+	__u64 value, change;
+
+	if (slot >= N_TASK_COUNTERS)
+		return 1;
+	value = settling->now->values[slot];
+	if (value == settling->thread->seen.values[slot])
+		return 0;
+	change = value - exchange(&settling->thread->seen.values[slot], value);
+	atomic_add(&settling->job->counters[slot], change);
+	if (process)
+		atomic_add(&process->counters[slot], change);
+	return 0;
+}
+
+/* A plain loop is followed turn by turn, by each way through it. */
 int settle_values(struct thread *thread, struct process *process, struct job *job,
 		  struct task_counters *now)
 {
-	if (!thread || !job || !now)
-		return 0;
-	for (int slot = 0; slot < N_TASK_COUNTERS; slot++) {
-		__u64 value = now->values[slot], change;
+	struct settling settling = { thread, process, job, now };
 
-		if (value == thread->seen.values[slot])
-			continue;
-		change = value - exchange(&thread->seen.values[slot], value);
-		atomic_add(&job->counters[slot], change);
-		if (process)
-			atomic_add(&process->counters[slot], change);
-	}
+	if (thread && job && now)
+		bpf_loop(N_TASK_COUNTERS, settle_value, &settling, 0);
 	return 0;
 }
 
@@ -190,7 +207,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
 	if (process && origin)
 		process->is_apart = origin->is_apart;
-	mm = child->mm;
+	mm = followed(child)->mm;
 	if (process && mm)
 		enter_memory(process, process_key(child), job, mm,
 			     (__u64)mm != (__u64)BPF_CORE_READ(parent, mm));
