@@ -486,7 +486,45 @@ impl Follow for KernelJob {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::WaitOptions;
+    use weigh_schema::Counter;
+
     use super::*;
+    use crate::spawn::{SignalMask, spawn};
+
+    #[test]
+    fn what_a_command_has_used_is_final_before_it_is_reaped() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut job = KernelJob::open(Wanted::default(), Enforced::default()).expect("it opens");
+        let mask = SignalMask::block(&[]).expect("a mask");
+        let words = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; true"];
+        let waiting = spawn(&words.map(Into::into), &mask).expect("it is made");
+        let number = waiting.pid.as_raw_nonzero().get().cast_unsigned();
+        job.arm(number, waiting.pidfd()).expect("it is armed");
+        let (pid, pidfd) = waiting.go().expect("it begins");
+        let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+        while poll(&mut ended, None) != Ok(1) {}
+        // Nobody has waited for it, so that the kernel does not free it: a look does.
+        let until = Instant::now() + Duration::from_secs(30);
+        while job.unsettled() > 0 && Instant::now() < until {
+            job.last_look().expect("a look");
+        }
+        assert_eq!(job.unsettled(), 0);
+        let is_its_end =
+            |event: &Event| matches!(event, Event::ProcessEnd(end) if end.pid == number);
+        assert_eq!(job.events().iter().filter(|event| is_its_end(event)).count(), 1);
+        let before = job.glance();
+        assert!(before.counters.get(Counter::Runtime) > 0);
+        rustix::process::waitpid(Some(pid), WaitOptions::empty()).expect("it is reaped");
+        // By then the kernel has freed it, and may have taken down more.
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(job.glance().counters, before.counters);
+        assert_eq!(job.unsettled(), 0);
+        assert!(!job.events().iter().any(is_its_end));
+    }
 
     #[test]
     fn why_a_process_was_not_taken_in_is_told_apart() {
