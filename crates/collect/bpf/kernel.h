@@ -234,6 +234,8 @@ struct kernel_siginfo {
 	int si_code;
 };
 
+#define TASK_DEAD 0x80 /* of its state: it does not run any more */
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;

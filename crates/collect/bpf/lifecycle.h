@@ -16,25 +16,42 @@
 #include "limits.h"
 #include "memory.h"
 
+struct settling {
+	struct thread *thread;
+	struct process *process;
+	struct job *job;
+	struct task_counters *now;
+};
+
 /*
  * With an exchange, because a tick and an exit may settle the same thread at once: whatever the
  * order, the sums end up at what was put in place last.
  */
+static long settle_value(__u32 slot, struct settling *settling)
+{
+	struct process *process = settling->process;
+	__u64 value, change;
+
+	if (slot >= N_TASK_COUNTERS)
+		return 1;
+	value = settling->now->values[slot];
+	if (value == settling->thread->seen.values[slot])
+		return 0;
+	change = value - exchange(&settling->thread->seen.values[slot], value);
+	atomic_add(&settling->job->counters[slot], change);
+	if (process)
+		atomic_add(&process->counters[slot], change);
+	return 0;
+}
+
+/* A plain loop is followed turn by turn, by each way through it. */
 int settle_values(struct thread *thread, struct process *process, struct job *job,
 		  struct task_counters *now)
 {
-	if (!thread || !job || !now)
-		return 0;
-	for (int slot = 0; slot < N_TASK_COUNTERS; slot++) {
-		__u64 value = now->values[slot], change;
+	struct settling settling = { thread, process, job, now };
 
-		if (value == thread->seen.values[slot])
-			continue;
-		change = value - exchange(&thread->seen.values[slot], value);
-		atomic_add(&job->counters[slot], change);
-		if (process)
-			atomic_add(&process->counters[slot], change);
-	}
+	if (thread && job && now)
+		bpf_loop(N_TASK_COUNTERS, settle_value, &settling, 0);
 	return 0;
 }
 
@@ -190,7 +207,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
 	if (process && origin)
 		process->is_apart = origin->is_apart;
-	mm = child->mm;
+	mm = followed(child)->mm;
 	if (process && mm)
 		enter_memory(process, process_key(child), job, mm,
 			     (__u64)mm != (__u64)BPF_CORE_READ(parent, mm));
@@ -382,26 +399,15 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_free")
-int BPF_PROG(on_free, struct task_struct *task)
+/* One that was settled for the last time. A tick and the kernel's own end of it may come to that at once. */
+static __always_inline void let_go(struct task_struct *task, struct thread *thread,
+				   struct process *process, struct job *job)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct process *process;
-	struct job *job;
+	enum stage stage = exchange(&thread->stage, STAGE_NONE);
 	__u64 key;
-	bool worker;
 
-	if (!thread || thread->stage < STAGE_MEMBER)
-		return 0;
-	worker = thread->stage == STAGE_WORKER;
-	job = job_of(thread->job);
-	if (!job)
-		return 0;
-	process = process_of(task);
-	settle(task, thread, process, job);
-	thread->stage = STAGE_NONE;
-	if (worker)
-		return 0;
+	if (stage != STAGE_MEMBER)
+		return;
 	if (process && __sync_fetch_and_add(&process->unsettled, -1) == 1) {
 		bury_memory(process, job);
 		tell_end(process, job);
@@ -410,7 +416,37 @@ int BPF_PROG(on_free, struct task_struct *task)
 	}
 	if (__sync_fetch_and_add(&job->unsettled, -1) == 1 && !job->processes)
 		announce(EVENT_EMPTY, LIMITED_NOTHING, job, 0, 0);
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct process *process;
+	struct job *job;
+
+	if (!thread || thread->stage < STAGE_MEMBER)
+		return 0;
+	job = job_of(thread->job);
+	if (!job)
+		return 0;
+	process = process_of(task);
+	settle(task, thread, process, job);
+	let_go(task, thread, process, job);
 	return 0;
+}
+
+/*
+ * It has left its last CPU and waits for its parent: what it has used does not change any more. The kernel frees it a
+ * grace period after that, some 12 ms at the end of a short job.
+ */
+static __always_inline bool is_dead(struct task_struct *task, struct thread *thread)
+{
+	if (!bpf_core_field_exists(task->on_cpu) || task->__state != TASK_DEAD || task->on_cpu)
+		return false;
+	/* What it has used is read after that. */
+	__sync_fetch_and_add(&thread->inside, 0);
+	return true;
 }
 
 /* Since 6.16 a process gives back its memory after its exit was told: that is part of its time. */
@@ -470,7 +506,7 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	return 0;
 }
 
-/* Run by user space at each tick: brings the counters of all living threads up to date. */
+/* Run by user space at each tick: brings the counters of all threads up to date that were not reaped. */
 SEC("iter/task")
 int on_tick(struct bpf_iter__task *ctx)
 {
@@ -480,6 +516,7 @@ int on_tick(struct bpf_iter__task *ctx)
 	struct memory *memory;
 	struct thread *thread;
 	struct job *job;
+	bool dead;
 	__u64 key;
 
 	if (!task)
@@ -500,7 +537,12 @@ int on_tick(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	process = process_of(task);
+	dead = is_dead(task, thread);
 	settle(task, thread, process, job);
+	if (dead) {
+		let_go(task, thread, process, job);
+		return 0;
+	}
 	mm = followed(task)->mm;
 	if (!process || !mm || task->pid != task->tgid)
 		return 0;

@@ -41,6 +41,7 @@ use weigh_schema::subsystem::Subsystem;
 
 use crate::core_types::{self, follow_types};
 use crate::job::{JobError, bpf};
+use crate::loading::Large;
 use crate::optional::Offers;
 use crate::table::{READING, entries};
 use crate::{complaints, dirty, loading, requirements};
@@ -164,10 +165,12 @@ impl KernelCalls {
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
-        KernelCalls::load(wanted, telling, functions)?.attach_all(functions)
+        let chosen = Chosen::of(wanted, telling, functions);
+        KernelCalls::load_chosen(chosen, wanted, telling, functions)?.attach_all(functions)
     }
 
     fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
+        let until_attached = self.find_packet_counts();
         // While nothing else is attached.
         let tried = match functions.is_empty() {
             true => Err(String::new()),
@@ -176,6 +179,7 @@ impl KernelCalls {
         let trial = self.follows_calls().then(price::Trial::begin);
         self.hold(u64::MAX);
         self.attach_only(0)?;
+        drop(until_attached);
         let own = functions.attach_all(&self.skeleton, tried, &mut self.functions)?;
         self.attached = joined(std::mem::take(&mut self.attached), own.parts);
         self.function_probes = own.functions;
@@ -195,7 +199,9 @@ impl KernelCalls {
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
         let chosen = Chosen::of(wanted, telling, functions);
-        KernelCalls::load_chosen(chosen, wanted, telling, functions)
+        let calls = KernelCalls::load_chosen(chosen, wanted, telling, functions)?;
+        drop(calls.find_packet_counts());
+        Ok(calls)
     }
 
     /// The same; the functions come and go with those who want their parts, too. What this kernel does not
@@ -263,14 +269,12 @@ impl KernelCalls {
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         // What is made beforehand takes memory where nobody looks, too.
-        match chosen.follows("pagecache") {
-            true => dirty::fit(&mut open.maps.chunks)?,
-            false => open.maps.chunks.set_max_entries(1).map_err(bpf("table of dirty pages"))?,
-        }
+        let entries = if chosen.follows("pagecache") { dirty::fit(&open.maps.chunks) } else { 1 };
+        let dirty = Large { name: "chunks", entries };
         if !chosen.follows("tcp") {
             open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
         }
-        let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
+        let mut skeleton = loading::load_with(open, &offers, Some(&dirty)).map_err(bpf("load"))?;
         let changing = CpuEvents::of(&counting, skeleton.object())
             .and_then(|cpus| Changing::new(Links::of(skeleton.object_mut(), cpus)))
             .map_err(|error| bpf("links")(error.into()))?;
@@ -280,7 +284,7 @@ impl KernelCalls {
             MapHandle::try_from(&skeleton.maps.clients).map_err(bpf("table of programs"))?,
         );
         let standby = Standby::new(&skeleton)?;
-        let mut calls = KernelCalls {
+        Ok(KernelCalls {
             skeleton,
             changing,
             attached_now: 0,
@@ -306,9 +310,7 @@ impl KernelCalls {
             last_serial: 0,
             joined_ns: None,
             placing,
-        };
-        calls.find_packet_counts();
-        Ok(calls)
+        })
     }
 
     /// What is attached for each part of the kernel that was asked for.

@@ -7,7 +7,6 @@
 
 use libbpf_rs::OpenMapMut;
 
-use crate::job::{JobError, bpf};
 use crate::{cgroup, host, procfs};
 
 /// Of the sixteen pages that an entry has room for, so many bytes are taken to be dirty at once: files that
@@ -20,13 +19,12 @@ const PART_OF_A_GROUP: u64 = 32;
 /// What the kernel has of each entry besides key and value.
 const ENTRY_HEAD: u64 = 64;
 
-/// Gives a table the room that it needs on this machine; it says how much it may have at most.
-pub(crate) fn fit(table: &mut OpenMapMut<'_>) -> Result<(), JobError> {
+/// The room that a table needs on this machine; it says how much it may have at most.
+pub(crate) fn fit(table: &OpenMapMut<'_>) -> u32 {
     let entry = u64::from(table.key_size() + table.value_size()) + ENTRY_HEAD;
     let may_be_dirty =
         most_dirty(setting("dirty_bytes"), setting("dirty_ratio"), host::memory_bytes().ok());
-    let room = room(may_be_dirty, cgroup::memory_limit(), entry, table.max_entries());
-    table.set_max_entries(room).map_err(bpf("table of dirty pages"))
+    room(may_be_dirty, cgroup::memory_limit(), entry, table.max_entries())
 }
 
 fn setting(name: &str) -> Option<u64> {

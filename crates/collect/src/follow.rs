@@ -129,6 +129,11 @@ pub trait Follow {
         false
     }
 
+    /// That look.
+    fn last_look(&mut self) -> Result<(), FollowError> {
+        self.read().map(drop)
+    }
+
     /// The next child of weigh that has ended or stopped, of whatever process group it is; none if
     /// there is no more now. Whoever waits for children by himself takes away from a tracer what it
     /// waits for.

@@ -254,13 +254,15 @@ impl FootprintScanner {
         self.shared.lock().baseline
     }
 
-    /// Makes a last scan if the ones before let expect that it takes no longer than `budget`, and
-    /// waits for it no longer than that.
+    /// Waits for the first scan, if it is still going on, and makes a last one if the ones before let expect that it
+    /// ends in time: all that for no longer than `budget`.
     pub fn finish(self, budget: Duration) -> FootprintReport {
         let asked = Instant::now();
-        let mut state = self.shared.lock();
-        let fits = state.latest.as_ref().is_none_or(|l| l.took.mul_f64(1.5) <= budget);
-        if fits {
+        let is_first = |state: &mut State| state.latest.is_none();
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), budget, is_first);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let left = budget.saturating_sub(asked.elapsed());
+        if state.latest.as_ref().is_some_and(|latest| latest.took.mul_f64(1.5) <= left) {
             state.order = Order::Final;
             self.shared.interrupt.store(true, Ordering::Relaxed);
             self.shared.changed.notify_all();
@@ -268,7 +270,7 @@ impl FootprintScanner {
             state = self
                 .shared
                 .changed
-                .wait_timeout_while(state, budget, not_yet)
+                .wait_timeout_while(state, left, not_yet)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }

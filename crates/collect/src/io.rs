@@ -27,6 +27,7 @@ use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 use crate::calls::join;
 use crate::core_types::{self, follow_types};
 use crate::job::{JobError, Owner, bpf};
+use crate::loading::Large;
 use crate::optional::Offers;
 use crate::table::{READING, each_entry};
 use crate::{clock, complaints, dirty, loading, requirements};
@@ -163,8 +164,8 @@ impl KernelIo {
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
         }
-        dirty::fit(&mut open.maps.owned_pages)?;
-        let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
+        let dirty = Large { name: "owned_pages", entries: dirty::fit(&open.maps.owned_pages) };
+        let mut skeleton = loading::load_with(open, &offers, Some(&dirty)).map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();
         let arrived = Rc::default();

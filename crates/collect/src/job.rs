@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use weigh_schema::Mechanism;
@@ -108,6 +109,9 @@ pub struct Enforced {
 
 /// Limits that a fork can cross.
 const OF_FORKS: [&str; 3] = ["processes_total", "processes_peak", "threads_peak"];
+
+/// How long the command may take to leave its CPU after its end, before the kernel's own end of it is waited for.
+const LAST_LOOK: Duration = Duration::from_millis(2);
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 
@@ -341,6 +345,23 @@ impl Follow for KernelJob {
         self.read_job()
     }
 
+    fn is_last_look_due(&self) -> bool {
+        true
+    }
+
+    /// What the command has used is final once it has left its CPU, in a moment, and is taken down by a tick until it
+    /// is waited for; after that only when the kernel frees it, a grace period later.
+    fn last_look(&mut self) -> Result<(), FollowError> {
+        let (unsettled, until) = (self.unsettled(), Instant::now() + LAST_LOOK);
+        loop {
+            run_iterator(&self.tick)?;
+            if self.unsettled() < unsettled || Instant::now() >= until {
+                return Ok(());
+            }
+            std::thread::sleep(LAST_LOOK / 20);
+        }
+    }
+
     fn unsettled(&self) -> u64 {
         self.raw_job().unsettled
     }
@@ -477,7 +498,45 @@ impl Follow for KernelJob {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::WaitOptions;
+    use weigh_schema::Counter;
+
     use super::*;
+    use crate::spawn::{SignalMask, spawn};
+
+    #[test]
+    fn what_a_command_has_used_is_final_before_it_is_reaped() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let mut job = KernelJob::open(Wanted::default(), Enforced::default()).expect("it opens");
+        let mask = SignalMask::block(&[]).expect("a mask");
+        let words = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; true"];
+        let waiting = spawn(&words.map(Into::into), &mask).expect("it is made");
+        let number = waiting.pid.as_raw_nonzero().get().cast_unsigned();
+        job.arm(number, waiting.pidfd()).expect("it is armed");
+        let (pid, pidfd) = waiting.go().expect("it begins");
+        let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+        while poll(&mut ended, None) != Ok(1) {}
+        // Nobody has waited for it, so that the kernel does not free it: a look does.
+        let until = Instant::now() + Duration::from_secs(30);
+        while job.unsettled() > 0 && Instant::now() < until {
+            job.last_look().expect("a look");
+        }
+        assert_eq!(job.unsettled(), 0);
+        let is_its_end =
+            |event: &Event| matches!(event, Event::ProcessEnd(end) if end.pid == number);
+        assert_eq!(job.events().iter().filter(|event| is_its_end(event)).count(), 1);
+        let before = job.glance();
+        assert!(before.counters.get(Counter::Runtime) > 0);
+        rustix::process::waitpid(Some(pid), WaitOptions::empty()).expect("it is reaped");
+        // By then the kernel has freed it, and may have taken down more.
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(job.glance().counters, before.counters);
+        assert_eq!(job.unsettled(), 0);
+        assert!(!job.events().iter().any(is_its_end));
+    }
 
     #[test]
     fn why_a_process_was_not_taken_in_is_told_apart() {

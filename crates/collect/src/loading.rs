@@ -7,6 +7,7 @@
 
 mod kernel_functions;
 mod sections;
+mod table;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ mod tests;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use libbpf_rs::libbpf_sys as sys;
@@ -24,6 +26,8 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf as _, Error};
 
 use self::kernel_functions::KernelFunctions;
+pub(crate) use self::table::Large;
+use self::table::Table;
 use self::target::Target;
 use crate::complaints;
 use crate::core_types::CoreTypes;
@@ -61,6 +65,16 @@ pub(crate) fn load<S: OpenSkel<'static>>(
     open: S,
     offers: &Offers<'_>,
 ) -> libbpf_rs::Result<S::Output> {
+    load_with(open, offers, None)
+}
+
+/// The same, with a table that is made meanwhile.
+pub(crate) fn load_with<S: OpenSkel<'static>>(
+    mut open: S,
+    offers: &Offers<'_>,
+    large: Option<&Large>,
+) -> libbpf_rs::Result<S::Output> {
+    let table = large.and_then(|large| Table::of(&mut open, large)).map(Arc::new);
     let (queue, queued) = mpsc::channel();
     let mut targets = HashMap::new();
     for program in open.open_object().progs().filter(|program| program.autoload()) {
@@ -69,7 +83,10 @@ pub(crate) fn load<S: OpenSkel<'static>>(
             targets.insert(program.as_libbpf_object().as_ptr(), target);
         }
     }
-    let loading = Loading { functions: KernelFunctions::new(offers), targets, queue };
+    let functions = KernelFunctions::new(offers);
+    let loading =
+        Loading { functions, targets, queue, to_make: table.clone(), table, late: Vec::new() };
+    let table = loading.table.clone();
     LOADING.with(|current| current.replace(Some(loading)));
     let queued = Mutex::new(queued);
     thread::scope(|scope| {
@@ -78,16 +95,17 @@ pub(crate) fn load<S: OpenSkel<'static>>(
         let helper = |_| thread::Builder::new().spawn_scoped(scope, || load_queued(&queued)).ok();
         let helpers: Vec<_> = (0..helpers).map_while(helper).collect();
         let opened = open.load();
+        let loading = LOADING.with(|current| current.replace(None));
         // With it the queue ends.
-        LOADING.with(|current| current.replace(None));
+        loading.into_iter().filter(|_| opened.is_ok()).for_each(Loading::queue_late);
         let mut loaded = load_queued(&queued);
         for helper in helpers {
             // What it had taken over is nothing but a substitute.
-            let lost =
-                |_| Error::from(std::io::Error::other("a thread that loads programs failed"));
+            let lost = |_| Error::from(io::Error::other("a thread that loads programs failed"));
             loaded.extend(helper.join().map_err(lost)?);
         }
         let skeleton = opened?;
+        table.map_or(Ok(()), |table| table.make())?;
         loaded.into_iter().try_for_each(|(program, loaded)| put_in_place(&program, loaded?))?;
         Ok(skeleton)
     })
@@ -96,7 +114,18 @@ pub(crate) fn load<S: OpenSkel<'static>>(
 struct Loading {
     functions: KernelFunctions,
     targets: HashMap<*mut sys::bpf_program, Target>,
-    queue: Sender<Program>,
+    queue: Sender<Work>,
+    table: Option<Arc<Table>>,
+    /// The same until a thread is told to make it.
+    to_make: Option<Arc<Table>>,
+    /// Programs that refer to it.
+    late: Vec<Program>,
+}
+
+/// What the threads do.
+enum Work {
+    Make(Arc<Table>),
+    Load(Program),
 }
 
 /// A program as libbpf would load it.
@@ -107,6 +136,8 @@ struct Program {
     options: sys::bpf_prog_load_opts,
     /// Holds what the options refer to.
     _target: Target,
+    /// What has to be made before.
+    table: Option<Arc<Table>>,
 }
 
 // SAFETY: the pointers are to what the object owns, which is not touched until all programs are loaded.
@@ -115,17 +146,28 @@ unsafe impl Send for Program {}
 type Loaded = Vec<(Program, libbpf_rs::Result<OwnedFd>)>;
 
 /// Loads what is queued until nothing more comes.
-fn load_queued(queued: &Mutex<Receiver<Program>>) -> Loaded {
+fn load_queued(queued: &Mutex<Receiver<Work>>) -> Loaded {
     let mut loaded = Vec::new();
     loop {
         let next = queued.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(program) = next else { return loaded };
-        let outcome = program.load().or_else(|error| program.load_with_reasons(error));
-        loaded.push((program, outcome));
+        match next {
+            // Who needs it asks once more, and hears why there is none.
+            Ok(Work::Make(table)) => drop(table.make()),
+            Ok(Work::Load(program)) => {
+                let outcome = program.load_when_ready();
+                loaded.push((program, outcome));
+            }
+            Err(_) => return loaded,
+        }
     }
 }
 
 impl Program {
+    fn load_when_ready(&self) -> libbpf_rs::Result<OwnedFd> {
+        self.table.as_ref().map_or(Ok(()), |table| table.make())?;
+        self.load().or_else(|error| self.load_with_reasons(error))
+    }
+
     fn load(&self) -> libbpf_rs::Result<OwnedFd> {
         self.load_with(&self.options)
     }
@@ -169,13 +211,18 @@ impl Program {
 /// The descriptor that libbpf knows becomes that of the real program.
 fn put_in_place(program: &Program, loaded: OwnedFd) -> libbpf_rs::Result<()> {
     // SAFETY: the object is still there, and loaded: the descriptor is its own, and stays so.
-    let placed = unsafe {
-        let descriptor = sys::bpf_program__fd(program.of_libbpf);
-        libc::dup3(loaded.as_raw_fd(), descriptor, libc::O_CLOEXEC)
-    };
-    match placed {
+    unsafe { Ok(put_in_place_of(sys::bpf_program__fd(program.of_libbpf), &loaded)?) }
+}
+
+/// What a descriptor stands for becomes what another one does.
+///
+/// # Safety
+/// Nobody may rely on what it has stood for.
+unsafe fn put_in_place_of(descriptor: RawFd, other: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the caller vouches for it.
+    match unsafe { libc::dup3(other.as_raw_fd(), descriptor, libc::O_CLOEXEC) } {
         0.. => Ok(()),
-        _ => Err(Error::from(std::io::Error::last_os_error())),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -213,8 +260,27 @@ impl Loading {
             (*options).prog_flags = 0;
             ((*options).func_info_cnt, (*options).line_info_cnt) = (0, 0);
             let of_libbpf = program;
-            let taken = Program { of_libbpf, name, instructions, options: own, _target: target };
-            self.queue.send(taken).map_err(|_| libc::EINVAL)
+            let table = self.table.clone().filter(|table| table.is_used_by(&instructions));
+            let taken =
+                Program { of_libbpf, name, instructions, options: own, _target: target, table };
+            self.queue(taken)
+        }
+    }
+
+    /// Those first that need not wait. All maps are made by now.
+    fn queue(&mut self, program: Program) -> Result<(), c_int> {
+        let make = self.to_make.take().map_or(Ok(()), |table| self.queue.send(Work::Make(table)));
+        if program.table.is_some() {
+            self.late.push(program);
+            return Ok(());
+        }
+        make.and_then(|()| self.queue.send(Work::Load(program))).map_err(|_| libc::EINVAL)
+    }
+
+    fn queue_late(self) {
+        for program in self.late {
+            // The queue is read until its end.
+            let _ = self.queue.send(Work::Load(program));
         }
     }
 
@@ -226,6 +292,10 @@ impl Loading {
         // SAFETY: the caller vouches for it; libbpf copies the instructions.
         unsafe {
             let mut instructions = self.functions.put_into(program);
+            if let Some(table) = self.table.as_ref().filter(|table| table.is_used_by(&instructions))
+            {
+                table.make().map_err(|_| libc::ENOMEM)?;
+            }
             let length = instructions.len() as sys::size_t;
             match sys::bpf_program__set_insns(program, instructions.as_mut_ptr(), length) {
                 0 => Ok(()),

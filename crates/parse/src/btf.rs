@@ -5,14 +5,14 @@
 //! information for libbpf, which looks at every type of the kernel once for each type of a program. Refuses kinds that
 //! are newer than this reader, for their length is not known.
 
+mod names;
 mod relocations;
 mod subset;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
+use names::Index;
 pub use relocations::relocated_types;
 
 const HEADER: usize = 24;
@@ -42,27 +42,8 @@ pub struct Btf<'b> {
     strings: Range<usize>,
     /// Where each type begins; the first is number 1.
     types: Vec<u32>,
-    functions: OnceCell<Names<'b>>,
-    tracepoints: OnceCell<Names<'b>>,
-}
-
-/// Types by name.
-type Names<'b> = HashMap<&'b [u8], u32, BuildHasherDefault<Fnv>>;
-
-/// FNV-1a: a hundred thousand names are hashed at each start.
-#[derive(Default)]
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
+    string_index: OnceCell<Index>,
+    type_index: OnceCell<Index>,
 }
 
 impl<'b> Btf<'b> {
@@ -79,8 +60,8 @@ impl<'b> Btf<'b> {
         };
         let (types, strings) = (part(8)?, part(16)?);
         let types = begins(bytes, types)?;
-        let (functions, tracepoints) = (OnceCell::new(), OnceCell::new());
-        Some(Btf { bytes, strings, types, functions, tracepoints })
+        let (string_index, type_index) = (OnceCell::new(), OnceCell::new());
+        Some(Btf { bytes, strings, types, string_index, type_index })
     }
 
     fn at(&self, id: u32) -> Option<usize> {
@@ -110,38 +91,37 @@ impl<'b> Btf<'b> {
         Some(self.word(self.at(id)? + 8))
     }
 
+    fn all_strings(&self) -> &'b [u8] {
+        &self.bytes[self.strings.clone()]
+    }
+
     fn string(&self, offset: u32) -> &'b [u8] {
-        let strings = &self.bytes[self.strings.clone()];
-        let from = strings.get(offset as usize..).unwrap_or_default();
+        let from = self.all_strings().get(offset as usize..).unwrap_or_default();
         &from[..memchr::memchr(0, from).unwrap_or(from.len())]
     }
 
-    fn name(&self, id: u32) -> &'b [u8] {
-        self.at(id).map_or(b"", |at| self.string(self.word(at)))
+    /// Where a type's name begins among the strings.
+    fn name_begins(&self, id: u32) -> u32 {
+        self.at(id).map_or(0, |at| self.word(at))
     }
 
-    /// All types of a kind by name, without what all of these begin with.
-    fn names(&self, kind: u32, prefix: &[u8]) -> Names<'b> {
-        let all = self.ids().filter(|id| self.kind(*id) == Some(kind));
-        all.filter_map(|id| Some((self.name(id).strip_prefix(prefix)?, id))).collect()
+    fn name(&self, id: u32) -> &'b [u8] {
+        self.string(self.name_begins(id))
     }
 
     /// A function that is not built into all of its callers.
     pub fn function(&self, name: &str) -> Option<u32> {
-        let functions = self.functions.get_or_init(|| self.names(FUNCTION, b""));
-        functions.get(name.as_bytes()).copied()
+        self.find_type(FUNCTION, name.as_bytes())
     }
 
     /// A structure.
     pub fn structure(&self, name: &str) -> Option<u32> {
-        let mut all = self.ids().filter(|id| self.kind(*id) == Some(STRUCT));
-        all.find(|id| self.name(*id) == name.as_bytes())
+        self.find_type(STRUCT, name.as_bytes())
     }
 
     /// The type of the programs of a tracepoint.
     pub fn tracepoint(&self, name: &str) -> Option<u32> {
-        let tracepoints = self.tracepoints.get_or_init(|| self.names(TYPEDEF, b"btf_trace_"));
-        tracepoints.get(name.as_bytes()).copied()
+        self.find_type(TYPEDEF, format!("btf_trace_{name}").as_bytes())
     }
 
     /// The same for a tracepoint of a module, whose types and strings go on where the kernel's end.

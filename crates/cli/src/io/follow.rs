@@ -189,8 +189,9 @@ impl Following<'_> {
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
     fn finish(mut self, mut started: Command) -> anyhow::Result<Followed> {
         let mut run = self.run();
-        if !self.arguments.runs_already() && started.is_reaped() {
-            // The memory of the last process is given back after its end was told.
+        // The memory of a process is given back after its end was told; that of the command, before it can be reaped.
+        let is_alone = run.tally.threads == 1;
+        if !self.arguments.runs_already() && started.is_reaped() && !is_alone {
             std::thread::sleep(LAST_LOOK);
         }
         let sinks = &mut self.sinks;

@@ -31,6 +31,7 @@ pub struct Recorder {
     with_uses: bool,
     /// The metrics that readings do not tell.
     unknown: HashSet<&'static str>,
+    unknown_series: HashSet<&'static str>,
 }
 
 impl Recorder {
@@ -46,6 +47,7 @@ impl Recorder {
             pids: HashSet::new(),
             with_uses,
             unknown: HashSet::new(),
+            unknown_series: HashSet::new(),
         }
     }
 
@@ -117,6 +119,8 @@ impl Recorder {
 
     /// From now on readings do not tell these metrics.
     pub fn set_unknown(&mut self, metrics: HashSet<&'static str>) {
+        let unknown = METRICS.iter().filter(|metric| metrics.contains(metric.name));
+        self.unknown_series = unknown.filter_map(|metric| metric.series).collect();
         self.unknown = metrics;
     }
 
@@ -136,9 +140,7 @@ impl Recorder {
     /// What a reading tells, without what it does not.
     pub fn known_samples(&mut self, reading: &JobReading) -> Vec<(&'static str, f64)> {
         let mut samples = self.series.samples(reading);
-        let unknown = METRICS.iter().filter(|metric| self.unknown.contains(metric.name));
-        let unknown: HashSet<_> = unknown.filter_map(|metric| metric.series).collect();
-        samples.retain(|(series, _)| !unknown.contains(series));
+        samples.retain(|(series, _)| !self.unknown_series.contains(series));
         samples
     }
 

@@ -402,7 +402,7 @@ impl Reaper for Running {
     }
 
     fn look_at_zombie(&mut self) -> Result<(), SourceError> {
-        Ok(self.job.read().map(drop)?)
+        Ok(self.job.last_look().map(drop)?)
     }
 
     fn is_holding(&self) -> bool {
@@ -490,7 +490,9 @@ impl Running {
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
-        self.note_unknown();
+        if tick == Tick::Window {
+            self.note_unknown();
+        }
         let more = self.sample_others(tick);
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);

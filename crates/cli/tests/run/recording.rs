@@ -7,12 +7,14 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use crate::support::measured::Measured;
 use crate::support::run::{Scratch, Weigh, set_surroundings, weigh};
 use crate::support::trace::succeeds;
 use crate::support::workload;
 use serde_json::Value as Json;
+use weigh_account::SamplingSchedule;
 use weigh_keep::Recording;
 use weigh_schema::recording::{SampleRow, files};
 use weigh_schema::{Formula, Group, Kind, METRICS, Number, Quality};
@@ -214,6 +216,37 @@ fn a_short_job_has_a_series_worth_drawing() {
         let (number, measured) = samples(options);
         measured.check(number <= 8, || format!("{number} samples by {options}"));
     }
+}
+
+/// What weigh's loop takes of a CPU for each sample is read by the job meanwhile: how many there are then is judged by the
+/// schedule at that cost, whatever the build and whoever else runs.
+#[test]
+fn samples_are_as_close_as_their_cost_allows() {
+    needs_root!();
+    let look = "look() { read -r cpu _ < /proc/$PPID/task/$PPID/schedstat; \
+                echo $1_cpu_ns=$cpu; echo $1_us=${EPOCHREALTIME/[.,]/}; } >> $TRUTH_FILE";
+    let line = format!("{look}; sleep 0.1; look from; sleep 1.1; look to; sleep 0.1");
+    let measured = Weigh::bash(&line).options("--mechanism bpf").measure();
+    let all = series(&measured, "cpu_seconds");
+    let [from, to] = ["from_us", "to_us"].map(|moment| 1000 * measured.truth(moment) as i64);
+    let count = all.iter().filter(|row| (from..to).contains(&row.time_ns)).count();
+    let cpu_ns = measured.truth("to_cpu_ns") - measured.truth("from_cpu_ns");
+    let cost = Duration::from_nanos(cpu_ns / count.max(1) as u64);
+    // From the start on: a moment of the job's is 0.1 s of it.
+    let ticks = |until: Duration| {
+        let mut schedule = SamplingSchedule::doubling();
+        let mut ticks = 0;
+        while schedule.next() < until {
+            ticks += 1;
+            schedule.sampled(schedule.next(), cost);
+        }
+        ticks
+    };
+    let expected = ticks(Duration::from_millis(1200)) - ticks(Duration::from_millis(100));
+    // Each may come late on a busy machine, by as much as they are apart.
+    measured.check(2 * count >= expected, || format!("{count} of {expected} samples at {cost:?}"));
+    let is_cheap = cost < Duration::from_micros(120);
+    measured.check(all.len() >= 50 || !is_cheap, || format!("{} samples at {cost:?}", all.len()));
 }
 
 #[test]

@@ -199,9 +199,8 @@ static long share_segment(__u32 number, struct segment *segment)
 }
 
 /* Nobody's, if no account is open. */
-static __always_inline void charge_packet(struct sk_buff *packet, struct open *open)
+static __always_inline void charge_packet(struct sk_buff *packet, struct sock *sk, struct open *open)
 {
-	struct sock *sk = packet->sk;
 	struct segment segment = {};
 	__u32 end;
 
@@ -235,6 +234,8 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct open *o
 SEC("?tp_btf/net_dev_queue")
 int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 {
+	/* Before the ways part: see followed(). */
+	struct sock *sk = packet->sk;
 	struct open open = {};
 
 	if (!has_open(&open, bpf_get_current_task_btf()) ||
@@ -249,7 +250,7 @@ int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 			has_no_driver();
 	}
 	if (ASKED_FOR(WEIGH_TCP))
-		charge_packet(packet, &open);
+		charge_packet(packet, sk, &open);
 	return 0;
 }
 

@@ -60,7 +60,7 @@ int BPF_PROG(serve__backlog, struct napi_struct *napi)
 	__u64 found = (__u64)napi - bpf_core_field_offset(struct softnet_data, backlog);
 	__u32 packets;
 
-	if (!serving || napi->dev)
+	if (!serving || BPF_CORE_READ(napi, dev))
 		return 0;
 	packets = packets_of(found);
 	if (serving->candidate == found && packets != serving->tried)

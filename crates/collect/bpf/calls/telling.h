@@ -24,18 +24,21 @@ struct interval {
 
 /*
  * Puts a number of struct told behind the others. How many there are is kept in memory: a verifier
- * that knew it would look at each number of them by itself.
+ * that knew it would look at each number of them by itself. Global: it looks at it once, not for each number.
  */
-static __always_inline void give(struct window *window, __u32 place, __u64 number)
+__noinline int give(struct window *window, __u32 place, __u64 number)
 {
-	volatile __u64 *given = &window->telling.given[place / 64];
-	__u32 length = *(volatile __u32 *)&window->length;
+	__u32 word = place / 64, length;
 
-	if (!number || length >= SENT_MOST)
-		return;
-	*given |= 1ULL << (place % 64);
+	if (!window || !number || word >= GIVEN_WORDS)
+		return 0;
+	length = *(volatile __u32 *)&window->length;
+	if (length >= SENT_MOST)
+		return 0;
+	window->telling.given[word] |= 1ULL << (place % 64);
 	((volatile __u64 *)&window->telling)[length] = number;
 	*(volatile __u32 *)&window->length = length + 1;
+	return 0;
 }
 
 static __always_inline void give_rivals(struct window *window, struct task_struct *task)

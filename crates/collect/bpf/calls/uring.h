@@ -108,7 +108,7 @@ int BPF_PROG(uring_and_pagecache_and_block__complete, void *ring, void *request)
 /* Whose the doings of the thread are, if it is one of the kernel's for io_uring. Global, for the stack's sake. */
 __noinline int worker_cause(struct cause *cause)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = bpf_get_current_task_btf(), *leader;
 	struct handed_to_uring *handed = 0;
 	struct io_worker *worker;
 	struct window *window;
@@ -116,6 +116,8 @@ __noinline int worker_cause(struct cause *cause)
 
 	if (!cause || !(task->flags & PF_IO_WORKER))
 		return false;
+	/* Once, and before the ways part: see followed(). */
+	leader = task->group_leader;
 	worker = task->worker_private;
 	request = worker ? (__u64)BPF_CORE_READ(worker, cur_work) : 0;
 	if (request) {
@@ -126,8 +128,8 @@ __noinline int worker_cause(struct cause *cause)
 		*cause = handed->cause;
 		return true;
 	}
-	window = window_of(task->group_leader);
-	return window && window->stage == STAGE_MEMBER && name_no_call(cause, URING, task->group_leader);
+	window = window_of(leader);
+	return window && window->stage == STAGE_MEMBER && name_no_call(cause, URING, leader);
 }
 
 #endif

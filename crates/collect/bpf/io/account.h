@@ -26,11 +26,22 @@
 #define PATIENCE_NS 500000000
 #define MOST_TRIES (1 << 22)
 
+/* From what is kept of reads to the same of writes. */
+#define WORDS_BETWEEN(one, other)                                                                  \
+	((__builtin_offsetof(struct io_numbers, other) -                                           \
+	  __builtin_offsetof(struct io_numbers, one)) /                                            \
+	 sizeof(__u64))
+#define TO_WRITES WORDS_BETWEEN(consecutive_reads, consecutive_writes)
+#define TO_REWRITTEN WORDS_BETWEEN(reread, rewritten)
+
+/* Hardly a branch: the verifier follows each way from here through place_access(). */
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 {
 	struct io_numbers *numbers = &use->numbers;
 	__u32 transfer = did->transfer % IO_TRANSFERS, bucket;
-	__u64 bytes = did->bytes;
+	__u64 bytes = did->bytes, wrote = did->wrote, writes, direct = did->is_direct;
+	__u64 unaligned = ~is_equal((did->from | bytes) & DIRECT_ALIGNMENT, 0);
+	__u64 placed = did->is_placed, called;
 
 	barrier_var(transfer);
 	if (transfer >= IO_TRANSFERS)
@@ -39,37 +50,26 @@ static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 	barrier_var(bucket);
 	if (bucket >= IO_SIZES)
 		return;
-	if (did->wrote) {
-		numbers->bytes[transfer][1] += bytes;
-		numbers->calls[transfer][1] += did->calls;
-		numbers->write_ns += did->time_ns;
-		if (transfer != IO_MAPPED)
-			numbers->sizes[1][bucket] += did->calls;
-		use->unsynced += bytes;
-	} else {
-		numbers->bytes[transfer][0] += bytes;
-		numbers->calls[transfer][0] += did->calls;
-		numbers->read_ns += did->time_ns;
-		numbers->cached_reads += did->is_cached;
-		if (transfer != IO_MAPPED)
-			numbers->sizes[0][bucket] += did->calls;
-	}
-	if (did->is_direct) {
-		numbers->direct_calls++;
-		if (did->is_placed && (did->from | bytes) & DIRECT_ALIGNMENT)
-			numbers->unaligned_direct_calls++;
-	}
-	if (!did->is_placed)
+	barrier_var(wrote);
+	wrote &= 1;
+	writes = -wrote;
+	called = ~is_equal(transfer, IO_MAPPED);
+	numbers->bytes[transfer][wrote] += bytes;
+	numbers->calls[transfer][wrote] += did->calls;
+	numbers->sizes[wrote][bucket] += did->calls & called;
+	numbers->write_ns += did->time_ns & writes;
+	numbers->read_ns += did->time_ns & ~writes;
+	numbers->cached_reads += did->is_cached & ~writes;
+	use->unsynced += bytes & writes;
+	numbers->direct_calls += direct & 1;
+	numbers->unaligned_direct_calls += direct & ~is_equal(placed, 0) & unaligned & 1;
+	if (!placed)
 		return;
 	did->is_spread = !add_place(&use->places, did);
-	if (transfer == IO_MAPPED)
-		return;
-	if (did->wrote)
-		place_access(numbers, &use->directions[1], &numbers->consecutive_writes,
-			     &numbers->rewritten, did->from, bytes);
-	else
-		place_access(numbers, &use->directions[0], &numbers->consecutive_reads,
-			     &numbers->reread, did->from, bytes);
+	if (called)
+		place_access(numbers, &use->directions[wrote],
+			     &numbers->consecutive_reads + wrote * TO_WRITES,
+			     &numbers->reread + wrote * TO_REWRITTEN, did->from, bytes);
 }
 
 static __always_inline void count_other(struct io_use *use, struct io_doing *did)

@@ -9,22 +9,6 @@
 
 #include "keep.h"
 
-static __always_inline __u32 size_bucket(__u64 size)
-{
-	__u32 bits = 0;
-
-	if (size >> (IO_SIZES - 2))
-		return IO_SIZES - 1;
-#pragma unroll
-	for (int step = 16; step; step /= 2) {
-		if (size >> step) {
-			size >>= step;
-			bits += step;
-		}
-	}
-	return bits + !!size;
-}
-
 /*
  * What follows has nearly no branches: the verifier follows each way through, and with them there would be
  * more than it has patience for. A mask is all ones where something holds, else 0; offsets in files
@@ -40,15 +24,29 @@ static __always_inline __u64 is_less(__u64 one, __u64 other)
 
 static __always_inline __u64 is_equal(__u64 one, __u64 other)
 {
-	__s64 difference = one ^ other;
+	__s64 difference = one ^ other, sign = difference | -difference;
 
-	barrier_var(difference);
-	return ~((difference | -difference) >> 63);
+	barrier_var(sign); /* or the compiler makes a branch of it */
+	return ~(sign >> 63);
 }
 
 static __always_inline __u64 choose(__u64 mask, __u64 if_so, __u64 else_so)
 {
 	return else_so ^ ((if_so ^ else_so) & mask);
+}
+
+static __always_inline __u32 size_bucket(__u64 size)
+{
+	__u64 bits = 0, here, most = ~is_equal(size >> (IO_SIZES - 2), 0);
+
+#pragma unroll
+	for (int step = 16; step; step /= 2) {
+		here = ~is_equal(size >> step, 0) & step;
+		size >>= here & 31;
+		bits += here;
+	}
+	bits += ~is_equal(size, 0) & 1;
+	return choose(most, IO_SIZES - 1, bits);
 }
 
 /* The commonest strides: one that is new takes the place of one that was counted down to nothing. */

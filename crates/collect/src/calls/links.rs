@@ -95,10 +95,11 @@ impl Links {
                 Err(error) => outcome.failed.push((wanted.name.clone(), error.to_string())),
             }
         }
-        let is_wanted = |name: &str| {
-            self.programs.iter().any(|program| program.name == name && program.is_of(&plan))
-        };
-        self.by_program.retain(|name, _| is_wanted(name));
+        // Beginnings go before their ends, and of two programs at a tracepoint the later first: else the kernel waits
+        // for a grace period.
+        for program in self.programs.iter().rev().filter(|program| !program.is_of(&plan)) {
+            self.by_program.remove(&program.name);
+        }
         self.by_program.extend(fresh);
         if let Some(functions) = &mut self.on_request {
             // Nobody is told that what lacks a function is measured.

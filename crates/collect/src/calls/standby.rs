@@ -11,7 +11,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::KernelCalls;
@@ -102,13 +102,15 @@ impl KernelCalls {
         variables.map_or(0, |variables| variables.standby.not_driven)
     }
 
-    /// Finds where each CPU that this thread may use counts packets.
-    pub(super) fn find_packet_counts(&mut self) {
-        let found = self.skeleton.progs.serve__backlog.autoload();
-        if let (true, Ok(_link)) = (found, self.skeleton.progs.serve__backlog.attach()) {
-            // By a thread of its own, which moves from CPU to CPU.
-            let _ = std::thread::spawn(send_on_each_cpu).join();
-        }
+    /// Finds where each CPU that this thread may use counts packets. Whoever attaches others at once is better off with the
+    /// link until then: after the last program of any tracepoint has gone, the kernel waits for a grace period before
+    /// it attaches a first one.
+    pub(super) fn find_packet_counts(&self) -> Option<Link> {
+        let program = &self.skeleton.progs.serve__backlog;
+        let link = program.autoload().then(|| program.attach().ok()).flatten()?;
+        // By a thread of its own, which moves from CPU to CPU.
+        let _ = std::thread::spawn(send_on_each_cpu).join();
+        Some(link)
     }
 }
 

@@ -29,14 +29,40 @@ impl Btf<'_> {
     pub fn subset(&self, names: &HashSet<Vec<u8>>) -> Option<Subset> {
         let mut writer = Writer::new(self);
         let mut missing = names.clone();
+        let wanted = self.begins_of(names);
         for id in self.ids().filter(|id| self.kind(*id).is_some_and(|kind| ROOTS.contains(&kind))) {
-            let name = essential(self.name(id));
-            if names.contains(name) {
-                missing.remove(name);
+            if wanted.has(self.name_begins(id)) {
+                missing.remove(essential(self.name(id)));
                 writer.add(id, 0)?;
             }
         }
         Some(Subset { bytes: writer.finish(), missing })
+    }
+
+    /// Where these names begin among the strings, whatever their flavor.
+    fn begins_of(&self, names: &HashSet<Vec<u8>>) -> Bits {
+        let strings = self.all_strings();
+        let mut wanted = Bits(vec![0; strings.len() / 64 + 1]);
+        names.iter().filter_map(|name| self.find_string(name)).for_each(|begin| wanted.set(begin));
+        for at in memchr::memmem::find_iter(strings, b"___") {
+            let begin = strings[..at].iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
+            if names.contains(essential(self.string(begin as u32))) {
+                wanted.set(begin as u32);
+            }
+        }
+        wanted
+    }
+}
+
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, bit: u32) {
+        self.0[bit as usize / 64] |= 1 << (bit % 64);
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.0.get(bit as usize / 64).is_some_and(|word| word & 1 << (bit % 64) != 0)
     }
 }
 

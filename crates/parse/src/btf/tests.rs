@@ -116,3 +116,22 @@ fn an_object_that_is_none_has_no_relocations() {
     assert!(relocated_types(b"\x7fELF").is_none());
     assert!(relocated_types(&kernel()).is_none());
 }
+
+#[test]
+fn a_name_is_told_from_all_that_share_its_beginning_and_end() {
+    let names: Vec<String> = (0..300).map(|n| format!("function_{n:03}_of_the_kernel")).collect();
+    let strings = format!("\0{}\0", names.join("\0"));
+    let begin = |name: &str| strings.find(&format!("\0{name}\0")).unwrap() as u32 + 1;
+    let types: Vec<[u32; 3]> =
+        names.iter().map(|name| [begin(name), info(FUNCTION, 1), 0]).collect();
+    let types: Vec<&[u32]> = types.iter().map(|words| &words[..]).collect();
+    let bytes = btf(&types, &strings);
+    let kernel = Btf::parse(&bytes).unwrap();
+    for (id, name) in (1..).zip(&names) {
+        assert_eq!(kernel.function(name), Some(id), "{name}");
+        assert_eq!(kernel.structure(name), None);
+    }
+    assert_eq!(kernel.function("function_300_of_the_kernel"), None);
+    assert_eq!(kernel.function("function"), None);
+    assert_eq!(kernel.function(""), None);
+}

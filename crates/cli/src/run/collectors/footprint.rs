@@ -4,7 +4,7 @@
 //! shares with programs of the job) is no part of them.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weigh_collect::footprint::{
     Baseline, FileIdentity, FootprintReport, FootprintScanner, Pace, Peak,
@@ -20,8 +20,8 @@ use crate::arguments::Collector;
 /// How long the command waits for the first scan, which finds what was there before.
 const FIRST_SCAN: Duration = Duration::from_millis(5);
 
-/// What a last scan may cost at the end of a job.
-const LAST_SCAN: Duration = Duration::from_millis(50);
+/// What a last scan may cost at the end of a job: a tenth of its time, within these bounds.
+const LAST_SCAN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 
 const BYTES: &str = "disk_footprint_peak_bytes";
 const GROWTH: &str = "disk_growth_peak_bytes";
@@ -37,7 +37,8 @@ fn start(with: &mut Start<'_>) -> Result<Box<dyn JobCollector>, String> {
     let is_limited = with.settings.limits.iter().any(|limit| ALL.contains(&limit.metric.name));
     let pace = if is_limited { Pace::Limited } else { Pace::Relaxed };
     let scanner = FootprintScanner::start(&roots, &own_files(with), pace);
-    Ok(Box::new(Footprint(scanner.map_err(|e| e.to_string())?)))
+    let scanner = scanner.map_err(|e| e.to_string())?;
+    Ok(Box::new(Footprint { scanner, begun: Instant::now() }))
 }
 
 /// What weigh writes, wherever the user has it written.
@@ -49,15 +50,19 @@ fn own_files(with: &Start<'_>) -> Vec<FileIdentity> {
     identities.chain(json).map(|metadata| FileIdentity::of(&metadata)).collect()
 }
 
-struct Footprint(FootprintScanner);
+struct Footprint {
+    scanner: FootprintScanner,
+    begun: Instant,
+}
 
 impl JobCollector for Footprint {
     fn begin(&mut self) {
-        self.0.begin(FIRST_SCAN);
+        self.scanner.begin(FIRST_SCAN);
+        self.begun = Instant::now();
     }
 
     fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        let (Some(latest), Some(before)) = (self.0.latest(), self.0.baseline()) else {
+        let (Some(latest), Some(before)) = (self.scanner.latest(), self.scanner.baseline()) else {
             return Vec::new();
         };
         let growth = latest.scan.bytes.saturating_sub(before.bytes);
@@ -69,15 +74,16 @@ impl JobCollector for Footprint {
     }
 
     fn value(&self, name: &str) -> Option<f64> {
-        value_of(&self.0.peak()?, name).map(|value| value as f64)
+        value_of(&self.scanner.peak()?, name).map(|value| value as f64)
     }
 
     fn looks_apart(&self, name: &str) -> Option<Duration> {
-        ALL.contains(&name).then(|| self.0.peak().unwrap_or_default().apart)
+        ALL.contains(&name).then(|| self.scanner.peak().unwrap_or_default().apart)
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
-        let report = self.0.finish(LAST_SCAN);
+        let budget = (self.begun.elapsed() / 10).clamp(LAST_SCAN.0, LAST_SCAN.1);
+        let report = self.scanner.finish(budget);
         let (Some(peak), Some(before)) = (report.peak, report.baseline) else {
             let reason = "the job ended before the watched directories were scanned once";
             findings.unavailable(ALL, reason);
