@@ -155,7 +155,7 @@ impl Session {
                 // It would run where its files are not.
                 drop(waiting);
                 self.writer.discard();
-                return Err(error.into());
+                return Err(error);
             }
         };
         let mut own_folders = self.job.own_folders();

@@ -5,6 +5,7 @@
 
 mod leaving;
 pub mod recorded;
+mod source;
 mod told;
 mod view;
 
@@ -19,15 +20,13 @@ use weigh_collect::notice;
 use weigh_collect::spawn::SpawnError;
 use weigh_mount::{Detail, Mounted, Wish};
 
-pub use weigh_mount::call_name;
-
 use super::gather::{Gather, LOOK};
 use super::sinks::Sinks;
 use crate::arguments::{IoBy, MountArguments};
 use crate::foreground::{self, Foreground, Started};
 use crate::live::Live;
 use leaving::Leaving;
-use told::MountIo;
+use source::MountSource;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
@@ -37,27 +36,29 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
     let began = Instant::now();
-    let (mounted, mut started) = match start(arguments)? {
-        Ok(both) => both,
+    let (mounted, source, mut started) = match start(arguments)? {
+        Ok(all) => all,
         Err(error) => {
             notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
-    let mounted = Arc::new(mounted);
-    let each_call = arguments.calls.is_some();
-    let told = MountIo { mounted: Arc::clone(&mounted), each_call };
-    let gather = Gather::new(Box::new(told), call_name);
+    // Whoever uses it without a command is seen from here on.
+    let began = if arguments.command.is_empty() { Instant::now() } else { began };
+    let gather = Gather::new(source.io, source.call_name);
     let mut serving = Serving { arguments, mounted, gather, sinks, live, began, counted: None };
     let status = serving.until_over(&mut started)?;
     let (book, run, kept) = serving.finish()?;
-    let report = report(&book, &run, &call_name);
+    let report = report(&book, &run, &source.call_name);
     super::tell_all(&report, telling, json, kept, true)?;
     Ok(status.map_or(ExitCode::SUCCESS, foreground::end_like))
 }
 
+/// A mount, who tells of it, and who uses it.
+type Begun = (Arc<Mounted>, MountSource, Started);
+
 /// Mounts, and starts the command. It is made before, and waits: it inherits nothing of the mount's.
-fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started), SpawnError>> {
+fn start(arguments: &MountArguments) -> anyhow::Result<Result<Begun, SpawnError>> {
     let mut place = Some(Mounted::check(&arguments.source, &arguments.mountpoint)?);
     let by_thread = arguments.by == IoBy::Thread;
     let detail = Detail { each_call: arguments.calls.is_some(), by_thread };
@@ -67,7 +68,12 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started)
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
         if let Some(place) = place.take() {
-            mounted = Some(Mounted::new(place, wish)?);
+            let (at, made) = (place.mountpoint.clone(), Arc::new(Mounted::new(place, wish)?));
+            let source = MountSource::open(&made, &at, detail, arguments.mechanism);
+            if source.is_err() {
+                made.detach()?;
+            }
+            mounted = Some((made, source?));
         }
         Ok(())
     };
@@ -75,13 +81,13 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Started)
         true => mount().map(|()| Ok(foreground.stay())),
         false => foreground.start(&arguments.command, &[], |_| mount()),
     }?;
-    let Some(mounted) = mounted else { anyhow::bail!("the mount was not made") };
-    mounted.widen();
+    let Some((mounted, source)) = mounted else { anyhow::bail!("the mount was not made") };
     match started {
-        Ok(started) => Ok(Ok((mounted, started))),
+        Ok(started) => Ok(Ok((mounted, source, started))),
         Err(error) => {
             mounted.detach()?;
-            mounted.finish()?;
+            drop(source);
+            Arc::into_inner(mounted).map_or(Ok(()), Mounted::finish)?;
             Ok(Err(error))
         }
     }
@@ -136,13 +142,13 @@ impl Serving<'_> {
 
     fn stop_counting(&mut self) {
         if self.counted.is_none() {
-            self.mounted.stop_counting();
+            self.gather.io.detach();
             self.counted = Some(self.began.elapsed());
         }
     }
 
     fn look(&mut self, started: &mut Started, until: Instant) -> anyhow::Result<()> {
-        started.wait(until, &[])?;
+        started.wait(until, &self.gather.io.wake_fds())?;
         started.attend(&|_| false)?;
         let sinks = &mut self.sinks;
         self.gather.take_in(&mut |told| sinks.keep(told));
@@ -156,7 +162,7 @@ impl Serving<'_> {
         }
         let book = self.gather.so_far()?;
         let run = self.run();
-        let report = report(&book, &run, &call_name);
+        let report = report(&book, &run, &self.gather.name);
         if let Some(live) = &mut self.live {
             let telling = &self.arguments.telling;
             live.draw(|screen| super::text(&report, telling, screen));
@@ -183,7 +189,7 @@ impl Serving<'_> {
         let mut run = self.run();
         let sinks = &mut self.sinks;
         self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
-        let Gather { book, io, .. } = self.gather;
+        let Gather { book, io, name, .. } = self.gather;
         drop(io);
         if let Some(mounted) = Arc::into_inner(self.mounted) {
             mounted.finish()?;
@@ -192,7 +198,7 @@ impl Serving<'_> {
             true => format!("mount of {}", self.arguments.source.display()),
             false => shell_words(&run.command),
         };
-        let kept = self.sinks.finish(&command, &book, &run, &call_name);
+        let kept = self.sinks.finish(&command, &book, &run, &name);
         Ok((book, run, kept))
     }
 }
