@@ -99,7 +99,10 @@ impl Mounted {
             // Up to what is allowed it may always go.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, ..own });
         }
-        self.inodes.fit(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX));
+        // What is open by now, as by what counts at the mount, leaves that much less room.
+        let is_open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        self.inodes.fit(most.saturating_sub(is_open));
     }
 
     /// What is seen of reads and writes.

@@ -159,6 +159,19 @@ pub enum IoMechanism {
     Ptrace,
 }
 
+/// How `weigh io mount` counts what is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MountMechanism {
+    /// bpf where the kernel passes reads and writes through and weigh may use BPF, else fuse.
+    #[default]
+    Auto,
+    /// The kernel's own tracepoints, as `weigh io --mount` does: each call on files of the mount. It takes root, and
+    /// costs calls on files all over the machine a fraction of a microsecond.
+    Bpf,
+    /// Requests that come to weigh: what the kernel answers by itself is not seen.
+    Fuse,
+}
+
 /// How `weigh run --io` sees them, beside whoever follows the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunIoMechanism {
@@ -263,6 +276,10 @@ pub struct MountArguments {
     #[arg(long, conflicts_with = "exact")]
     pub no_passthrough: bool,
 
+    /// How reads and writes are counted.
+    #[arg(long, value_enum, default_value_t = MountMechanism::Auto)]
+    pub mechanism: MountMechanism,
+
     /// Whose numbers are kept apart: a row for each file and process, or for each file and thread.
     #[arg(long, value_enum, default_value_t = IoBy::Process)]
     pub by: IoBy,
@@ -276,9 +293,9 @@ pub struct MountArguments {
     #[command(flatten)]
     pub telling: IoTelling,
 
-    /// Write a row for each call that comes to weigh to a Parquet file, as `weigh io --calls` does. What the
-    /// kernel does by itself has none: with passthrough no read and no write, without it no read; with --exact
-    /// each has one.
+    /// Write a row for each call that is seen to a Parquet file, as `weigh io --calls` does. By --mechanism bpf and
+    /// with --exact each has one. Else what the kernel does by itself has none: with passthrough no read and no write,
+    /// without it no read.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub calls: Option<PathBuf>,
 }

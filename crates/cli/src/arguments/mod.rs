@@ -14,7 +14,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use io::{
-    IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments, RunIoMechanism,
+    IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism,
+    RunIoMechanism,
 };
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,

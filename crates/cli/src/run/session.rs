@@ -162,7 +162,7 @@ impl Session {
                 // It would run where its files are not.
                 drop(pending);
                 self.writer.discard();
-                return Err(error.into());
+                return Err(error);
             }
         };
         let mut own_folders = self.job.own_folders();
@@ -402,7 +402,7 @@ impl Reaper for Running {
     }
 
     fn look_at_zombie(&mut self) -> Result<(), SourceError> {
-        Ok(self.job.last_look().map(drop)?)
+        Ok(self.job.last_look()?)
     }
 
     fn is_holding(&self) -> bool {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use weigh_schema::amount::{percent, show_amount, show_number_of};
 use weigh_schema::io::{Advice, Field, Flow, IoFound, Price, Rest, Totals, Transfer};
-use weigh_schema::{Quality, Unit};
+use weigh_schema::{Mechanism, Quality, Unit};
 
 use crate::text::{Line, Paint, Screen, wrap};
 
@@ -25,6 +25,9 @@ const LEAST_WIDTH: usize = 60;
 const TEXT_LINES: usize = 5;
 /// So many flows and pieces of advice are shown.
 const MOST: usize = 8;
+
+/// Before a run's own first line.
+const RUN_TITLE: &str = "Files  ";
 
 /// What a table is made of beside the report's sums.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +61,7 @@ pub fn render(found: &IoFound, shown: Shown<'_>, screen: Screen) -> String {
 /// The same of a recording; `kept_in` is its file that has all rows.
 pub fn render_recorded(found: &IoFound, shown: Shown<'_>, kept_in: &str, screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let parts = Parts::new(found, shown, "Files  ", screen);
+    let parts = Parts::new(found, shown, RUN_TITLE, screen);
     let lines = parts.lines(found, shown, Others::KeptIn(kept_in), screen);
     screen.render(&[vec![Line::new()], lines].concat())
 }
@@ -69,7 +72,7 @@ pub fn render_without_rows(found: &IoFound, screen: Screen) -> String {
     let files = &Selection::new(Extent::All(0));
     let shown = Shown { files, details: false, folder: None };
     let lines =
-        Parts::new(found, shown, "Files  ", screen).lines(found, shown, Others::Lost, screen);
+        Parts::new(found, shown, RUN_TITLE, screen).lines(found, shown, Others::Lost, screen);
     screen.render(&[vec![Line::new()], lines].concat())
 }
 
@@ -251,10 +254,34 @@ fn headline(
     width: usize,
 ) -> Vec<Line> {
     let text = format!("{}; {}{}", moved(found, false), times(found, files_seconds), by(found));
-    let wrapped = wrap(&text, width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
+    let wrapped = |text: &str| wrap(text, width.max(LEAST_WIDTH) - title.len(), TEXT_LINES);
+    let unseen = unseen_at_mount(found, title).map(|text| wrapped(&text)).unwrap_or_default();
+    let unseen = unseen.into_iter().map(|text| (text, Paint::Warn));
+    let texts = unseen.chain(wrapped(&text).into_iter().map(|text| (text, Paint::Plain)));
     let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
-    let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
-    wrapped.into_iter().enumerate().map(line).collect()
+    let line = |(i, (text, paint))| Line::new().add(before(i), Paint::Bold).add(text, paint);
+    texts.enumerate().map(line).collect()
+}
+
+/// What a mount does not see of reads and writes, and what does: the prices are those of docs/mount.md.
+fn unseen_at_mount(found: &IoFound, title: &str) -> Option<String> {
+    if found.mechanism != Mechanism::Fuse {
+        return None;
+    }
+    let of_run = if title == RUN_TITLE { "io-" } else { "" };
+    let price = format!(
+        "--{of_run}exact counts each: a read of 1 KiB from the page cache then takes some 24 times as long, of 100 KiB \
+         some 3 times"
+    );
+    let unseen = found.totals.by_calls.unseen;
+    match (unseen.reads, unseen.writes) {
+        (true, true) => Some(format!(
+            "Reads and writes are not seen: the kernel passes them through. {price}. BPF counts them at less; `weigh \
+             doctor` says what it needs."
+        )),
+        (true, false) => Some(format!("Reads that the page cache answers are not seen. {price}.")),
+        _ => None,
+    }
 }
 
 /// Time in calls on files, apart from that at pipes, sockets and terminals, where it is spent waiting for others.
@@ -289,7 +316,12 @@ fn moved(found: &IoFound, is_whole: bool) -> String {
     let more = found.witness.map(|witness| witness.unseen()).unwrap_or_default();
     let read = match unseen.reads {
         true => "an unknown amount read".to_string(),
-        false => format!("{least}{} read by {} calls", size(by.read_bytes), by.read_calls),
+        false => format!(
+            "{least}{} read by {} {}",
+            size(by.read_bytes),
+            by.read_calls,
+            if by.read_calls == 1 { "call" } else { "calls" }
+        ),
     } + &by_kernel(more.read_bytes);
     let written = match unseen.writes {
         true => "an unknown amount written".to_string(),
@@ -432,5 +464,42 @@ mod tests {
         assert_eq!(of(99, 0), "ahead 99 %");
         // All of it is said of all of it alone.
         assert_eq!(of(9999, 0), "ahead 99 %");
+    }
+
+    fn of_mount(reads: bool, writes: bool) -> IoFound {
+        let mut totals = Totals::default();
+        totals.by_calls.unseen = weigh_schema::io::Unseen { reads, writes };
+        IoFound {
+            wall_seconds: 1.0,
+            mechanism: Mechanism::Fuse,
+            quality: Quality::Exact,
+            witness: None,
+            price: None,
+            totals,
+            uses_total: 0,
+            flows: Vec::new(),
+            advice: Vec::new(),
+            rest: None,
+            untold: None,
+            qualities: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_mount_does_not_see_comes_first_with_the_option_that_does() {
+        let first = |found: &IoFound, title| {
+            let lines = headline(found, None, title, 400);
+            lines.iter().map(|line| line.render(usize::MAX, false)).collect::<String>()
+        };
+        let passing = first(&of_mount(true, true), "weigh  ");
+        assert!(passing.starts_with("weigh  Reads and writes are not seen"), "{passing}");
+        assert!(passing.contains("--exact counts each") && passing.contains("24 times as long"));
+        let cached = first(&of_mount(true, false), RUN_TITLE);
+        assert!(cached.starts_with("Files  Reads that the page cache answers are not seen"));
+        assert!(cached.contains("--io-exact counts each"), "{cached}");
+        assert!(!first(&of_mount(false, false), "weigh  ").contains("not seen"));
+        let by_library = IoFound { mechanism: Mechanism::Preload, ..of_mount(true, true) };
+        assert!(!first(&by_library, "weigh  ").contains("--exact"));
     }
 }

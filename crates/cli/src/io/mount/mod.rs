@@ -5,9 +5,11 @@
 
 mod leaving;
 pub mod recorded;
+mod source;
 mod told;
 mod view;
 
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,14 +22,12 @@ use weigh_collect::spawn::{SpawnError, With};
 use weigh_mount::{Detail, Mounted, Wish};
 use weigh_session::{Command, Launcher, Session, SessionEnd, Source, SourceError, end_like};
 
-pub use weigh_mount::call_name;
-
 use super::gather::{Gather, LOOK};
 use super::sinks::Sinks;
 use crate::arguments::{IoBy, MountArguments};
 use crate::live::Live;
 use leaving::Leaving;
-use told::MountIo;
+use source::MountSource;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
@@ -37,30 +37,32 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let (json, live) = (super::open_json(telling)?, super::live(telling)?);
     let sinks = Sinks::open(telling, arguments.calls.as_deref())?;
     let began = Instant::now();
-    let (mounted, command) = match start(arguments)? {
-        Ok(both) => both,
+    let (mounted, source, command) = match start(arguments)? {
+        Ok(all) => all,
         Err(error) => {
             notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
-    let mounted = Arc::new(mounted);
-    let each_call = arguments.calls.is_some();
-    let told = MountIo { mounted: Arc::clone(&mounted), each_call };
-    let gather = Gather::new(Box::new(told), call_name);
+    // What uses it without a command is seen from here on.
+    let began = if arguments.command.is_empty() { Instant::now() } else { began };
+    let gather = Gather::new(source.io, source.call_name);
     let mut served = ServedMount { arguments, mounted, gather, sinks, live, began, counted: None };
     let end = arguments.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
     session.run(&mut served)?;
     served.leave(&mut session)?;
     let (book, run, kept) = served.finish()?;
-    let report = report(&book, &run, &call_name);
+    let report = report(&book, &run, &source.call_name);
     super::tell_all(&report, telling, json, kept, true)?;
     Ok(session.command.status().map_or(ExitCode::SUCCESS, end_like))
 }
 
+/// A mount, who tells of it, and who uses it.
+type Begun = (Arc<Mounted>, MountSource, Command);
+
 /// Mounts, and starts the command. It is made before, and waits: it inherits nothing of the mount's.
-fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Command), SpawnError>> {
+fn start(arguments: &MountArguments) -> anyhow::Result<Result<Begun, SpawnError>> {
     let mut place = Some(Mounted::check(&arguments.source, &arguments.mountpoint)?);
     let by_thread = arguments.by == IoBy::Thread;
     let detail = Detail { each_call: arguments.calls.is_some(), by_thread };
@@ -70,7 +72,12 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Command)
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
         if let Some(place) = place.take() {
-            mounted = Some(Mounted::new(place, wish)?);
+            let (at, made) = (place.mountpoint.clone(), Arc::new(Mounted::new(place, wish)?));
+            let source = MountSource::open(&made, &at, detail, arguments.mechanism);
+            if source.is_err() {
+                made.detach()?;
+            }
+            mounted = Some((made, source?));
         }
         Ok(())
     };
@@ -78,13 +85,13 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<(Mounted, Command)
         true => mount().map(|()| Ok(launcher.stay())),
         false => Ok(launcher.start(&arguments.command, &With::default(), |_| mount())?),
     }?;
-    let Some(mounted) = mounted else { anyhow::bail!("the mount was not made") };
-    mounted.widen();
+    let Some((mounted, source)) = mounted else { anyhow::bail!("the mount was not made") };
     match started {
-        Ok(started) => Ok(Ok((mounted, started))),
+        Ok(started) => Ok(Ok((mounted, source, started))),
         Err(error) => {
             mounted.detach()?;
-            mounted.finish()?;
+            drop(source);
+            Arc::into_inner(mounted).map_or(Ok(()), Mounted::finish)?;
             Ok(Err(error))
         }
     }
@@ -119,7 +126,7 @@ impl ServedMount<'_> {
 
     fn stop_counting(&mut self) {
         if self.counted.is_none() {
-            self.mounted.stop_counting();
+            self.gather.io.detach();
             self.counted = Some(self.began.elapsed());
         }
     }
@@ -131,7 +138,7 @@ impl ServedMount<'_> {
         }
         let book = self.gather.so_far()?;
         let run = self.run();
-        let report = report(&book, &run, &call_name);
+        let report = report(&book, &run, &self.gather.name);
         if let Some(live) = &mut self.live {
             let telling = &self.arguments.telling;
             live.draw(|screen| super::text(&report, telling, screen));
@@ -158,7 +165,7 @@ impl ServedMount<'_> {
         let mut run = self.run();
         let sinks = &mut self.sinks;
         self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
-        let Gather { book, io, .. } = self.gather;
+        let Gather { book, io, name, .. } = self.gather;
         drop(io);
         if let Some(mounted) = Arc::into_inner(self.mounted) {
             mounted.finish()?;
@@ -167,13 +174,17 @@ impl ServedMount<'_> {
             true => format!("mount of {}", self.arguments.source.display()),
             false => shell_words(&run.command),
         };
-        let kept = self.sinks.finish(&command, &book, &run, &call_name);
+        let kept = self.sinks.finish(&command, &book, &run, &name);
         Ok((book, run, kept))
     }
 }
 
 /// The command's end, an unmount, an interrupt and the time end it.
 impl Source for ServedMount<'_> {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.gather.io.wake_fds()
+    }
+
     fn deadline(&self) -> Option<Instant> {
         Some(Instant::now() + LOOK)
     }

@@ -1,18 +1,18 @@
 //! A mount for as long as a job runs that is recorded: `weigh run --io --io-mount`.
 //!
-//! Reads what was asked for; emits one who tells of what is done there. Refuses folders that can not be used
+//! Reads what was asked for; emits what is done there, and the mount's end. Refuses folders that can not be used
 //! before the command is started.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use weigh_collect::file_flags::control;
-use weigh_collect::io::FollowIo;
 use weigh_mount::{Detail, MountError, Mounted, Place, Wish};
 
 use super::leaving::Leaving;
-use super::told::MountIo;
-use crate::arguments::{IoBy, RunArguments};
+use super::source::MountSource;
+use crate::arguments::{IoBy, MountMechanism, RunArguments};
+use crate::io::gather::Gather;
 
 /// What is to be served, and where.
 pub struct Wanted {
@@ -32,31 +32,37 @@ impl Wanted {
     }
 
     /// Mounts it. The command has to be there by then: what is started later would inherit it.
-    pub fn mount(self) -> Result<ForJob, MountError> {
+    pub fn mount(self) -> anyhow::Result<ForJob> {
         let at = self.place.mountpoint.clone();
         let mounted = Arc::new(Mounted::new(self.place, self.wish)?);
-        mounted.widen();
-        let each_call = self.wish.detail.each_call;
-        Ok(ForJob { mounted, each_call, at, leaving: Leaving::default() })
+        let source = MountSource::open(&mounted, &at, self.wish.detail, MountMechanism::Auto);
+        if source.is_err() {
+            mounted.detach()?;
+        }
+        let MountSource { io, call_name } = source?;
+        let end = MountEnd { mounted, at, leaving: Leaving::default() };
+        Ok(ForJob { gather: Gather::new(io, call_name), end })
     }
 }
 
 /// What a job has mounted.
 pub struct ForJob {
+    /// What is told of it.
+    pub gather: Gather,
+    /// How it ends.
+    pub end: MountEnd,
+}
+
+/// A mount that ends with its job.
+pub struct MountEnd {
     mounted: Arc<Mounted>,
-    each_call: bool,
     at: PathBuf,
     leaving: Leaving,
 }
 
-impl ForJob {
-    /// Who tells of it.
-    pub fn told(&self) -> Box<dyn FollowIo> {
-        Box::new(MountIo { mounted: Arc::clone(&self.mounted), each_call: self.each_call })
-    }
-
+impl MountEnd {
     /// The job has ended, and the mount is taken away: whether nobody else has files of it open.
-    pub fn may_end(&mut self) -> Result<bool, MountError> {
+    pub fn is_done(&mut self) -> Result<bool, MountError> {
         self.mounted.detach()?;
         Ok(self.leaving.is_done(&self.mounted, &self.at, || ()))
     }

@@ -23,8 +23,7 @@ use super::{Absent, Findings, JobCollector, Recorder, Settings, Started};
 use crate::arguments::{RunArguments, RunIoMechanism};
 use crate::io::gather::{Gather, LOOK, Told};
 use crate::io::mechanism;
-use crate::io::mount::call_name;
-use crate::io::mount::recorded::ForJob;
+use crate::io::mount::recorded::{ForJob, MountEnd};
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
@@ -151,16 +150,16 @@ pub(super) fn start(
 
 /// Starts it on what is mounted for the job.
 pub(super) fn start_at(mount: ForJob) -> Started {
-    let gather = Gather::new(mount.told(), call_name);
+    let ForJob { gather, end } = mount;
     let mechanism = gather.io.grounds().mechanism;
-    let collector = Box::new(Files::of(gather, Some(mount)));
+    let collector = Box::new(Files::of(gather, Some(end)));
     Started { metrics: METRICS, mechanism, collector }
 }
 
 struct Files {
     gather: Gather,
     /// What is mounted for the job, if that is whence it is known.
-    mount: Option<ForJob>,
+    mount: Option<MountEnd>,
     saved: Saved,
     began: Instant,
     next_look: Instant,
@@ -168,7 +167,7 @@ struct Files {
 }
 
 impl Files {
-    fn of(gather: Gather, mount: Option<ForJob>) -> Files {
+    fn of(gather: Gather, mount: Option<MountEnd>) -> Files {
         let now = Instant::now();
         let (next_look, next_record) = (now + LOOK, now);
         let saved = Saved::default();
@@ -231,7 +230,7 @@ impl JobCollector for Files {
 
     fn may_end(&mut self) -> bool {
         let Some(mount) = &mut self.mount else { return true };
-        mount.may_end().unwrap_or_else(|error| {
+        mount.is_done().unwrap_or_else(|error| {
             notice!("{error}");
             true
         })

@@ -15,16 +15,17 @@ fn the_status_is_the_commands_and_nothing_stays() {
     }
     let scratch = folders();
     let at = text(scratch.path("at"));
-    let (status, _, _) = served(&scratch, &[], &["bash", "-c", "exit 7"]);
+    let (status, _, _) = served(&scratch, super::WAYS[0], &["bash", "-c", "exit 7"]);
     assert_eq!((status, is_mounted(&at)), (Some(7), false));
-    let (status, said, _) = served(&scratch, &[], &["no-such-command-anywhere"]);
+    let (status, said, _) = served(&scratch, super::WAYS[0], &["no-such-command-anywhere"]);
     assert_eq!((status, is_mounted(&at)), (Some(127), false), "{said}");
     // Its place in the mount is no reason to stay.
     let inside = format!("cd {at} && echo x > y && exit 3");
     let (status, said, _) = served(&scratch, &["--exact"], &["bash", "-c", &inside]);
     assert_eq!((status, is_mounted(&at)), (Some(3), false), "{said}");
     // Limits of the command are those that weigh was started with.
-    let (_, said, _) = served(&scratch, &["-q"], &["bash", "-c", "ulimit -Sn >&2"]);
+    let (_, said, _) =
+        served(&scratch, &["-q", "--mechanism=fuse"], &["bash", "-c", "ulimit -Sn >&2"]);
     let own = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     assert_eq!(said.trim(), own.map_or("unlimited".to_string(), |n| n.to_string()));
 }
@@ -69,12 +70,12 @@ fn it_ends_when_it_is_told_to_or_unmounted() {
     let scratch = folders();
     let at = scratch.path("at");
     for number in [2, 15] {
-        let served = Served::start(&scratch, &[]);
+        let served = Served::start(&scratch, super::WAYS[0]);
         assert!(signal(served.weigh.id(), number));
         assert_eq!(served.end().0, Some(0), "signal {number}");
         assert!(!is_mounted(&text(at.clone())));
     }
-    let served = Served::start(&scratch, &[]);
+    let served = Served::start(&scratch, super::WAYS[0]);
     rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).expect("nobody uses it");
     assert_eq!(served.end().0, Some(0));
     // Who has a file open goes on to be served.
@@ -96,7 +97,7 @@ fn files_that_a_program_does_not_inherit_hold_nobody_up() {
         return;
     }
     let scratch = folders();
-    let served = Served::start(&scratch, &[]);
+    let served = Served::start(&scratch, super::WAYS[0]);
     let file = File::create(scratch.path("at/file")).expect("made");
     let program = std::thread::spawn(|| std::process::Command::new("true").status());
     wait_until("the program has run", 20.0, || program.is_finished());
@@ -111,7 +112,7 @@ fn a_copy_of_the_mount_in_another_namespace_keeps_nobody_waiting() {
         return;
     }
     let scratch = folders();
-    let served = Served::start(&scratch, &[]);
+    let served = Served::start(&scratch, super::WAYS[0]);
     let mut unshare = std::process::Command::new("unshare");
     let ready = text(scratch.path("ready"));
     let mut other = unshare
@@ -174,7 +175,7 @@ fn a_dead_mount_is_named() {
         return;
     }
     let scratch = folders();
-    let mut served = Served::start(&scratch, &[]);
+    let mut served = Served::start(&scratch, super::WAYS[0]);
     served.weigh.kill().expect("killed");
     served.weigh.wait().expect("it is dead");
     let output = mounting(&scratch, &[]).output().expect("weigh runs");

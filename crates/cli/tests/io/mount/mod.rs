@@ -3,6 +3,7 @@
 mod alike;
 mod amounts;
 mod appends;
+mod by_kernel;
 mod ends;
 mod many;
 mod told;
@@ -15,8 +16,8 @@ use serde_json::Value;
 use crate::support::run::{Scratch, set_surroundings};
 use crate::support::{may_go_on, patience, wait_until, weigh_for_everybody};
 
-/// How files are served.
-pub const WAYS: [&[&str]; 3] = [&[], &["--no-passthrough"], &["--exact"]];
+/// How files are served, by what comes to weigh alone.
+pub const WAYS: [&[&str]; 3] = [&["--mechanism=fuse"], &["--no-passthrough"], &["--exact"]];
 
 /// Whether there can be mounts here. Without root it fails, unless that is meant.
 #[track_caller]

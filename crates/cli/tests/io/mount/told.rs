@@ -165,7 +165,7 @@ fn without_a_command_the_mount_ends_with_its_time() {
 
 /// `weigh run --io --io-mount source at OPTIONS -- bash -c LINE`: what it says.
 #[track_caller]
-fn recorded(scratch: &Scratch, options: &[&str], line: &str) -> std::process::Output {
+pub fn recorded(scratch: &Scratch, options: &[&str], line: &str) -> std::process::Output {
     let mut weigh = std::process::Command::new(weigh_for_everybody());
     let [recording, source, at] = ["recording", "source", "at"].map(|n| text(scratch.path(n)));
     weigh.args(["run", "-q", "--io", "-o", &recording, "--io-mount", &source, &at]);

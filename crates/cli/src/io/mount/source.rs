@@ -1,0 +1,159 @@
+//! Who tells of a mount: weigh that serves it, or BPF where the kernel passes reads and writes through.
+//!
+//! Reads the mount's accounts, or all calls on its files by BPF; emits one `FollowIo`. Refuses a mechanism that was
+//! asked for by name and does not work.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Resource, getrlimit};
+use weigh_collect::follow::FollowError;
+use weigh_collect::io::{FileSystem, FollowIo, KernelIo, Telling};
+use weigh_mount::{Detail, Mounted, Sight, call_name};
+use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+
+use super::told::MountIo;
+use super::view;
+use crate::arguments::{IoBy, MountMechanism};
+
+/// So long after the last call a page may become dirty: a process gives its memory back after its end was told.
+const LAST_LOOK: Duration = Duration::from_millis(20);
+
+/// BPF programs and maps take up to 200 descriptors while they are loaded. Where no more than this may be open, files of
+/// the mount need them.
+const LEAST_DESCRIPTORS: u64 = 1024;
+
+fn has_room_for_programs() -> bool {
+    getrlimit(Resource::Nofile).current.is_none_or(|most| most >= LEAST_DESCRIPTORS)
+}
+
+/// What tells of a mount.
+pub struct MountSource {
+    /// Its updates.
+    pub io: Box<dyn FollowIo>,
+    /// What its calls are called.
+    pub call_name: fn(u64) -> String,
+}
+
+impl MountSource {
+    /// The best that was asked for and works here. Whoever is to be counted from its beginning has not begun.
+    pub fn open(
+        mounted: &Arc<Mounted>,
+        at: &Path,
+        detail: Detail,
+        mechanism: MountMechanism,
+    ) -> anyhow::Result<MountSource> {
+        let own = || {
+            let io = MountIo { mounted: Arc::clone(mounted), each_call: detail.each_call };
+            MountSource { io: Box::new(io), call_name }
+        };
+        mounted.widen();
+        if mechanism == MountMechanism::Fuse {
+            return Ok(own());
+        }
+        // The mount has answered then, and so has been told what the kernel can.
+        let system = FileSystem::of(at)?;
+        let is_passing = mounted.sight() == Sight::Passing;
+        if mechanism == MountMechanism::Auto && !(is_passing && has_room_for_programs()) {
+            return Ok(own());
+        }
+        match by_kernel(mounted, &system, detail) {
+            Ok(kernel) => {
+                mounted.widen();
+                Ok(kernel)
+            }
+            // The table's first line says what is not seen for it.
+            Err(_) if mechanism == MountMechanism::Auto => Ok(own()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn by_kernel(
+    mounted: &Arc<Mounted>,
+    system: &FileSystem,
+    detail: Detail,
+) -> anyhow::Result<MountSource> {
+    let telling = if detail.each_call { Telling::Each } else { Telling::Sums };
+    let by = if detail.by_thread { IoBy::Thread } else { IoBy::Process };
+    let kernel = KernelIo::open_file_system(telling, by.apart(), system)
+        .context("--mechanism bpf does not work here")?;
+    let io = KernelAtMount { kernel, mounted: Arc::clone(mounted) };
+    Ok(MountSource { io: Box::new(io), call_name: weigh_collect::io::name })
+}
+
+/// The kernel's tracepoints, for files of the mount alone, whoever uses them.
+struct KernelAtMount {
+    kernel: KernelIo,
+    mounted: Arc<Mounted>,
+}
+
+impl FollowIo for KernelAtMount {
+    fn arm(&mut self, _: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.kernel.begin();
+    }
+
+    fn join(&mut self, _: u32) -> Result<(), FollowError> {
+        Ok(())
+    }
+
+    /// All of the machine are followed, and none is the job's for it.
+    fn is_member(&self, _: u32) -> bool {
+        false
+    }
+
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.kernel.wake_fds().to_vec()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        self.kernel.events()
+    }
+
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
+        FollowIo::each_open_use(&self.kernel, show)
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, FollowError> {
+        FollowIo::processes(&self.kernel)
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
+        FollowIo::open_requests(&self.kernel)
+    }
+
+    fn rest(&self) -> Option<Use> {
+        self.kernel.rest()
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        self.kernel.forget_names(files);
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.kernel.elapsed_ns()
+    }
+
+    fn tally(&self) -> Tally {
+        Tally { living: 0, ..self.kernel.tally() }
+    }
+
+    fn grounds(&self) -> Grounds {
+        let mut grounds = FollowIo::grounds(&self.kernel);
+        grounds.notes.extend(self.mounted.refused().iter().map(view::refused));
+        grounds
+    }
+
+    fn detach(&mut self) {
+        std::thread::sleep(LAST_LOOK);
+        self.kernel.detach();
+        self.mounted.stop_counting();
+    }
+}
