@@ -54,10 +54,22 @@ layer() {
 	shift 2
 	wanted "$name" || return 0
 	printf '%-12s ' "$name"
-	"$@" >"$logs/$name.log" 2>&1 </dev/null
+	accounted "$name" "$@"
 	status=$?
 	report "$name" "$counted" "$status" $((SECONDS - began))
 }
+
+# accounted NAME COMMAND...    runs a layer's command in a shell of its own, which leaves its CPU time and that of
+# all that it has waited for
+accounted() (
+	name=$1
+	shift
+	"$@" >"$logs/$name.log" 2>&1 </dev/null
+	status=$?
+	times >"$scratch/$name.times"
+	exit $status
+)
+cpu_seconds() { cat "$@" | tr 'ms' '  ' | awk '{ for (i = 1; i < NF; i += 2) sum += 60 * $i + $(i + 1) } END { printf "%d", sum + 0.5 }'; }
 
 # beside NAME COMMAND...    begins a layer that runs beside others
 # ended NAME HOW-ITS-TESTS-ARE-COUNTED    waits for it
@@ -67,7 +79,7 @@ beside() {
 	shift
 	wanted "$name" || return 0
 	began_at[$name]=$SECONDS
-	"$@" >"$logs/$name.log" 2>&1 </dev/null &
+	accounted "$name" "$@" &
 	besides[$name]=$!
 }
 ended() {
@@ -85,7 +97,8 @@ report() {
 	# A layer that failed without saying which test did, or that ran none, is one failure.
 	if ((status != 0 && bad == 0)) || ((ok + bad == 0)); then bad=$((bad + 1)); fi
 	passed=$((passed + ok)) failed=$((failed + bad)) unsteady=$((unsteady + shaky))
-	printf '%4d passed, %d failed%s  (%d s)\n' "$ok" "$bad" "$( ((!shaky)) || echo ", $shaky unsteady")" "$4"
+	printf '%4d passed, %d failed%s  (%d s, CPU %d s)\n' "$ok" "$bad" "$( ((!shaky)) || echo ", $shaky unsteady")" \
+		"$4" "$(cpu_seconds "$scratch/$1.times")"
 	if ((bad || shaky)); then
 		echo "--- $log"
 		what_failed "$log" | tail -n 600
@@ -199,5 +212,6 @@ ended fuzz lines
 
 [[ ${only[*]} != list ]] || exit 0
 echo
+echo "all: $SECONDS s, CPU $(cpu_seconds "$scratch"/*.times) s on $(nproc) CPUs"
 echo "$passed passed, $failed failed$( ((!unsteady)) || echo ", $unsteady unsteady")"
 ((failed == 0))

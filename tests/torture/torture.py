@@ -20,7 +20,8 @@ agent          an agent in which one allocation fails, or many, or which may hav
                process of root's; jobs come to their end as without it, and it serves on, with nothing left.
 memory         /dev/shm of 4 KiB (0 is no limit), 64 KiB, 1 MiB and 64 MiB fills at a random moment, N times in all.
 
-With --state kills and memory go on where the file says they ended, and end at N in all.
+With --state all parts go on where the file says they ended, and end at N in all. The last lines are a table of what
+was found, as far as it has come.
 """
 import argparse
 import json
@@ -264,23 +265,51 @@ class State:
     """How far a long run has come, by part and way."""
 
     def __init__(self, path):
-        self.path = path and Path(path)
+        self.path = None
+        if path:
+            # The folder itself: its path may lead through the /tmp that is covered later.
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+            self.path = Path(f"/proc/self/fd/{folder}") / Path(path).name
         self.all = json.loads(self.path.read_text()) if self.path and self.path.exists() else {}
 
     def of(self, name):
-        return self.all.setdefault(name, {"done": 0, "harmed": [], "left": []})
+        so_far = self.all.setdefault(name, {})
+        for key in ("harmed", "left", "files", "hangs", "lost", "ways"):
+            so_far.setdefault(key, [])
+        so_far.setdefault("done", 0)
+        return so_far
 
     def save(self):
         if self.path:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps(self.all, indent=1))
 
 
-def kills(weigh, way, number, chance, state):
+def chance_of(seed, name, so_far):
+    """What goes on where another call ended does not repeat it."""
+    return random.Random(f"{seed} {name} {so_far['done']}")
+
+
+def rows(state):
+    """The table: what was found in all, and in how many tries."""
+    parts = lambda *names: [found for name, found in state.all.items() if name.split()[0] in names]
+    sums = lambda found, *keys: " / ".join(str(sum(len(part[key]) for part in found)) for key in keys)
+    tries = lambda found: sum(part["done"] for part in found)
+    memory, kills, odd, other = parts("memory"), parts("kills"), parts("surroundings"), parts("disks", "failures")
+    least = min((part["done"] for part in kills), default=0)
+    yield "/dev/shm fills at a random moment: jobs that die", sums(memory, "harmed"), tries(memory)
+    killed = f"kills, {least} a way at least: jobs harmed / processes left / files left after the next run"
+    yield killed, sums(kills, "harmed", "left", "files"), tries(kills)
+    yield "surroundings × ways: hangs / lost statuses", sums(odd, "hangs", "lost"), sum(len(part["ways"]) for part in odd)
+    yield "full disks, failing writes and allocations: lost statuses", sums(other, "lost"), tries(other)
+
+
+def kills(weigh, way, number, seed, state):
     tried = Tried(weigh, way)
     # A weigh that aborted for want of memory leaves its file to the next of its kind, and that may be no run of this way.
     subprocess.run(["find", "/dev/shm", "-mindepth", "1", "-delete"], check=True)
     so_far = state.of(f"kills {way.name}")
+    chance = chance_of(seed, f"kills {way.name}", so_far)
     command = lambda: way.command(weigh, tried.folder, tried.job(ROUNDS, True))
     delays = TASK_DELAYACCT.read_text() if TASK_DELAYACCT.exists() else None
     began = time.monotonic()
@@ -309,7 +338,9 @@ def kills(weigh, way, number, chance, state):
     tried.clear()
     tried.unmount()
     again = tried.ended(tried.start(command()))
-    litter = tried.litter()
+    litter = so_far["files"]
+    litter += tried.litter()
+    state.save()
     faults = []
     if harmed:
         faults.append(f"{len(harmed)} of {number} jobs harmed, first {harmed[0]}")
@@ -325,9 +356,11 @@ def kills(weigh, way, number, chance, state):
     return report(f"kills {way.name}, {so_far['done']}", faults)
 
 
-def surrounded(weigh, ways, which, prelude):
-    faults = []
+def surrounded(weigh, ways, which, prelude, state):
+    so_far = state.of(f"surroundings {which}")
     for way in ways:
+        if way.name in so_far["ways"]:
+            continue
         tried = Tried(weigh, way)
         expected = tried.ended(tried.start(tried.job(1, False), prelude)), tried.said()
         measured = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
@@ -337,35 +370,40 @@ def surrounded(weigh, ways, which, prelude):
         if found != expected and not (which in MAY_REFUSE and measured == 125 and not begun):
             told = (tried.folder / "err").read_text(errors="replace")[-200:].strip()
             hangs = "hangs" if measured is None else f"status {found[0]} for {expected[0]}"
-            faults.append(f"{way.name}: {hangs}, said {found[1]!r} for {expected[1]!r} ({told!r})")
+            fault = f"{way.name}: {hangs}, said {found[1]!r} for {expected[1]!r} ({told!r})"
+            so_far["hangs" if measured is None else "lost"].append(fault)
         tried.end_all()
-    return report(f"surroundings {which}", faults)
+        so_far["ways"].append(way.name)
+        state.save()
+    return report(f"surroundings {which}, {len(so_far['ways'])} ways", so_far["hangs"] + so_far["lost"])
 
 
-def surroundings(weigh, ways, number, chance):
+def surroundings(weigh, ways, number, seed, state):
     a_time = min(len(ways), max(2, number // 10))
-    first, good = chance.randrange(len(ways)), True
+    first, good = random.Random(seed).randrange(len(ways)), True
     for at, (which, prelude) in enumerate(SURROUNDINGS):
         chosen = [ways[(first + at * a_time + i) % len(ways)] for i in range(a_time)]
-        good &= surrounded(weigh, chosen, which, prelude)
+        good &= surrounded(weigh, chosen, which, prelude, state)
     return good
 
 
-def disks(weigh, way, number):
+def disks(weigh, way, number, state):
     """A recording on a disk that is too small for it, from nothing on: the status is the job's."""
     tried = Tried(weigh, way)
-    disk, faults = tried.folder / "disk", []
+    disk, so_far = tried.folder / "disk", state.of(f"disks {way.name}")
     there = Way(way.name, [option.replace("@/", "@/disk/") for option in way.options], way.user)
     disk.mkdir()
-    for size in range(1, number + 1):
+    for size in range(so_far["done"] + 1, number + 1):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4096 * size},mode=1777", "none", disk], check=True)
         status = tried.ended(tried.start(there.command(weigh, tried.folder, tried.job(1, True))))
         said, told = tried.said(), (tried.folder / "err").read_text(errors="replace")
         # A recording that cannot be begun is a reason not to begin the command.
         if status != 7 and not (status == 125 and "begun" not in said and told):
-            faults.append(f"{4 * size} KiB: status {status}, {told[-200:]!r}")
+            so_far["lost"].append(f"{4 * size} KiB: status {status}, {told[-200:]!r}")
         subprocess.run(["umount", "-l", disk], check=True)
-    return report(f"disks {way.name}, {number} sizes", faults)
+        so_far["done"] = size
+        state.save()
+    return report(f"disks {way.name}, {so_far['done']} sizes", so_far["lost"])
 
 
 def failing(chance, at):
@@ -375,11 +413,11 @@ def failing(chance, at):
     return f"malloc {int(2 ** chance.uniform(0, ALLOCATIONS))}"
 
 
-def failures(weigh, way, number, chance):
+def failures(weigh, way, number, seed, state):
     """Writes and allocations take turns."""
-    tried, faults = Tried(weigh, way), []
-    times = max(2, number // 5)
-    for at in range(times):
+    tried, so_far = Tried(weigh, way), state.of(f"failures {way.name}")
+    chance, faults = chance_of(seed, f"failures {way.name}", so_far), so_far["lost"]
+    for at in range(so_far["done"], max(2, number // 5)):
         fails = failing(chance, at)
         prelude = f"env LD_PRELOAD=/tmp/failing.so 'WEIGH_FAILS={fails}'"
         status = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
@@ -395,12 +433,15 @@ def failures(weigh, way, number, chance):
             faults.append(f"{fails}: left {left}")
         tried.end_all()
         tried.clear()
-    return report(f"failures {way.name}, {times}", faults)
+        so_far["done"] += 1
+        state.save()
+    return report(f"failures {way.name}, {so_far['done']}", faults)
 
 
-def memory(weigh, way, number, chance, state):
+def memory(weigh, way, number, seed, state):
     """Shared memory that somebody else fills. The job must not notice."""
     tried, so_far = Tried(weigh, way), state.of(f"memory {way.name}")
+    chance = chance_of(seed, f"memory {way.name}", so_far)
     while so_far["done"] < number:
         size = SHARED_MEMORY[so_far["done"] % len(SHARED_MEMORY)]
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=1777", "none", "/dev/shm"], check=True)
@@ -450,27 +491,29 @@ def main():
     if os.environ.get("WEIGH_TORTURE_APART") != "1":
         os.environ["WEIGH_TORTURE_APART"] = "1"
         os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv])
+    seed, state, good = given.seed, State(given.state), True
     weigh = apart(os.path.abspath(given.weigh))
     pipe = inherited_pipes()
     ways = [way for way in all_ways() if given.way in way.name]
     if not ways and given.way != "agent":
         sys.exit(f"torture.py: no way has '{given.way}' in its name: {', '.join(way.name for way in all_ways())}")
-    chance, state, good = random.Random(given.seed), State(given.state), True
     wanted = lambda part: given.part in (None, part)
     for way in ways:
         if wanted("kills"):
-            good &= kills(weigh, way, given.number, chance, state)
+            good &= kills(weigh, way, given.number, seed, state)
         if wanted("memory") and "preload" in way.name:
-            good &= memory(weigh, way, given.number, chance, state)
+            good &= memory(weigh, way, given.number, seed, state)
         if wanted("disks") and not way.mounts:
-            good &= disks(weigh, way, given.number)
+            good &= disks(weigh, way, given.number, state)
         if wanted("failures") and not way.mounts:
-            good &= failures(weigh, way, given.number, chance)
+            good &= failures(weigh, way, given.number, seed, state)
     if wanted("agent") and given.way in "agent":
-        good &= agent.tried(weigh, given.number, chance, Tried, report)
+        good &= agent.tried(weigh, given.number, random.Random(seed), Tried, report)
     if wanted("surroundings"):
-        good &= surroundings(weigh, ways, given.number, chance)
+        good &= surroundings(weigh, ways, given.number, seed, state)
     os.close(pipe)
+    for what, found, tries in rows(state):
+        print(f"| {what} | {found} of {tries} |")
     sys.exit(0 if good else 1)
 
 
