@@ -6,9 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use weigh_schema::byte_text;
 use weigh_schema::call::{
-    Call, CallKind, Cell, Grouping, Named, RIVALS, Rival, RivalSeen, SingleCall, bucket_start,
-    idle_wait, is_idle,
+    Call, CallKind, Cell, Grouping, Named, OtherEnd, RIVALS, Rival, RivalSeen, SingleCall,
+    bucket_start, idle_wait, is_idle,
 };
 use weigh_schema::call_row::{Absent, CallRow, Returned};
 
@@ -51,8 +52,22 @@ impl Owners {
         self.names.extend(named.into_iter().map(|named| (named.of, named.name)));
     }
 
-    /// What people call it; none for what has no name.
-    pub fn name(&self, of: [u64; 2]) -> Option<String> {
+    /// What people call it; none for what has no name. Its bytes in Base64 are beside it where they are no UTF-8.
+    pub fn told(&self, of: [u64; 2]) -> (Option<String>, Option<String>) {
+        let name = self.name(of);
+        (name.as_deref().map(byte_text::shown), name.as_deref().and_then(byte_text::base64))
+    }
+
+    /// Whether it is something with another end at which a call waited.
+    fn other_end(&self, of: [u64; 2]) -> Option<OtherEnd> {
+        match self.grouping {
+            // In place of what nobody asked for.
+            Grouping::Call => OtherEnd::of_type(of[1]),
+            _ => OtherEnd::named(self.name(of).as_deref()),
+        }
+    }
+
+    fn name(&self, of: [u64; 2]) -> Option<String> {
         match self.grouping {
             Grouping::Call => None,
             Grouping::Thread if of[0] == of[1] => Some(format!("process {}", of[0])),
@@ -71,9 +86,11 @@ pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String)
     let mut sorted: Vec<&Cell> = cells.iter().collect();
     sorted.sort_by_key(|cell| (cell.number, cell.of));
     let kind = |cell: &Cell| {
+        let (of, of_base64) = owners.told(cell.of);
         with_ratio(CallKind {
             call: name(cell.number),
-            of: owners.name(cell.of),
+            of,
+            of_base64,
             calls_total: cell.account.calls(),
             errors_total: cell.errors,
             bytes_total: cell.bytes,
@@ -81,6 +98,8 @@ pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String)
             time_p50_seconds: seconds(quantile(cell, 0.5)),
             time_p99_seconds: seconds(quantile(cell, 0.99)),
             time_max_seconds: seconds(cell.longest_ns),
+            waiting_at_pipes_seconds: seconds(cell.waits_at_pipes_ns),
+            waiting_at_sockets_seconds: seconds(cell.waits_at_sockets_ns),
             counters: cell.account.counters(),
             parts: cell.account.parts(),
             later: cell.account.later_numbers(),
@@ -132,9 +151,9 @@ impl Slowest {
 
 /// Whether a call only waited for somebody else to do something.
 pub fn is_idle_call(call: &Call, owners: &Owners, name: &dyn Fn(u64) -> String) -> bool {
-    let (name, of) = (name(call.number), owners.name(call.of));
-    idle_wait(&name, of.as_deref()).is_some()
-        && is_idle(&name, of.as_deref(), &call.account.parts(), seconds(call.account.time_ns()))
+    let (name, end) = (name(call.number), owners.other_end(call.of));
+    idle_wait(&name, end).is_some()
+        && is_idle(&name, end, &call.account.parts(), seconds(call.account.time_ns()))
 }
 
 /// One call as it is told; times count from `began_ns`.
@@ -146,9 +165,12 @@ pub fn single_call(
 ) -> SingleCall {
     // Its thread is told anyway.
     let is_told = owners.grouping == Grouping::Thread;
+    let (of, of_base64) = if is_told { (None, None) } else { owners.told(call.of) };
     SingleCall {
         call: name(call.number),
-        of: owners.name(call.of).filter(|_| !is_told),
+        of,
+        of_base64,
+        waited_at: owners.other_end(call.of),
         pid: call.pid,
         tid: call.tid,
         at_seconds: seconds(call.began_ns.saturating_sub(began_ns)),
@@ -179,12 +201,14 @@ pub fn call_row(
     owners: &Owners,
     name: &dyn Fn(u64) -> String,
 ) -> CallRow {
+    let (of, of_base64) = owners.told(call.of);
     CallRow {
         time_ns: epoch_ns.saturating_add_unsigned(call.began_ns),
         pid: call.pid,
         tid: call.tid,
         call: name(call.number),
-        of: owners.name(call.of),
+        of,
+        of_base64,
         sequence: call.sequence,
         result: Returned(call.result),
         interval: call.interval,
@@ -219,6 +243,8 @@ mod tests {
             bytes: 0,
             shortest_ns: times.first().map_or(0, |(bucket, _)| bucket_start(*bucket)),
             longest_ns: times.last().map_or(0, |(bucket, _)| bucket_start(*bucket)),
+            waits_at_pipes_ns: 0,
+            waits_at_sockets_ns: 0,
             account: account(calls, time_ns),
             times: times.iter().copied().collect(),
         }

@@ -218,6 +218,7 @@ impl Row for CallRow {
             column!(tid, "the thread"),
             column!(call, "the call's name"),
             column!(of, "the file, connection or thread it is about, with --by"),
+            column!(of_base64, "its bytes in Base64, where they are no UTF-8"),
             column!(sequence, "which of the job's calls it was, as they began"),
             column!(result, "what it returned; below 0 the number of an error"),
             interval(

@@ -200,11 +200,14 @@ impl Row for FileUse {
         );
         let deleted = Column::computed(
             "is_deleted",
-            "1 if it had no name any more in the end, as far as that is known",
+            "1 if it had no name any more in the end; absent where that is not known",
             None,
-            |row: &FileUse| Some(u32::from(row.is_deleted)),
+            |row: &FileUse| {
+                (row.deleted_quality != Quality::Unavailable).then_some(u32::from(row.is_deleted))
+            },
             |row, is: u32| row.is_deleted = is != 0,
-        );
+        )
+        .or_absent(|row| row.deleted_quality = Quality::Unavailable);
         let sources = Column::computed(
             "sources",
             "who has counted what is in the row, where several do in one job: preload, ptrace, with a space between",
@@ -239,7 +242,7 @@ impl Row for FileUse {
                 "later_path_base64" = later_name_base64,
                 "its bytes in Base64, where they are no UTF-8"
             ),
-            deleted.always(),
+            deleted,
             by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
             by_calls("read_calls_total", "calls that read", Unit::Count, 1),
             by_calls("written_bytes", "bytes written by calls", Unit::Bytes, 2),
@@ -272,6 +275,7 @@ impl Row for FileUse {
             inode: 0,
             generation: None,
             is_deleted: false,
+            deleted_quality: Quality::Exact,
             sources: Vec::new(),
             totals: Totals::default(),
             read_strides: Vec::new(),

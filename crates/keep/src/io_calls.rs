@@ -87,6 +87,7 @@ impl Row for IoCall {
             ),
             column!(kind, "the kind of transfer, of reads and writes"),
             column!(path, "the file, as in files.parquet; absent where none is known"),
+            column!(path_base64, "its bytes in Base64, where they are no UTF-8"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
             column!(offset_bytes, "where in the file it began, if that is known"),

@@ -145,6 +145,7 @@ fn metric_column(metric: &'static Metric) -> Column<ProcessRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::Meaning;
     use std::collections::HashSet;
 
     fn names<R: Row>() -> Vec<&'static str> {
@@ -171,5 +172,44 @@ mod tests {
         for (name, metric) in METRICS.iter().filter_map(|m| Some((m.series?, m))) {
             assert!(series.contains(&(format!("{name}.unit"), metric.unit.to_string())));
         }
+    }
+
+    /// A column of text has one of its bytes beside it, or is of weigh's own words, or the kernel's name of a process.
+    #[test]
+    fn every_text_from_outside_has_its_bytes_beside_it() {
+        const OWN: [&str; 12] = [
+            "scope",
+            "metric",
+            "call",
+            "deed",
+            "kind",
+            "object",
+            "quality",
+            "name",
+            "process",
+            "sources",
+            "slowest_call",
+            "transfer",
+        ];
+        fn check<R: Row>() {
+            let columns = R::columns();
+            let names: HashSet<&str> = columns.iter().map(|column| column.name).collect();
+            for column in columns.iter().filter(|column| column.meaning == Meaning::Text) {
+                let name = column.name;
+                let is_plain = ["_name", "_quality", "_sizes", "_strides"]
+                    .iter()
+                    .any(|end| name.ends_with(end));
+                let is_known = name.ends_with("_base64") || OWN.contains(&name) || is_plain;
+                let has_bytes = names.contains(format!("{name}_base64").as_str());
+                assert!(is_known || has_bytes, "{}: {name}", R::FILE);
+            }
+        }
+        check::<SampleRow>();
+        check::<ProcessRow>();
+        check::<weigh_schema::recording::FileRow>();
+        check::<weigh_schema::io::IoCall>();
+        check::<weigh_schema::io::Moment>();
+        check::<weigh_schema::io::PlaceMoment>();
+        check::<weigh_schema::call_row::CallRow>();
     }
 }

@@ -20,6 +20,7 @@ fn row(sequence: u64) -> CallRow {
         tid: u32::MAX,
         call: if sequence.is_multiple_of(3) { "read".into() } else { "fsync".into() },
         of: sequence.is_multiple_of(2).then(|| format!("/a file/{sequence}")),
+        of_base64: sequence.is_multiple_of(6).then(|| "/wA=".to_string()),
         sequence: u64::MAX - sequence,
         result: Returned(-9 - sequence.cast_signed()),
         interval: sequence

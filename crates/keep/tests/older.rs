@@ -77,6 +77,7 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
         inode: 0,
         generation: None,
         is_deleted: false,
+        deleted_quality: Quality::Exact,
         sources: Vec::new(),
         totals: Totals::default(),
         read_strides: Vec::new(),

@@ -105,4 +105,140 @@ mod tests {
         let words = [keep(b"a"), keep(b"\xff")];
         assert_eq!(base64_of_words(&words), Some(base64::encode(b"a\0\xff\0")));
     }
+
+    /// Texts of weigh's own, names that users give as text, and names that the kernel has for things of its own.
+    const OWN: &[&str] = &[
+        "*.schema",
+        "*.notes",
+        "*.reason",
+        "*.call",
+        "*.metric",
+        "*.missing",
+        "*.category",
+        "*.node",
+        "Advice.rule",
+        "Advice.text",
+        "CollectorStatus.name",
+        "CounterDifference.counter",
+        "CounterDifference.name",
+        "CounterDifference.subsystem",
+        "CounterState.name",
+        "CounterState.unavailable",
+        "Difference.subsystem",
+        "EventNote.name",
+        "Exit.error",
+        "Exit.limit",
+        "ExplainReport.unmeasured",
+        "FieldNote.column",
+        "FieldNote.name",
+        "FollowedNote.asked",
+        "FollowedNote.event",
+        "FollowedNote.filter",
+        "FollowedNote.sampling",
+        "Found.asked",
+        "Found.sampled",
+        "FunctionProbes.why",
+        "AskedToken.given",
+        "Host.cgroup_version",
+        "Host.kernel",
+        "Host.virtualisation",
+        "Host.weigh",
+        "IoCall.deed",
+        "IoCall.kind",
+        "Job.id",
+        "Job.user",
+        "LimitOutcome.enforced_by",
+        "LimitOutcome.overshoot",
+        "LimitOutcome.written",
+        "RivalShare.kind",
+        "SampleRow.scope",
+        "Snapshot.label",
+        "SubsystemState.name",
+        "Table.by",
+        "Unavailable.name",
+        // On its way to where it is written, in the form that keeps its bytes.
+        "ProcessEnd.command",
+        "FileUse.path",
+    ];
+
+    /// Beside these nothing keeps the bytes yet: the kernel's names of processes (15 bytes at most), what an offender
+    /// was doing, places that the user has typed, and what `weigh explain` takes from a file that has the bytes.
+    const WITHOUT: &[&str] = &[
+        "Announcement.recording",
+        "ExplainReport.command",
+        "ExplainedKind.of",
+        "FileUse.process",
+        "Flow.reader_name",
+        "Flow.writer_name",
+        "IoReport.mount",
+        "Mapping.name",
+        "Moment.process",
+        "Offender.command",
+        "Offender.kernel_stack",
+        "Offender.name",
+        "Offender.open_files",
+        "Offender.stack",
+        "Offender.unreadable",
+        "Origin.command",
+        "ProcessEnd.name",
+        "ProcessRow.name",
+        "ProcessUse.name",
+        "RivalSeen.name",
+        "RivalShare.name",
+        "Snapshot.file",
+        "Snapshot.line",
+        "ThreadNote.name",
+        "UnderWay.command",
+    ];
+
+    /// The text fields of structures in a source file that are written to files, as `Structure.field`.
+    fn texts(source: &str) -> Vec<String> {
+        let (mut is_written, mut structure, mut found) = (false, "", Vec::new());
+        for line in source.lines() {
+            if line.starts_with("#[derive(") {
+                is_written = line.contains("Serialize");
+            } else if let Some(rest) = line.strip_prefix("pub struct ") {
+                structure = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            } else if line == "}" {
+                (is_written, structure) = (false, "");
+            } else if let Some((name, kind)) =
+                line.strip_prefix("    pub ").and_then(|field| field.split_once(": "))
+            {
+                let is_text = ["String,", "Option<String>,", "Vec<String>,"].contains(&kind);
+                if is_written && is_text && !structure.is_empty() {
+                    found.push(format!("{structure}.{name}"));
+                }
+            }
+        }
+        found
+    }
+
+    fn sources(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("it").path());
+        entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+    }
+
+    /// A new text has its bytes beside it, or is said to be none from outside.
+    #[test]
+    fn every_text_from_outside_has_its_bytes_beside_it() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let read = |path: &std::path::PathBuf| std::fs::read_to_string(path).expect("a source");
+        let all: Vec<String> =
+            sources(&folder).iter().flat_map(|path| texts(&read(path))).collect();
+        assert!(all.len() > 50 && all.contains(&"IoCall.path".to_string()), "{all:?}");
+        for text in &all {
+            let name = text.split('.').next_back().unwrap_or_default();
+            let is_own =
+                OWN.contains(&text.as_str()) || OWN.contains(&format!("*.{name}").as_str());
+            let has_bytes = all.contains(&format!("{text}_base64"));
+            let is_known = name.ends_with("_base64")
+                || has_bytes
+                || is_own
+                || WITHOUT.contains(&text.as_str());
+            assert!(is_known, "{text}: is it from outside? Then {name}_base64 belongs beside it");
+        }
+        for text in WITHOUT {
+            assert!(all.contains(&(*text).to_string()), "{text} is no more");
+        }
+    }
 }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::quality::{Mechanism, Number};
 use crate::subsystem::{Account, LaterNumbers};
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
-pub use waits::{asked_to_wait, idle_wait, is_idle};
+use waits::is_mostly;
+pub use waits::{OtherEnd, asked_to_wait, idle_wait, is_idle};
 
 /// What has a row of its own in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +106,10 @@ pub struct Cell {
     pub shortest_ns: u64,
     /// The longest.
     pub longest_ns: u64,
+    /// Of the waits that no part of the kernel asked for, those at a pipe: for who is at its other end.
+    pub waits_at_pipes_ns: u64,
+    /// Those at a socket.
+    pub waits_at_sockets_ns: u64,
     /// The sums.
     pub account: Account,
     /// How many took how long: bucket and count; see [`bucket_start`].
@@ -345,6 +350,10 @@ pub struct UnderWay {
     pub time_seconds: Option<f64>,
 }
 
+fn is_no_time(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -454,6 +463,9 @@ pub struct CallKind {
     /// Whose they are, if not everybody's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_base64: Option<String>,
     /// How many.
     pub calls_total: u64,
     /// Those that failed.
@@ -468,6 +480,12 @@ pub struct CallKind {
     pub time_p99_seconds: f64,
     /// The longest.
     pub time_max_seconds: f64,
+    /// Of the scheduler's waits, those at a pipe: for who is at its other end.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub waiting_at_pipes_seconds: f64,
+    /// Those at a socket.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub waiting_at_sockets_seconds: f64,
     /// What the CPU counted meanwhile, if that was asked for, and there is such a counter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: Numbers,
@@ -490,7 +508,22 @@ impl CallKind {
 
     /// Whether they waited for somebody else to do something, and did hardly anything else.
     pub fn is_idle(&self) -> bool {
-        is_idle(&self.call, self.of.as_deref(), &self.parts, self.time_seconds)
+        let end = OtherEnd::named(self.of.as_deref());
+        let at_ends = self.waits_at_ends().into_iter().filter(|(end, _)| {
+            // Of others it is known by their names.
+            idle_wait(&self.call, None).is_none() && idle_wait(&self.call, Some(*end)).is_some()
+        });
+        let waited: f64 = at_ends.map(|(_, seconds)| seconds).sum();
+        is_idle(&self.call, end, &self.parts, self.time_seconds)
+            || is_mostly(waited, self.time_seconds)
+    }
+
+    /// How long they waited at each kind of thing that has another end.
+    pub fn waits_at_ends(&self) -> [(OtherEnd, f64); 2] {
+        [
+            (OtherEnd::Pipe, self.waiting_at_pipes_seconds),
+            (OtherEnd::Socket, self.waiting_at_sockets_seconds),
+        ]
     }
 
     /// What they cost, at once and later.
@@ -507,6 +540,12 @@ pub struct SingleCall {
     /// What it is about, by the grouping, if that is a file or a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_base64: Option<String>,
+    /// Whether it waited at a pipe or a socket, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_at: Option<OtherEnd>,
     /// The process.
     pub pid: u32,
     /// The thread.

@@ -44,6 +44,8 @@ pub struct CallRow {
     pub call: String,
     /// The file, connection or thread it is about, if calls were grouped so.
     pub of: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    pub of_base64: Option<String>,
     /// Which of the job's calls it was.
     pub sequence: u64,
     /// What it returned; of an interval, the bytes that its calls moved.

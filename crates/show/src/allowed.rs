@@ -76,7 +76,7 @@ mod tests {
         };
         assert_eq!(
             words(&allowed),
-            "1 CPU; slurm job 77: 2 CPUs; 1.5 cores, memory 4.00 GiB by /batch/77; \
+            "1 CPU; slurm job 77: 2 CPUs; 1.5 cores, memory 4.0 GiB by /batch/77; \
              changed after 12 s to no limit by /batch/77"
         );
         assert_eq!(words(&Allowed::default()), "");

@@ -8,7 +8,7 @@ use weigh_schema::allowed::{
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::files;
 use weigh_schema::summary::{
-    Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Summary,
+    Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
 };
 use weigh_schema::{Group, METRICS, Mechanism, Metric, Quality, Unit, Value};
 
@@ -114,6 +114,7 @@ fn summary_schema() -> String {
         ("the summary", shape_of::<Summary>()),
         ("`job`", shape_of::<Job>()),
         ("`exit`", shape_of::<Exit>()),
+        ("`sender` of an exit", shape_of::<Sender>()),
         ("each of `metrics`", shape_of::<Value>()),
         ("each of `limits`", shape_of::<LimitOutcome>()),
         ("`offender` of a limit", shape_of::<Offender>()),
@@ -131,6 +132,7 @@ fn summary_schema() -> String {
     out.push_str("\n| word | one of |\n|---|---|\n");
     for (word, shape) in [
         ("`exit.kind`", shape_of::<ExitKind>()),
+        ("`exit.sender.kind`", shape_of::<SenderKind>()),
         ("`source`, `mechanism`", shape_of::<Mechanism>()),
         ("`status`", shape_of::<CollectorState>()),
         ("`unit`", shape_of::<Unit>()),

@@ -7,7 +7,7 @@ pub mod page;
 
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_number_of};
-use weigh_schema::call::{RIVALS, RivalKind, asked_to_wait};
+use weigh_schema::call::{OtherEnd, RIVALS, RivalKind, asked_to_wait};
 use weigh_schema::explain::part_named;
 use weigh_schema::explain::{
     Difference, Doing, ExplainReport, ExplainedKind, Of, RivalShare, Verdict,
@@ -188,7 +188,7 @@ fn contributions(kind: &ExplainedKind) -> impl Iterator<Item = String> {
         let subsystem = part_named(&difference.subsystem)?;
         let what = match difference.doing {
             Doing::Busy => subsystem.busy,
-            Doing::Waiting => asked_to_wait(&kind.call, kind.of.as_deref())
+            Doing::Waiting => asked_to_wait(&kind.call, OtherEnd::named(kind.of.as_deref()))
                 .filter(|_| subsystem.name == "sched")
                 .unwrap_or(subsystem.waits),
             Doing::Runnable => RUNNABLE,

@@ -56,6 +56,7 @@ fn used(totals: Totals) -> FileUse {
         inode: 2,
         generation: None,
         is_deleted: false,
+        deleted_quality: Quality::Exact,
         sources: Vec::new(),
         totals,
         read_strides: Vec::new(),

@@ -13,7 +13,7 @@ use common::golden::check;
 use common::typescript::Types;
 use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
-use weigh_schema::summary::ExitKind;
+use weigh_schema::summary::{ExitKind, Sender, SenderKind};
 use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
 use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
@@ -35,11 +35,24 @@ fn the_pages_types_are_current() {
     types.declare::<Kind>();
     types.declare::<Mechanism>();
     types.declare::<Quality>();
+    types.declare::<SenderKind>();
     types.declare::<Tone>();
     types.declare::<Unit>();
     // The first has all that can be present; the others lack what can be absent.
     let mut first = sample::limited(40);
     first.summary.job.command_base64.push("/w==".into());
+    if let Some(exit) = &mut first.summary.exit {
+        exit.sender = Some(Sender {
+            kind: SenderKind::Other,
+            pid: Some(7),
+            name: Some("kill".into()),
+            name_base64: Some("/w==".into()),
+            uid: Some(0),
+            source: Mechanism::Bpf,
+            quality: Quality::Exact,
+        });
+    }
+    assert!(first.summary.exit.is_some());
     for recording in [first, sample::cut_short(), sample::build(4)] {
         let mut files = FileColumns::default();
         recording.files.iter().for_each(|row| files.push(row));

@@ -30,6 +30,7 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
         inode: 1,
         generation: None,
         is_deleted: false,
+        deleted_quality: Quality::Exact,
         sources: Vec::new(),
         totals: Totals { by_calls, numbers, ..Totals::default() },
         read_strides: Vec::new(),
@@ -45,7 +46,7 @@ fn flow(writer: u32, reader: u32, name: &str, object: Object) -> Flow {
     let names = (format!("task {writer}"), format!("task {reader}"));
     let bytes = (object == Object::Regular).then_some(1009);
     let (writer_name, reader_name, name) = (names.0, names.1, name.to_string());
-    Flow { name, object, writer, writer_name, reader, reader_name, bytes, is_upper_bound: false }
+    Flow { name, object, writer, writer_name, reader, reader_name, bytes, ..Flow::default() }
 }
 
 /// 1 makes a file that 2 reads, 2 writes into a pipe to 3, and 3 back; 2 has a file for itself that it deletes.

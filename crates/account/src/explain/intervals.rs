@@ -54,6 +54,7 @@ fn begun(call: CallRow, of: Of) -> CallRow {
         result,
         call: INTERVAL.to_string(),
         of: token.map(|token| format!("token {token}")),
+        of_base64: None,
         ..call
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
     Direction, Event, FIELDS, Field, FileId, Grounds, Named, Numbers, Object, Places, Process,
     Sources, Transfer, Unseen, Use, Who,
 };
+use weigh_schema::{Mechanism, Quality};
 
 use super::kept::Kept;
 use super::seen;
@@ -102,6 +102,8 @@ pub struct IoBook {
     pub unseen_fields: Vec<Field>,
     /// Whether it can not be seen what was read ahead in vain.
     pub is_ahead_unseen: bool,
+    /// Whether who tells of files tells of the end of their last names, too.
+    pub is_told_of_ends: bool,
     /// Whether it can not be seen what devices did.
     pub are_devices_unseen: bool,
     pub(super) rows: HashMap<(FileId, Who), Kept>,
@@ -110,6 +112,8 @@ pub struct IoBook {
     later_names: HashMap<FileId, Rc<str>>,
     /// Whether files had no name any more in the end, of those that were looked at.
     deleted: HashMap<FileId, bool>,
+    /// Files of which nobody can say that.
+    unknown_ends: HashSet<FileId>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) left_processes: LeftProcesses,
     pub(super) rest: Row,
@@ -127,6 +131,7 @@ impl IoBook {
         self.unseen_kinds = kinds.copied().collect();
         self.unseen_fields =
             FIELDS.iter().filter(|field| is_unseen(&field.key())).copied().collect();
+        self.is_told_of_ends = grounds.mechanism == Mechanism::Fuse;
         self.is_ahead_unseen = grounds.qualities.contains_key(&Field::AheadUnused.key());
         self.are_devices_unseen = is_unseen(&Field::DeviceRead.key());
     }
@@ -161,6 +166,38 @@ impl IoBook {
         if let Some(name) = name {
             self.add_name(Named { file, object: Object::Regular, name });
         }
+    }
+
+    /// Nobody can say whether a file has a name in the end: what was seen of it may be another's.
+    pub fn set_end_unknown(&mut self, file: FileId) {
+        self.unknown_ends.insert(file);
+    }
+
+    /// Whether it is known that a file has a name in the end, or that it has none.
+    pub fn is_end_known(&self, file: FileId, row: &Row) -> bool {
+        let was_seen = self.deleted.contains_key(&file) || row.is_deleted;
+        self.is_told_of_ends || was_seen && !self.unknown_ends.contains(&file)
+    }
+
+    /// Regular files of which it is not.
+    pub fn files_of_unknown_end(&self) -> usize {
+        let is_unknown = |(file, row): (FileId, Row)| {
+            let is_regular = self.object_of(file, row.object) == Object::Regular;
+            (is_regular && !self.is_end_known(file, &row)).then_some(file)
+        };
+        let rows = self.rows.iter().map(|((file, _), row)| (*file, row.row()));
+        rows.filter_map(is_unknown).collect::<HashSet<_>>().len()
+    }
+
+    /// When files without a generation were used first, since the following began.
+    pub fn first_uses(&self) -> HashMap<FileId, u64> {
+        let mut first = HashMap::new();
+        for ((file, _), row) in self.rows.iter().filter(|((file, _), _)| file.generation == 0) {
+            let used_ns = row.row().numbers.known(Field::First).unwrap_or(u64::MAX);
+            let known = first.entry(*file).or_insert(used_ns);
+            *known = used_ns.min(*known);
+        }
+        first
     }
 
     /// Takes in what was done.
@@ -307,6 +344,11 @@ impl IoBook {
         let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
         let unnamed = || format!("(inode {} of device {major}:{minor})", file.inode);
         self.name(file).map_or_else(unnamed, byte_text::shown)
+    }
+
+    /// The bytes of its name in Base64, where they are no UTF-8.
+    pub fn name_base64(&self, file: FileId) -> Option<String> {
+        self.name(file).and_then(byte_text::base64)
     }
 
     /// Processes' names by their PIDs.

@@ -23,6 +23,7 @@ pub fn io_call(
         deed: called.deed.name().to_string(),
         kind: called.deed.transfer().map(|transfer| transfer.name().to_string()),
         path: called.file.map(|file| book.name_of(file)),
+        path_base64: called.file.and_then(|file| book.name_base64(file)),
         device: file.device,
         inode: file.inode,
         offset_bytes: called.from,

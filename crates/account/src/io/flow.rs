@@ -81,6 +81,7 @@ fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Opti
     };
     Some(Flow {
         name: byte_text::shown(book.name(file).unwrap_or_default()),
+        name_base64: book.name_base64(file),
         object,
         writer: from.0,
         writer_name: book.process_name(from.0).to_string(),

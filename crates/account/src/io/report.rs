@@ -147,7 +147,7 @@ pub fn file_use(
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
-        name_base64: book.name(file).and_then(byte_text::base64),
+        name_base64: book.name_base64(file),
         later_name: book.later_name(file).map(byte_text::shown),
         later_name_base64: book.later_name(file).and_then(byte_text::base64),
         object: book.object_of(file, row.object),
@@ -157,7 +157,8 @@ pub fn file_use(
         device: file.device,
         inode: file.inode,
         generation: Some(file.generation),
-        is_deleted: book.is_deleted(file).unwrap_or(row.is_deleted),
+        is_deleted: book.is_end_known(file, row) && book.is_deleted(file).unwrap_or(row.is_deleted),
+        deleted_quality: deleted_quality(book, file, row),
         sources: row.sources.mechanisms(),
         moved_quality: moved_quality(&totals.by_calls, moves_unseen),
         read_strides: strides(&row.directions[0]),
@@ -170,6 +171,13 @@ pub fn file_use(
         readahead_quality: readahead_quality(book, row),
         slowest: (row.slowest.0 > 0).then_some(slowest),
         totals,
+    }
+}
+
+fn deleted_quality(book: &IoBook, file: FileId, row: &Row) -> Quality {
+    match book.object_of(file, row.object) {
+        Object::Regular if !book.is_end_known(file, row) => Quality::Unavailable,
+        _ => Quality::Exact,
     }
 }
 

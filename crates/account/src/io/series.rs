@@ -216,6 +216,7 @@ fn named(book: &IoBook, (file, who): Key, moment: Moment) -> Moment {
         tid: told_tid(who),
         process: book.process_name(who.pid).to_string(),
         path: book.name_of(file),
+        path_base64: book.name_base64(file),
         device: file.device,
         inode: file.inode,
         ..moment
@@ -228,6 +229,7 @@ fn place_moments(moment: &Moment, places: &Places) -> impl Iterator<Item = Place
         pid: moment.pid,
         tid: moment.tid,
         path: moment.path.clone(),
+        path_base64: moment.path_base64.clone(),
         device: moment.device,
         inode: moment.inode,
         from_bytes,

@@ -6,8 +6,8 @@ use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_cal
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::FollowIo;
 use weigh_collect::io::last_look::{Generation, LastLooks};
-use weigh_schema::Mechanism;
-use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Who};
+use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Trust, Who};
+use weigh_schema::{Mechanism, Quality};
 
 /// How often what was told is taken in, unless there is much.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -138,10 +138,31 @@ impl Gather {
             .book
             .regular_files()
             .filter(|(file, _)| may_have_a_name(&self.book, *file, mechanism));
-        let found: Vec<_> = files.map(|(file, name)| (file, looks.look(file, name))).collect();
+        let first_uses = self.book.first_uses();
+        let look = |(file, name)| {
+            let used_ns = first_uses.get(&file).copied().unwrap_or_default();
+            (file, looks.look(file, name, self.epoch_ns.saturating_add_unsigned(used_ns)))
+        };
+        let found: Vec<_> = files.map(look).collect();
         for (file, found) in found {
-            self.book.set_end(file, found.is_deleted, found.name);
+            // With another name it may be another file, which has got the number of one that is gone.
+            let has_other = found.name.is_some() || self.book.later_name(file).is_some();
+            let is_other = has_other && !found.is_told_apart;
+            match is_other || found.is_elsewhere {
+                true => self.book.set_end_unknown(file),
+                false => self.book.set_end(file, found.is_deleted, found.name),
+            }
         }
+    }
+
+    /// Of how many files nobody can say whether they have a name in the end, if there are any.
+    fn unknown_ends(&self) -> Option<Trust> {
+        let files = self.book.files_of_unknown_end();
+        let reason = format!(
+            "{files} files could not be looked for in the end: their file system does not find files by their numbers, \
+             or gives numbers again without a mark (overlayfs), or it takes root"
+        );
+        (files > 0).then_some(Trust { quality: Quality::Unavailable, reason })
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
@@ -167,6 +188,9 @@ impl Gather {
         }
         run.tally = self.io.tally();
         self.look_for_names(run.grounds.mechanism);
+        if let Some(trust) = self.unknown_ends() {
+            run.grounds.qualities.insert("is_deleted".to_string(), trust);
+        }
         Ok(())
     }
 }

@@ -97,6 +97,86 @@ fn an_idle_wait_for_a_writer_is_no_slow_call_unless_it_is_asked_for() {
     assert!(!said.contains("(--idle)"), "{said}");
 }
 
+/// Names that are no UTF-8 keep their bytes, in the table, in single calls and in the file of all calls; two files whose
+/// names look alike are two.
+#[test]
+fn names_that_are_no_text_have_their_bytes_beside_them() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("each.parquet");
+    let path = file.display().to_string();
+    let script = r#"printf x >"$(printf 'a\377')"; printf xy >"$(printf 'a\376')""#;
+    let options = ["--by", "file", "--slowest", "50", "--per-call", &path];
+    let (_, report) = calls(&scratch, &options, &["sh", "-c", script]);
+    let folder = scratch.path("work");
+    let expected = [0xff, 0xfe].map(|byte| {
+        weigh_schema::base64::encode(
+            &[folder.as_os_str().as_encoded_bytes(), b"/a", &[byte]].concat(),
+        )
+    });
+    let is_it = |row: &&Value| {
+        let is_named = row["of"].as_str().is_some_and(|of| of.ends_with("/a\u{fffd}"));
+        is_named && row["call"] == "write"
+    };
+    for table in ["calls", "slowest"] {
+        let rows = report[table].as_array().expect("rows").iter().filter(is_it);
+        let mut found: Vec<&str> =
+            rows.map(|row| row["of_base64"].as_str().expect("bytes")).collect();
+        found.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+        let mut expected = expected.each_ref().map(String::as_str);
+        expected.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
+        assert_eq!(found, expected, "{table}: {report}");
+    }
+    let mut found = Vec::new();
+    let see = |row: weigh_schema::call_row::CallRow| {
+        if row.call == "write" && row.of.as_deref().is_some_and(|of| of.ends_with("/a\u{fffd}")) {
+            found.extend(row.of_base64);
+        }
+    };
+    weigh_keep::each_call(&file, see).expect("rows");
+    assert_eq!(found, expected);
+}
+
+/// An idle wait in the table by kind of call, which knows no file: of pipes and of sockets; not of files.
+#[test]
+fn an_idle_wait_is_told_where_calls_are_not_told_apart_by_file() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let of_pipe = ["sh", "-c", "(sleep 1; echo) | cat >&2"];
+    let program = "import os, socket, time
+a, b = socket.socketpair()
+if not os.fork():
+    time.sleep(1)
+    a.send(b'x')
+    os._exit(0)
+os.read(b.fileno(), 1)";
+    let of_socket = ["python3", "-c", program];
+    for (command, end) in [(&of_pipe[..], "pipe"), (&of_socket[..], "socket")] {
+        let (output, report) = calls(&scratch, &["--slowest", "50"], command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let key = format!("waiting_at_{end}s_seconds");
+        let read = &rows(&report, "read")[0];
+        let [waited, all] = [&read[&key], &read["time_seconds"]].map(|s| s.as_f64().expect("s"));
+        assert!(waited > 0.9 && waited <= all, "{read}");
+        assert!(said.contains("idle, and not in the table (--idle): "), "{said}");
+        let idle = said.lines().find(|line| line.contains("not in the table")).expect("a line");
+        assert!(idle.contains("read "), "{said}");
+        let is_long = |call: &&Value| call["time_seconds"].as_f64().is_some_and(|s| s > 0.9);
+        let slowest = |report: &Value| -> Vec<Value> {
+            let slowest = report["slowest"].as_array().expect("the slowest").iter();
+            slowest.filter(|call| call["call"] == "read").filter(is_long).cloned().collect()
+        };
+        assert_eq!(slowest(&report).len(), 0, "{report}");
+        let (output, report) = calls(&scratch, &["--slowest", "50", "--idle"], command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(slowest(&report).iter().all(|call| call["waited_at"] == end), "{report}");
+        assert!(slowest(&report).len() == 1 && said.contains("idle: waiting for "), "{said}");
+    }
+    // A wait for a device is none for another end.
+    let (_, report) = calls(&scratch, &[], &["cat", "/proc/self/stat"]);
+    assert!(rows(&report, "read").iter().all(|row| row.get("waiting_at_pipes_seconds").is_none()));
+}
+
 #[test]
 fn a_counter_that_there_is_not_is_refused_with_those_that_there_are() {
     let scratch = Scratch::new();

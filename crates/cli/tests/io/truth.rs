@@ -255,6 +255,42 @@ fn in_memory_the_end_says_whether_a_file_has_a_name_as_well() {
     assert_eq!(of("far"), (false, later("below/away")));
 }
 
+/// Where a number is given again without a mark, and where nobody may look, the end of a name is not told as known.
+#[test]
+fn what_nobody_can_say_of_the_end_of_a_name_is_unavailable() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (work, json) = (text(&scratch.path("work")), text(&scratch.path("io.json")));
+    let script = "echo gone >gone; rm gone; echo stays >stays; echo old >old; echo new >new; mv new old; \
+                  echo below >>below";
+    let mount = "mkdir lower upper work at && echo was >lower/below && \
+                 mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work at && cd at && exec \"$@\"";
+    let mut unshared = Command::new("unshare");
+    unshared.args(["-m", "sh", "-c", &format!("cd \"$0\" && {mount}"), &work]).arg(weigh_binary());
+    unshared.args(["io", "-q", "--mechanism", "bpf", "--json", &json, "--", "sh", "-c", script]);
+    set_surroundings(&mut unshared, &scratch);
+    let output = unshared.output().expect("unshare");
+    if !output.status.success() {
+        println!("ignored: no overlay can be mounted here: {output:?}");
+        return;
+    }
+    let report: Value = serde_json::from_str(&scratch.text("io.json")).expect("a report");
+    let mut seen = 0;
+    for file in report["files"].as_array().expect("files") {
+        let name = file["name"].as_str().unwrap_or_default();
+        let Some(name) = name.strip_prefix(&format!("{work}/at/")) else { continue };
+        let is_known = file.get("deleted_quality").is_none();
+        let is_deleted = file.get("is_deleted").is_some();
+        assert!(is_known || file["deleted_quality"] == "unavailable" && !is_deleted, "{file}");
+        // Who was renamed is there by another name.
+        let is_gone = ["gone", "old"].contains(&name);
+        assert!(!is_known || is_deleted == is_gone, "{name}: {file}");
+        seen += 1;
+    }
+    assert!(seen >= 4, "{report}");
+    assert_eq!(report["qualities"]["is_deleted"]["quality"], "unavailable", "{report}");
+}
+
 /// Pages of a file of holes are read from nowhere, and nothing tells which they are: their number is no exact one.
 #[test]
 fn holes_are_not_told_as_exact_reads() {
@@ -306,6 +342,41 @@ fn names_that_are_no_text_keep_their_bytes() {
         let plain = plain.filter(|row| row["name"] == "/dev/null");
         assert!(plain.clone().count() > 0 && plain.clone().all(|r| r.get("name_base64").is_none()));
     }
+    // Who wrote for whom, what could be better, each call, and what was done over time.
+    let small = r#"name=$(printf 'a\377'); i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done >"$name"; cat "$name" >/dev/null"#;
+    let measured =
+        Weigh::bash(small).options("--mechanism ptrace --io --io-calls --interval 20ms").end();
+    let expected = Some(encoded(&measured.scratch, 0xff));
+    let found = measured.summary().io.as_ref().expect("of files");
+    let is_it = |name: &str| name.ends_with("a\u{fffd}");
+    let flows = found.flows.iter().filter(|flow| is_it(&flow.name));
+    let advice = found.advice.iter().filter(|advice| is_it(&advice.file));
+    let mut beside: Vec<(&str, Option<String>)> =
+        flows.map(|f| ("flow", f.name_base64.clone())).collect();
+    beside.extend(advice.map(|advice| ("advice", advice.file_base64.clone())));
+    let recording = measured.recording();
+    let calls = |row: weigh_schema::io::IoCall| {
+        if row.path.as_deref().is_some_and(is_it) {
+            beside.push(("call", row.path_base64));
+        }
+    };
+    recording.each_io_call(calls).expect("calls");
+    let moments = |row: weigh_schema::io::Moment| {
+        if is_it(&row.path) {
+            beside.push(("moment", row.path_base64));
+        }
+    };
+    recording.each_io_moment(moments).expect("moments");
+    let places = |row: weigh_schema::io::PlaceMoment| {
+        if is_it(&row.path) {
+            beside.push(("place", row.path_base64));
+        }
+    };
+    recording.each_io_place(places).expect("places");
+    for what in ["flow", "advice", "call", "moment", "place"] {
+        assert!(beside.iter().any(|(of, _)| *of == what), "{what}: {}", measured.everything());
+    }
+    assert!(beside.iter().all(|(_, bytes)| *bytes == expected), "{beside:?}");
     for options in ["--mechanism ptrace --io", "--mechanism preload --level 3"] {
         let measured = Weigh::bash(SCRIPT).options(options).end();
         let paths: BTreeSet<String> =

@@ -204,6 +204,26 @@ fn space_below(folder: &std::path::Path) -> u64 {
     entries.map(space).sum()
 }
 
+/// Whether the growth by a script is told as exact: then it is what it is. Else why not.
+fn is_exact_growth(mechanism: &str, script: &str, others: &mut Vec<String>) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let run = Weigh::bash(script);
+    let work = run.scratch().path("work");
+    std::fs::create_dir_all(&work).expect("a directory");
+    std::fs::write(work.join("old"), vec![7; 40 << 20]).expect("a file");
+    let before = space_below(&work);
+    let measured = run.options(&format!("--mechanism {mechanism} --io")).end();
+    let value = measured.value("disk_growth_peak_bytes");
+    if value.quality != Quality::Exact {
+        others.push(value.reason.clone().unwrap_or_default());
+        return false;
+    }
+    // Hard links are counted once.
+    let new = std::fs::metadata(work.join("new")).expect("a file").blocks() * 512;
+    measured.is("disk_growth_peak_bytes", space_below(&work) - new - before);
+    true
+}
+
 /// Where all calls of the job are seen and none can free space, the last scan is the greatest.
 #[test]
 fn growth_is_exact_where_nothing_can_have_been_freed() {
@@ -215,18 +235,11 @@ fn growth_is_exact_where_nothing_can_have_been_freed() {
     let script = "head -c 1000003 /dev/zero > new; head -c 5000 /dev/zero >> old; mkdir d; \
                   fallocate -l 300000 d/room; truncate -s 1G d/sparse; ln new d/again; cat new > /dev/null";
     for mechanism in ["bpf", "ptrace"] {
-        let run = Weigh::bash(script);
-        let work = run.scratch().path("work");
-        std::fs::create_dir_all(&work).expect("a directory");
-        std::fs::write(work.join("old"), vec![7; 40 << 20]).expect("a file");
-        let before = space_below(&work);
-        let measured = run.options(&format!("--mechanism {mechanism} --io")).end();
-        // Hard links are counted once.
-        let new = space_below(&work)
-            - std::os::unix::fs::MetadataExt::blocks(
-                &std::fs::metadata(work.join("new")).expect("a file"),
-            ) * 512;
-        measured.is("disk_growth_peak_bytes", new - before);
+        // Beside other load the scans before and after the job may come late: then it is not exact.
+        let mut others = Vec::new();
+        while !is_exact_growth(mechanism, script, &mut others) {
+            assert!(others.len() < 20, "{mechanism}: {others:?}");
+        }
     }
     // Nobody has looked at the calls.
     let measured = Weigh::bash("head -c 1000003 /dev/zero > new").end();

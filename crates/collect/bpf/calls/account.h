@@ -73,6 +73,8 @@ struct window {
 	__u32 base; /* the part that the call's own code is of */
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
 	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
+	__s32 descriptor; /* the first argument of a call that takes one */
+	__u32 unused;
 	__u32 cell; /* of the call, + 1 */
 	__u32 unheard; /* a program that no library has spoken for since its exec */
 	char image[IMAGE_BYTES]; /* what it is called */

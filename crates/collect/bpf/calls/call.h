@@ -295,6 +295,7 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	} else if (grouping != BY_CALL && kind_of(window->number) & TAKES_DESCRIPTOR) {
 		of_descriptor(&key, task, FIRST_ARGUMENT(regs));
 	}
+	window->descriptor = kind_of(window->number) & TAKES_DESCRIPTOR ? FIRST_ARGUMENT(regs) : -1;
 	window->of[0] = key.of[0];
 	window->of[1] = key.of[1];
 	window->cell = cell_number(&key);
@@ -401,6 +402,8 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 		hand_on(window, task, &interval);
 	index = window->cell - 1;
 	cell = bpf_map_lookup_elem(&cells, &index);
+	if (window->descriptor >= 0 && window->account.parts[WEIGH_SCHED].waiting_ns)
+		note_other_end(window, task, cell);
 	is_told = time >= told_from_ns;
 	if (restores(window->number))
 		result = 0;

@@ -27,6 +27,7 @@ struct cell {
 	__u64 errors; /* calls that failed */
 	__u64 bytes; /* that calls moved, as they returned them */
 	__u64 shortest_ns, longest_ns;
+	__u64 waits_at_pipes_ns, waits_at_sockets_ns; /* that no part asked for: for the other end */
 	struct weigh_account account;
 };
 

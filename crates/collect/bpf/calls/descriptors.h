@@ -136,6 +136,26 @@ static __always_inline void tell_name(struct cell_key *key, struct file *file, _
 	bpf_ringbuf_submit(named, BPF_RB_NO_WAKEUP);
 }
 
+/*
+ * What a call has waited for at a pipe or a socket: who is at the other end. Looked at where a call has slept, so
+ * others pay nothing. Who is told of the call by its kind alone is told what it waited at.
+ */
+static __noinline int note_other_end(struct window *window, struct task_struct *task, struct cell *cell)
+{
+	struct file *file = file_of(task, window->descriptor);
+	struct inode *inode = file ? BPF_CORE_READ(file, f_inode) : 0;
+	__u32 type = inode ? BPF_CORE_READ(inode, i_mode) & S_IFMT : 0;
+	__u64 waited = window->account.parts[WEIGH_SCHED].waiting_ns;
+
+	if (type != S_IFIFO && type != S_IFSOCK)
+		return 0;
+	if (grouping == BY_CALL)
+		window->of[1] = type;
+	if (cell)
+		add(type == S_IFIFO ? &cell->waits_at_pipes_ns : &cell->waits_at_sockets_ns, waited);
+	return 0;
+}
+
 /* The file, or connection, that a call of this key is about. */
 static __always_inline void of_descriptor(struct cell_key *key, struct task_struct *task,
 					  __s32 descriptor)

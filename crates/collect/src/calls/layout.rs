@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
+use weigh_schema::byte_text;
 use weigh_schema::call::{Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally};
 use weigh_schema::subsystem::{Account, LATER};
 
@@ -164,6 +165,8 @@ pub(super) fn cell(value: &[u8], times: BTreeMap<u32, u64>) -> Option<Cell> {
         bytes: reader.u64(offset_of!(types::cell, bytes))?,
         shortest_ns: reader.u64(offset_of!(types::cell, shortest_ns))?,
         longest_ns: reader.u64(offset_of!(types::cell, longest_ns))?,
+        waits_at_pipes_ns: reader.u64(offset_of!(types::cell, waits_at_pipes_ns))?,
+        waits_at_sockets_ns: reader.u64(offset_of!(types::cell, waits_at_sockets_ns))?,
         account: Account::from_bytes(value.get(offset_of!(types::cell, account)..)?)?,
         times,
     })
@@ -244,7 +247,9 @@ fn rival(value: &[u8], kind: usize) -> Option<Rival> {
     let at = offset_of!(types::told, rivals) + kind * size_of::<types::rival>();
     let reader = Reader(value.get(at..at + size_of::<types::rival>())?);
     let pid = reader.u32(offset_of!(types::rival, pid)).filter(|pid| *pid != 0)?;
-    let name = component(reader.0.get(offset_of!(types::rival, name)..)?.get(..16)?);
+    let name = reader.0.get(offset_of!(types::rival, name)..)?.get(..16)?;
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let name = String::from_utf8_lossy(&name[..end]).into_owned();
     Some(Rival { pid, name, time_ns: reader.u64(offset_of!(types::rival, time))? })
 }
 
@@ -275,8 +280,9 @@ fn path(value: &[u8]) -> Option<String> {
     let reader = Reader(value);
     let depth = reader.u32(offset_of!(types::named, depth))? as usize;
     let names = value.get(offset_of!(types::named, names)..)?;
-    let names: Vec<String> = names.chunks(NAME_BYTES).take(depth).map(component).collect();
-    let joined = names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/");
+    let names: Vec<Vec<u8>> = names.chunks(NAME_BYTES).take(depth).map(component).collect();
+    let names: Vec<&[u8]> = names.iter().rev().map(Vec::as_slice).collect();
+    let joined = byte_text::keep(&names.join(&b'/'));
     Some(match reader.u32(offset_of!(types::named, is_complete))? {
         0 => format!("…/{joined}"),
         _ => format!("/{joined}"),
@@ -285,11 +291,18 @@ fn path(value: &[u8]) -> Option<String> {
 
 const NAME_BYTES: usize = 64;
 
-fn component(name: &[u8]) -> String {
+fn component(name: &[u8]) -> Vec<u8> {
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-    let text = String::from_utf8_lossy(&name[..end]).into_owned();
-    // The kernel side keeps no more than this of each.
-    if end == NAME_BYTES - 1 { text + "…" } else { text }
+    let name = &name[..end];
+    // The kernel side keeps no more than this of each; a character that is cut is none.
+    if end < NAME_BYTES - 1 {
+        return name.to_vec();
+    }
+    let whole = match std::str::from_utf8(name) {
+        Err(error) if error.error_len().is_none() => &name[..error.valid_up_to()],
+        _ => name,
+    };
+    [whole, "…".as_bytes()].concat()
 }
 
 const INET: u32 = 2;

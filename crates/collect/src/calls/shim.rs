@@ -240,6 +240,8 @@ impl Shim {
                 bytes: 0,
                 shortest_ns: 0,
                 longest_ns: 0,
+                waits_at_pipes_ns: 0,
+                waits_at_sockets_ns: 0,
                 account: Account::default(),
                 times: BTreeMap::new(),
             };

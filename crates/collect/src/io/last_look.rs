@@ -26,7 +26,21 @@ pub struct LastLook {
     pub is_deleted: Option<bool>,
     /// Its name, if that is another than it was.
     pub name: Option<String>,
+    /// Whether it is told from others that have had its number: the file system has no generations else.
+    pub is_told_apart: bool,
+    /// Whether its name leads to another file system than it lies on.
+    pub is_elsewhere: bool,
 }
+
+impl LastLook {
+    fn deleted(is_deleted: bool, name: Option<String>) -> LastLook {
+        let is_deleted = Some(is_deleted);
+        LastLook { is_deleted, name, is_told_apart: true, is_elsewhere: false }
+    }
+}
+
+/// When files were made is kept by ticks, which are no longer than that.
+const TICK_NS: i64 = 10_000_000;
 
 /// What the generation of a file's number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,20 +70,50 @@ impl LastLooks {
         LastLooks { generation, mounts, search: InodeSearch::default() }
     }
 
-    /// Looks for one by its last path.
-    pub fn look(&self, file: FileId, path: &str) -> LastLook {
+    /// Looks for one by its last path. `used_ns` is when it was used first, since 1970.
+    pub fn look(&self, file: FileId, path: &str, used_ns: i64) -> LastLook {
         let path = byte_text::bytes(path);
         let path = Path::new(OsStr::from_bytes(&path));
         if !path.is_absolute() {
             return LastLook::default();
         }
+        let look = self.look_at(file, path);
+        let name = look.name.as_deref().map(byte_text::bytes);
+        let found = name.as_deref().map_or(path, |name| Path::new(OsStr::from_bytes(name)));
+        let is_there = look.is_deleted == Some(false);
+        let is_told_apart = !is_there || self.is_told_apart(file, found, used_ns);
+        let is_elsewhere = look.is_deleted.is_none() && self.is_elsewhere(file, path);
+        LastLook { is_told_apart, is_elsewhere, ..look }
+    }
+
+    /// Whether what is there now cannot have got the number of one that is gone: by its generation, or because it was
+    /// there before the file was used.
+    fn is_told_apart(&self, file: FileId, found: &Path, used_ns: i64) -> bool {
+        if file.generation != 0 {
+            return true;
+        }
+        let stat = self.open(found).ok().and_then(|found| about(&found));
+        stat.is_some_and(|stat| {
+            let born = &stat.stx_btime;
+            let born_ns = born.tv_sec.saturating_mul(1_000_000_000) + i64::from(born.tv_nsec);
+            stat.stx_mask & StatxFlags::BTIME.bits() != 0 && born_ns < used_ns - TICK_NS
+        })
+    }
+
+    /// Whether a file lies below the one that has its name.
+    fn is_elsewhere(&self, file: FileId, path: &Path) -> bool {
+        let device = (file.device >> 20, file.device & 0xf_ffff);
+        self.mount_of(path).is_some_and(|mount| mount.kind == "overlay" && mount.device != device)
+    }
+
+    fn look_at(&self, file: FileId, path: &Path) -> LastLook {
         let is_there = match self.open(path) {
             Ok(found) => self.is_it(file, &found),
             Err(Errno::NOENT | Errno::NOTDIR) => Some(false),
             Err(_) => None,
         };
         match is_there {
-            Some(true) => LastLook { is_deleted: Some(false), name: None },
+            Some(true) => LastLook::deleted(false, None),
             Some(false) => {
                 let look = match self.generation {
                     Generation::Kernel => self.look_elsewhere(file, path),
@@ -91,9 +135,9 @@ impl LastLooks {
             return LastLook::default();
         };
         match self.search.find(file.inode, folder, mount) {
-            Found::Nowhere => LastLook { is_deleted: Some(true), name: None },
+            Found::Nowhere => LastLook::deleted(true, None),
             Found::At(name) if self.leads_to(file, &name) => {
-                LastLook { is_deleted: Some(false), name: Some(text_of(&name)) }
+                LastLook::deleted(false, Some(text_of(&name)))
             }
             Found::At(_) | Found::Unknown => LastLook::default(),
         }
@@ -157,21 +201,21 @@ impl LastLooks {
         });
         match found {
             Some(Ok(found)) => self.found(file, &found),
-            Some(Err(Errno::STALE)) => LastLook { is_deleted: Some(true), name: None },
+            Some(Err(Errno::STALE)) => LastLook::deleted(true, None),
             _ => LastLook::default(),
         }
     }
 
     fn found(&self, file: FileId, found: &OwnedFd) -> LastLook {
         if about(found).is_some_and(|stat| stat.stx_nlink == 0) {
-            return LastLook { is_deleted: Some(true), name: None };
+            return LastLook::deleted(true, None);
         }
         let link = format!("/proc/self/fd/{}", found.as_raw_fd());
         let name = std::fs::read_link(link).ok();
         // The kernel may know it by its inode alone.
         let name = name.filter(|name| self.leads_to(file, name));
         let name = name.map(|name| text_of(&name));
-        LastLook { is_deleted: Some(false), name }
+        LastLook::deleted(false, name)
     }
 }
 
@@ -296,17 +340,17 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, "x").expect("written");
         let (file, name) = (id(&path), path.display().to_string());
-        let there = LastLook { is_deleted: Some(false), name: None };
-        assert_eq!(looks().look(file, &name), there);
+        let there = LastLook::deleted(false, None);
+        assert_eq!(looks().look(file, &name, i64::MAX), there);
         let other = FileId { inode: file.inode + 1, ..file };
-        assert_ne!(looks().look(other, &name).is_deleted, Some(false));
+        assert_ne!(looks().look(other, &name, i64::MAX).is_deleted, Some(false));
         let renamed = folder.path().join("renamed");
         std::fs::rename(&path, &renamed).expect("renamed");
         let later = Some(renamed.display().to_string());
-        assert_eq!(looks().look(file, &name), LastLook { is_deleted: Some(false), name: later });
+        assert_eq!(looks().look(file, &name, i64::MAX), LastLook::deleted(false, later));
         std::fs::remove_file(&renamed).expect("removed");
         // On a large file system who has no rights does not know whether it has another name elsewhere.
-        assert_ne!(looks().look(file, &name).is_deleted, Some(false));
-        assert_eq!(looks().look(file, "pipe:[7]"), LastLook::default());
+        assert_ne!(looks().look(file, &name, i64::MAX).is_deleted, Some(false));
+        assert_eq!(looks().look(file, "pipe:[7]", i64::MAX), LastLook::default());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::Numbers;
 use crate::subsystem::PART;
 
@@ -41,39 +43,77 @@ const IDLE_SHARE: f64 = 0.9;
 const READS: &[&str] = &["read", "readv"];
 const WRITES: &[&str] = &["write", "writev"];
 
-/// What waiting that no part of the kernel asked for is, in a call of this name that is about `of`, as far as that is
-/// known: of a call that is there to wait, and of one on something that has another end.
-pub fn asked_to_wait(call: &str, of: Option<&str>) -> Option<&'static str> {
+/// What has somebody at its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtherEnd {
+    /// A pipe, or a FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+}
+
+impl OtherEnd {
+    /// By the name of what a call is about: a file's is a path, and a FIFO's, too.
+    pub fn named(of: Option<&str>) -> Option<OtherEnd> {
+        let of = of?;
+        let is_socket = ["tcp ", "udp ", "unix socket", "socket"].iter().any(|s| of.starts_with(s));
+        match of.starts_with("pipe:[") {
+            true => Some(OtherEnd::Pipe),
+            false => is_socket.then_some(OtherEnd::Socket),
+        }
+    }
+
+    /// By the type in a file's mode.
+    pub fn of_type(mode: u64) -> Option<OtherEnd> {
+        match mode {
+            0o010_000 => Some(OtherEnd::Pipe),
+            0o140_000 => Some(OtherEnd::Socket),
+            _ => None,
+        }
+    }
+}
+
+/// What waiting that no part of the kernel asked for is, in a call of this name on what has such another end, as far
+/// as that is known: of a call that is there to wait, and of one that waits until the other end does something.
+pub fn asked_to_wait(call: &str, end: Option<OtherEnd>) -> Option<&'static str> {
     // Of calls of 32-bit programs, and of clocks with 64 bits, the name goes on.
     let name = call.trim_end_matches(" (32-bit)").trim_end_matches("_time64");
     let by_name = WAITS.iter().find(|(calls, _)| calls.contains(&name)).map(|(_, what)| *what);
-    by_name.or_else(|| other_end(name, of?))
+    by_name.or_else(|| at_other_end(name, end?))
 }
 
 /// The same where nothing is to be done until the other end does something: of polls, of accepting, of receiving and of
 /// reading from what has another end.
-pub fn idle_wait(call: &str, of: Option<&str>) -> Option<&'static str> {
-    asked_to_wait(call, of).filter(|words| words.starts_with(IDLE))
+pub fn idle_wait(call: &str, end: Option<OtherEnd>) -> Option<&'static str> {
+    asked_to_wait(call, end).filter(|words| words.starts_with(IDLE))
 }
 
 /// Whether a call, or calls, of so much time spent about all of it in such a wait.
-pub fn is_idle(call: &str, of: Option<&str>, parts: &BTreeMap<String, Numbers>, time: f64) -> bool {
+pub fn is_idle(
+    call: &str,
+    end: Option<OtherEnd>,
+    parts: &BTreeMap<String, Numbers>,
+    time: f64,
+) -> bool {
     let waited = || {
         let sched = parts.get("sched").and_then(|numbers| numbers.get(&PART[1].key()));
         sched.map_or(0.0, |number| number.as_f64())
     };
-    idle_wait(call, of).is_some() && waited() >= IDLE_SHARE * time && time > 0.0
+    idle_wait(call, end).is_some() && is_mostly(waited(), time)
 }
 
-/// By the name of what it is about: a file's is a path, and a FIFO's, too.
-fn other_end(call: &str, of: &str) -> Option<&'static str> {
-    let is_pipe = of.starts_with("pipe:[");
-    let is_socket = ["tcp ", "udp ", "unix socket", "socket"].iter().any(|s| of.starts_with(s));
-    match (READS.contains(&call), WRITES.contains(&call)) {
-        (true, _) if is_pipe => Some("idle: waiting for its writer"),
-        (true, _) if is_socket => Some(RECEIVING),
-        (_, true) if is_pipe => Some("waiting for its reader"),
-        (_, true) if is_socket => Some(SENDING),
+/// Whether so much waiting is about all of that time.
+pub(super) fn is_mostly(waited: f64, time: f64) -> bool {
+    waited >= IDLE_SHARE * time && time > 0.0
+}
+
+fn at_other_end(call: &str, end: OtherEnd) -> Option<&'static str> {
+    match (READS.contains(&call), WRITES.contains(&call), end) {
+        (true, _, OtherEnd::Pipe) => Some("idle: waiting for its writer"),
+        (true, _, OtherEnd::Socket) => Some(RECEIVING),
+        (_, true, OtherEnd::Pipe) => Some("waiting for its reader"),
+        (_, true, OtherEnd::Socket) => Some(SENDING),
         _ => None,
     }
 }
@@ -84,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_call_waits_for_the_other_end_of_what_it_is_about() {
-        let said = |call, of| asked_to_wait(call, of).unwrap_or("?");
+        let said = |call, of| asked_to_wait(call, OtherEnd::named(of)).unwrap_or("?");
         let pipe = Some("pipe:[4711]");
         assert_eq!(said("read", pipe), "idle: waiting for its writer");
         assert_eq!(said("writev (32-bit)", pipe), "waiting for its reader");
@@ -100,9 +140,8 @@ mod tests {
     fn what_is_not_known_is_not_said() {
         let files = ["/tmp/socket", "/dev/pts/0", "…/tcp ", "anonymous inode"];
         for of in files.map(Some).into_iter().chain([None]) {
-            assert_eq!(asked_to_wait("read", of), None, "{of:?}");
-            assert_eq!(asked_to_wait("write", of), None, "{of:?}");
+            assert_eq!(OtherEnd::named(of), None, "{of:?}");
         }
-        assert_eq!(asked_to_wait("fsync", Some("pipe:[1]")), None);
+        assert_eq!(asked_to_wait("fsync", Some(OtherEnd::Pipe)), None);
     }
 }

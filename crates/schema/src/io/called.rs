@@ -107,6 +107,9 @@ pub struct IoCall {
     /// The path by which the file was first seen, or addresses; none where no file is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
     /// The file system's device.
     pub device: u32,
     /// The inode.

@@ -21,6 +21,9 @@ pub struct Moment {
     pub process: String,
     /// The path by which the file was first seen, or addresses.
     pub path: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
     /// The file system's device.
     pub device: u32,
     /// The inode.
@@ -65,6 +68,9 @@ pub struct PlaceMoment {
     pub tid: Option<u32>,
     /// The path by which the file was first seen.
     pub path: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
     /// The file system's device.
     pub device: u32,
     /// The inode.

@@ -270,6 +270,9 @@ pub struct FileUse {
     /// Whether it had no name any more in the end, as far as that is known.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_deleted: bool,
+    /// How far that is known: unavailable where nobody could look for the file in the end.
+    #[serde(default = "exact", skip_serializing_if = "is_exact")]
+    pub deleted_quality: Quality,
     /// Who has counted what is in this row, where several count in one job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Mechanism>,
@@ -331,6 +334,9 @@ pub struct ProcessUse {
 pub struct Flow {
     /// The file.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// What it is.
     pub object: Object,
     /// Who wrote.
@@ -358,6 +364,9 @@ pub struct Advice {
     pub rule: String,
     /// What it is about.
     pub file: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_base64: Option<String>,
     /// What was seen, and what to do.
     pub text: String,
     /// The time of the calls that it is about.

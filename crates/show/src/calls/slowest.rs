@@ -2,7 +2,7 @@
 
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_number_of};
-use weigh_schema::call::{Numbers, RIVALS, SingleCall, asked_to_wait};
+use weigh_schema::call::{Numbers, OtherEnd, RIVALS, SingleCall, asked_to_wait};
 use weigh_schema::subsystem::{FOREIGN, Field, PART};
 
 use super::{
@@ -17,7 +17,8 @@ pub fn sentence(call: &SingleCall) -> String {
     let mut words: Vec<(f64, String)> = split(&call.parts)
         .iter()
         .map(|share| {
-            let asked = asked_to_wait(&call.call, call.of.as_deref());
+            let end = call.waited_at.or_else(|| OtherEnd::named(call.of.as_deref()));
+            let asked = asked_to_wait(&call.call, end);
             let asked = asked.filter(|_| share.is_plain_wait());
             let what = asked.map_or_else(|| share.part.doing(share.is_wait), str::to_string);
             let done = doings(&share.part, call.parts.get(&share.part.name));

@@ -7,7 +7,7 @@
 use unicode_width::UnicodeWidthStr;
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_count};
-use weigh_schema::call::{CallKind, idle_wait};
+use weigh_schema::call::{CallKind, OtherEnd, idle_wait};
 
 use super::{LEAST_SHARE, TEXT_LINES, about, below, counted, later, run_queue, seconds, split};
 use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
@@ -192,20 +192,37 @@ fn parts_below(kind: &CallKind, width: usize) -> Vec<Line> {
     }
 }
 
+/// The waits for who is at the other end of a pipe or a socket, in words.
+fn waits_at_ends(kind: &CallKind) -> Vec<(f64, String)> {
+    let words = |end| idle_wait(&kind.call, Some(end)).map(str::to_string);
+    kind.waits_at_ends()
+        .into_iter()
+        .filter_map(|(end, waited)| Some((waited, words(end)?)))
+        .collect()
+}
+
+fn sum(waits: &[(f64, String)]) -> f64 {
+    waits.iter().map(|(seconds, _)| seconds).sum()
+}
+
 fn shares(kind: &CallKind) -> String {
     let percent = |seconds: f64| (100.0 * seconds / kind.time_seconds).round();
+    let by_name = idle_wait(&kind.call, OtherEnd::named(kind.of.as_deref()));
+    let at_ends = if by_name.is_some() { Vec::new() } else { waits_at_ends(kind) };
     let mut named: Vec<(f64, String)> = split(&kind.parts)
         .iter()
         .map(|share| {
-            let idle = idle_wait(&kind.call, kind.of.as_deref());
+            let idle = by_name;
             let words = match (idle.filter(|_| share.is_plain_wait()), share.is_wait) {
                 (Some(idle), _) => idle.to_string(),
                 (None, true) => format!("{} wait", share.part.name),
                 (None, false) => share.part.name.clone(),
             };
-            (share.seconds, words)
+            let rest = if share.is_plain_wait() { sum(&at_ends) } else { 0.0 };
+            (share.seconds - rest, words)
         })
         .collect();
+    named.extend(at_ends);
     named.push((run_queue(&kind.parts), "run queue".to_string()));
     named.retain(|(seconds, _)| *seconds >= kind.time_seconds * LEAST_SHARE && *seconds > 0.0);
     named.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -50,6 +50,7 @@ pub fn follow(files: &mut [FileRow]) {
             inode: 1000 + n as u64,
             generation: None,
             is_deleted: false,
+            deleted_quality: Quality::Exact,
             totals: totals(n as u64),
             read_strides: vec![Stride { bytes: 65_536, times: n as u64 }],
             write_strides: vec![Stride { bytes: -4096, times: 1 }],
@@ -69,6 +70,7 @@ pub fn follow(files: &mut [FileRow]) {
 fn flows() -> Vec<Flow> {
     let flow = |writer: (u32, &str), reader: (u32, &str), name: &str, bytes: Option<u64>| Flow {
         name: name.to_string(),
+        name_base64: None,
         object: if bytes.is_some() { Object::Regular } else { Object::Pipe },
         writer: writer.0,
         writer_name: writer.1.to_string(),
@@ -102,6 +104,7 @@ pub fn found(uses_total: u64) -> IoFound {
         advice: vec![Advice {
             rule: "small_calls".to_string(),
             file: "/srv/build/build.log".to_string(),
+            file_base64: None,
             text: "96 % of 20 000 writes are below 4 KiB".to_string(),
             seconds: 1.25,
             figures: BTreeMap::from([("small_calls".to_string(), Number::Whole(19_200))]),

@@ -119,6 +119,7 @@ pub fn advice(book: &IoBook) -> Vec<Advice> {
             all.push(Advice {
                 rule: rule.name.to_string(),
                 file: byte_text::shown(book.name(id).unwrap_or("a file without a name")),
+                file_base64: book.name_base64(id),
                 text: found.text,
                 seconds: found.seconds,
                 figures: found

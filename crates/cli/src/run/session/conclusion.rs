@@ -11,7 +11,7 @@ use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
-use weigh_schema::summary::{Exit, ExitKind, Sender};
+use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 use weigh_session::Session;
 
 use super::Running;
@@ -150,7 +150,8 @@ impl Running {
         let command = &session.command;
         let sent = self.job.sender(self.pid);
         let exit = exit(command.status(), ended_by, command.is_interrupted());
-        let sender = sender(&exit, sent, command.passed_on());
+        let is_of_job = |sender: u32| self.written.iter().any(|(pid, _)| *pid == sender);
+        let sender = sender(&exit, sent, command.passed_on(), is_of_job);
         summary.exit = Some(Exit { sender, ..exit });
         self.job.close();
         Ok(Conclusion {
@@ -207,13 +208,19 @@ fn sender(
     exit: &Exit,
     sent: Option<(i32, Sender)>,
     passed_on: Option<(i32, Sender)>,
+    is_of_job: impl Fn(u32) -> bool,
 ) -> Option<Sender> {
     let of_the_end = |(signal, sender)| {
         (exit.kind == ExitKind::Signaled && exit.signal == Some(signal)).then_some(sender)
     };
     let sender = sent.and_then(of_the_end)?;
-    match sender.pid == Some(std::process::id()) {
-        true => passed_on.and_then(of_the_end),
-        false => Some(sender),
+    if sender.pid != Some(std::process::id()) {
+        return Some(sender);
     }
+    // It may have ended before weigh had it.
+    let sender = passed_on.and_then(of_the_end)?;
+    Some(match sender.pid.is_some_and(is_of_job) {
+        true => Sender { kind: SenderKind::Job, ..sender },
+        false => sender,
+    })
 }
