@@ -405,16 +405,15 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	if (window->descriptor >= 0 && window->account.parts[WEIGH_SCHED].waiting_ns)
 		note_other_end(window, task, cell);
 	is_told = time >= told_from_ns;
-	if (restores(window->number))
-		result = 0;
+	window->length = 0;
 	if (is_told)
-		begin_to_tell(window, task, result, &interval);
-	move_account(cell ? &cell->account : 0, window, is_told);
+		begin_to_tell(window, task, restores(window->number) ? 0 : result, &interval);
+	move_account(cell ? &cell->account : 0, window);
 	if (is_told)
 		tell(window);
 	if (!cell)
 		return;
-	if (result < 0 && result >= -4095)
+	if (!restores(window->number) && result < 0 && result >= -4095)
 		add(&cell->errors, 1);
 	else if (kind_of(window->number) & MOVES_BYTES)
 		add(&cell->bytes, result);

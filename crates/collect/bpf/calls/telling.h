@@ -78,9 +78,11 @@ static __always_inline void begin_to_tell(struct window *window, struct task_str
 		give_rivals(window, task);
 }
 
-/* Adds a call's account to its cell's, number by number, and leaves zeros. */
-static __always_inline void move_account(struct weigh_account *to, struct window *window,
-					 bool is_told)
+/*
+ * Adds a call's account to its cell's, number by number, and leaves zeros. Whether it is told is kept in memory, as above:
+ * by the length, which is 0 if not.
+ */
+static __always_inline void move_account(struct weigh_account *to, struct window *window)
 {
 	__u64 *source = (__u64 *)&window->account, *target = (__u64 *)to;
 	__u64 touched = window->account.touched;
@@ -98,7 +100,7 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 		if (target && i >= FIRST_SUM)
 			add(&target[i], number);
 		source[i] = 0;
-		if (is_told)
+		if (*(volatile __u32 *)&window->length)
 			give(window, TOLD_HEAD + i, number);
 	}
 }

@@ -26,50 +26,37 @@
 #define PATIENCE_NS 500000000
 #define MOST_TRIES (1 << 22)
 
-/* From what is kept of reads to the same of writes. */
-#define WORDS_BETWEEN(one, other)                                                                  \
-	((__builtin_offsetof(struct io_numbers, other) -                                           \
-	  __builtin_offsetof(struct io_numbers, one)) /                                            \
-	 sizeof(__u64))
-#define TO_WRITES WORDS_BETWEEN(consecutive_reads, consecutive_writes)
-#define TO_REWRITTEN WORDS_BETWEEN(reread, rewritten)
-
 /* Hardly a branch: the verifier follows each way from here through place_access(). */
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 {
 	struct io_numbers *numbers = &use->numbers;
 	__u32 transfer = did->transfer % IO_TRANSFERS, bucket;
-	__u64 bytes = did->bytes, wrote = did->wrote, writes, direct = did->is_direct;
-	__u64 unaligned = ~is_equal((did->from | bytes) & DIRECT_ALIGNMENT, 0);
-	__u64 placed = did->is_placed, called;
+	__u64 wrote = direction_of(did), writes = -wrote, unaligned, called;
 
 	barrier_var(transfer);
 	if (transfer >= IO_TRANSFERS)
 		return;
-	bucket = size_bucket(bytes) % IO_SIZES;
+	bucket = size_bucket(did->bytes) % IO_SIZES;
 	barrier_var(bucket);
 	if (bucket >= IO_SIZES)
 		return;
-	barrier_var(wrote);
-	wrote &= 1;
-	writes = -wrote;
 	called = ~is_equal(transfer, IO_MAPPED);
-	numbers->bytes[transfer][wrote] += bytes;
-	numbers->calls[transfer][wrote] += did->calls;
 	numbers->sizes[wrote][bucket] += did->calls & called;
+	numbers->bytes[transfer][wrote] += did->bytes;
+	numbers->calls[transfer][wrote] += did->calls;
 	numbers->write_ns += did->time_ns & writes;
 	numbers->read_ns += did->time_ns & ~writes;
 	numbers->cached_reads += did->is_cached & ~writes;
-	use->unsynced += bytes & writes;
-	numbers->direct_calls += direct & 1;
-	numbers->unaligned_direct_calls += direct & ~is_equal(placed, 0) & unaligned & 1;
-	if (!placed)
+	use->unsynced += did->bytes & writes;
+	numbers->direct_calls += did->is_direct & 1;
+	unaligned = ~is_equal((did->from | did->bytes) & DIRECT_ALIGNMENT, 0);
+	unaligned &= ~is_equal(did->is_placed, 0) & did->is_direct;
+	numbers->unaligned_direct_calls += unaligned & 1;
+	if (!did->is_placed)
 		return;
 	did->is_spread = !add_place(&use->places, did);
 	if (called)
-		place_access(numbers, &use->directions[wrote],
-			     &numbers->consecutive_reads + wrote * TO_WRITES,
-			     &numbers->reread + wrote * TO_REWRITTEN, did->from, bytes);
+		place_access(use, did);
 }
 
 static __always_inline void count_other(struct io_use *use, struct io_doing *did)

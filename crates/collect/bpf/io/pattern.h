@@ -105,8 +105,10 @@ static __always_inline __u64 see(struct io_direction *direction, __u64 from, __u
 		return 0;
 	}
 #pragma unroll
-	for (int i = 0; i < IO_SEEN; i++)
+	for (int i = 0; i < IO_SEEN; i++) {
 		again += join_stretch(&seen[i], &range, from, to);
+		barrier(); /* one after the other, for there is little stack */
+	}
 	carried = seen[0];
 	seen[0] = range;
 #pragma unroll
@@ -122,13 +124,27 @@ static __always_inline __u64 see(struct io_direction *direction, __u64 from, __u
 	return again;
 }
 
-/* An access at a known place. */
-static __always_inline void place_access(struct io_numbers *numbers,
-					 struct io_direction *direction, __u64 *patterns,
-					 __u64 *twice, __u64 from, __u64 bytes)
+/* From what is kept of reads to the same of writes. */
+#define WORDS_BETWEEN(one, other)                                                                  \
+	((__builtin_offsetof(struct io_numbers, other) -                                           \
+	  __builtin_offsetof(struct io_numbers, one)) /                                            \
+	 sizeof(__u64))
+#define TO_WRITES WORDS_BETWEEN(consecutive_reads, consecutive_writes)
+#define TO_REWRITTEN WORDS_BETWEEN(reread, rewritten)
+
+/* 1 of a write, 0 of a read. Read anew at each use, for there is little stack; the compiler knows no bound of it. */
+static __always_inline __u64 direction_of(struct io_doing *did)
 {
-	__u64 to = from + bytes, stride = from - direction->last_from;
-	__u64 later = ~is_equal(direction->accesses, 0), follows, strided, ahead;
+	return *(volatile __u32 *)&did->wrote & 1;
+}
+
+/* An access at a known place. */
+static __always_inline void place_access(struct io_use *use, struct io_doing *did)
+{
+	struct io_direction *direction = &use->directions[direction_of(did)];
+	struct io_numbers *numbers = &use->numbers;
+	__u64 from = did->from, to = from + did->bytes, stride = from - direction->last_from;
+	__u64 later = ~is_equal(direction->accesses, 0), follows, strided, ahead, *patterns, again;
 
 	numbers->lowest = choose(is_equal(numbers->placed, 0) | is_less(from, numbers->lowest), from,
 				 numbers->lowest);
@@ -137,6 +153,7 @@ static __always_inline void place_access(struct io_numbers *numbers,
 	follows = is_equal(from, direction->last_to);
 	strided = ~follows & ~is_equal(stride, 0) & is_equal(stride, direction->last_stride);
 	ahead = ~follows & ~strided & is_less(direction->last_to, from);
+	patterns = &numbers->consecutive_reads + direction_of(did) * TO_WRITES;
 	patterns[0] += later & follows & 1;
 	patterns[1] += later & strided & 1;
 	patterns[2] += later & ahead & 1;
@@ -147,8 +164,10 @@ static __always_inline void place_access(struct io_numbers *numbers,
 	direction->accesses++;
 	direction->last_from = from;
 	direction->last_to = to;
-	if (bytes)
-		*twice += see(direction, from, to, &numbers->forgotten);
+	if (!did->bytes)
+		return;
+	again = see(direction, from, to, &numbers->forgotten);
+	(&numbers->reread)[direction_of(did) * TO_REWRITTEN] += again;
 }
 
 #endif
