@@ -66,9 +66,11 @@ export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "ne
 
 export type Kind = "counter" | "peak" | "gauge";
 
-export type Mechanism = "bpf" | "ptrace" | "preload" | "preload+bpf" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
+export type Mechanism = "bpf" | "preload+bpf" | "ptrace" | "preload" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
+
+export type SenderKind = "kernel" | "itself" | "job" | "other";
 
 export type Tone = "good" | "open" | "bad";
 
@@ -136,6 +138,7 @@ export interface Exit {
   kind: ExitKind;
   code: number | null;
   signal: number | null;
+  sender?: Sender | null;
   limit: string | null;
   error?: string | null;
 }
@@ -265,6 +268,7 @@ export interface Job {
   command: string[];
   command_base64?: string[];
   cwd: string;
+  cwd_base64?: string | null;
   category: string | null;
   labels: Record<string, string>;
   user: string;
@@ -437,6 +441,16 @@ export interface Processes {
   ended: number[];
   failed: boolean[];
   metrics: Record<string, (number | null)[]>;
+}
+
+export interface Sender {
+  kind: SenderKind;
+  pid: number | null;
+  name: string | null;
+  name_base64: string | null;
+  uid: number | null;
+  source: Mechanism;
+  quality: Quality;
 }
 
 export interface SeriesRows {

@@ -41,6 +41,7 @@ fn the_pages_types_are_current() {
     // The first has all that can be present; the others lack what can be absent.
     let mut first = sample::limited(40);
     first.summary.job.command_base64.push("/w==".into());
+    first.summary.job.cwd_base64 = Some("/w==".into());
     if let Some(exit) = &mut first.summary.exit {
         exit.sender = Some(Sender {
             kind: SenderKind::Other,
@@ -52,7 +53,6 @@ fn the_pages_types_are_current() {
             quality: Quality::Exact,
         });
     }
-    assert!(first.summary.exit.is_some());
     for recording in [first, sample::cut_short(), sample::build(4)] {
         let mut files = FileColumns::default();
         recording.files.iter().for_each(|row| files.push(row));

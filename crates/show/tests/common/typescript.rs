@@ -38,16 +38,16 @@ impl Type {
         })
     }
 
-    fn text(&self) -> String {
+    fn text(&self, field: &str) -> String {
         match self {
-            Type::Unseen => panic!("a field that no sample fills: give it a value in sample.rs"),
+            Type::Unseen => panic!("no sample fills {field}: give it a value in sample.rs"),
             Type::Plain(name) | Type::Named(name) => name.to_string(),
-            Type::Nullable(inner) => format!("{} | null", inner.text()),
+            Type::Nullable(inner) => format!("{} | null", inner.text(field)),
             Type::List(inner) => match **inner {
-                Type::Nullable(_) => format!("({})[]", inner.text()),
-                _ => format!("{}[]", inner.text()),
+                Type::Nullable(_) => format!("({})[]", inner.text(field)),
+                _ => format!("{}[]", inner.text(field)),
             },
-            Type::Map(inner) => format!("Record<string, {}>", inner.text()),
+            Type::Map(inner) => format!("Record<string, {}>", inner.text(field)),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Types {
             out.push_str(&format!("export interface {name} {{\n"));
             for field in fields {
                 let mark = if field.optional { "?" } else { "" };
-                out.push_str(&format!("  {}{mark}: {};\n", field.name, field.of.text()));
+                out.push_str(&format!("  {}{mark}: {};\n", field.name, field.of.text(field.name)));
             }
             out.push_str("}\n\n");
         }
