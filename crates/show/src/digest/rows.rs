@@ -178,10 +178,9 @@ impl Words<'_> {
     }
 
     fn disk(&self) -> Option<Row> {
+        // The files that are counted are those of before, too.
         let grown = self.part("disk_growth_peak_bytes", "more than before, at most")?;
-        let files = self.counted("disk_files_peak", "file", "files");
-        let parts = std::iter::once(grown).chain(files).collect();
-        Some(Row::new("disk", Need::Detail, parts))
+        Some(Row::new("disk", Need::Detail, vec![grown]))
     }
 
     fn processes(&self) -> Option<Row> {
