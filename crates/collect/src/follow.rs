@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, wait};
 use weigh_schema::Mechanism;
@@ -257,6 +257,22 @@ pub trait Follow {
 
     /// Stops following.
     fn close(self: Box<Self>) {}
+}
+
+/// How long a command may take to leave its CPU after its end, before the kernel's own end of it is waited for.
+const LAST_LOOK: Duration = Duration::from_millis(2);
+
+/// The last look of those that the kernel follows. What the command has used is final once it has left its CPU, in a
+/// moment, and is settled by a tick until it is waited for; after that only when the kernel frees it, a grace period later.
+pub fn look_until_settled(job: &mut dyn Follow) -> Result<(), FollowError> {
+    let (unsettled, until) = (job.unsettled(), Instant::now() + LAST_LOOK);
+    loop {
+        job.read()?;
+        if job.unsettled() < unsettled || Instant::now() >= until {
+            return Ok(());
+        }
+        std::thread::sleep(LAST_LOOK / 20);
+    }
 }
 
 /// Sends signals to every process of a job, or to one, if it is still of the job after a descriptor

@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use weigh_schema::Mechanism;
@@ -109,9 +108,6 @@ pub struct Enforced {
 
 /// Limits that a fork can cross.
 const OF_FORKS: [&str; 3] = ["processes_total", "processes_peak", "threads_peak"];
-
-/// How long the command may take to leave its CPU after its end, before the kernel's own end of it is waited for.
-const LAST_LOOK: Duration = Duration::from_millis(2);
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 
@@ -349,17 +345,8 @@ impl Follow for KernelJob {
         true
     }
 
-    /// What the command has used is final once it has left its CPU, in a moment, and is taken down by a tick until it
-    /// is waited for; after that only when the kernel frees it, a grace period later.
     fn last_look(&mut self) -> Result<(), FollowError> {
-        let (unsettled, until) = (self.unsettled(), Instant::now() + LAST_LOOK);
-        loop {
-            run_iterator(&self.tick)?;
-            if self.unsettled() < unsettled || Instant::now() >= until {
-                return Ok(());
-            }
-            std::thread::sleep(LAST_LOOK / 20);
-        }
+        follow::look_until_settled(self)
     }
 
     fn unsettled(&self) -> u64 {
@@ -498,6 +485,8 @@ impl Follow for KernelJob {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::WaitOptions;
     use weigh_schema::Counter;

@@ -17,7 +17,9 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use weigh_collect::clock::Moment;
-use weigh_collect::follow::{Follow, FollowError, Hold, Wanted, signal_members};
+use weigh_collect::follow::{
+    Follow, FollowError, Hold, Wanted, look_until_settled, signal_members,
+};
 use weigh_collect::notice;
 use weigh_collect::remains::Remains;
 use weigh_schema::event::{
@@ -378,6 +380,14 @@ impl Follow for RemoteJob {
 
     fn glance(&self) -> JobReading {
         self.glimpse(&Ask::Glance).reading
+    }
+
+    fn is_last_look_due(&self) -> bool {
+        true
+    }
+
+    fn last_look(&mut self) -> Result<(), FollowError> {
+        look_until_settled(self)
     }
 
     fn unsettled(&self) -> u64 {
