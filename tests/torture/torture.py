@@ -34,6 +34,7 @@ import sys
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
 import agent
 
 HERE = Path(__file__).resolve().parent
@@ -467,7 +468,7 @@ def main():
         if wanted("failures") and not way.mounts:
             good &= failures(weigh, way, given.number, chance)
     if wanted("agent") and given.way in "agent":
-        good &= agent.tried(weigh, given.number, chance, Tried, report)
+        good &= agent.tried(weigh, given.number, chance, Tried, Way, report)
     if wanted("surroundings"):
         good &= surroundings(weigh, ways, given.number, chance)
     os.close(pipe)
