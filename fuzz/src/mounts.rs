@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
@@ -187,13 +188,14 @@ impl Kernel {
             message.extend(word.to_ne_bytes());
         }
         message.extend(body);
-        send(&self.socket, &message, SendFlags::NOSIGNAL).is_ok()
+        retry_on_intr(|| send(&self.socket, &message, SendFlags::NOSIGNAL)).is_ok()
     }
 
     /// The error, 0 if there is none, and what comes with it. Whoever asks waits for it.
     fn answer(&mut self) -> Option<(i32, Vec<u8>)> {
         let mut ready = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-        assert!(poll(&mut ready, Some(&PATIENCE)).unwrap() > 0, "no answer");
+        let answered = retry_on_intr(|| poll(&mut ready, Some(&PATIENCE)));
+        assert!(answered.unwrap() > 0, "no answer");
         let length = match recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return None,
             Ok((length, _)) => length,

@@ -127,6 +127,8 @@ static int by_size(const void *a, const void *b)
 	return (*(const long *)a > *(const long *)b) - (*(const long *)a < *(const long *)b);
 }
 
+#define AT_ONCE 200
+
 static int ask(size_t times)
 {
 	long *took = calloc(times, sizeof(long));
@@ -141,6 +143,9 @@ static int ask(size_t times)
 		SAME(answer(agent), WEIGH_MEASURED);
 		took[i] = microseconds() - began;
 		close(agent);
+		/* A user's programs may come no faster. */
+		if (times > AT_ONCE)
+			usleep(25000);
 	}
 	qsort(took, times, sizeof(long), by_size);
 	printf("%ld %ld\n", took[times / 2], took[times - 1 - times / 1000]);

@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,11 @@ FOLDER = Path("/tmp/agent")
 # A run asks the agent for some hundreds of allocations.
 ALLOCATIONS = 11
 NEVER = 1 << 40
+# The agent waits for memory for half a minute.
+PASSES_AFTER = 8
+# Beyond what the agent has. Of a control group it needs some for itself: what is left goes to sessions.
+ADDRESSES = [0, 1 << 12, 1 << 16, 1 << 20, 1 << 23]
+MEMORY = [8 << 20, 16 << 20, 32 << 20, 64 << 20]
 HANGS_AFTER = 60
 
 
@@ -56,6 +62,11 @@ class Agent:
     def count_descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
+    def state(self):
+        """Where its threads are."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return [((task / "comm").read_text().strip(), (task / "wchan").read_text()) for task in tasks]
+
     def children(self):
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return path.read_text().split()
@@ -69,12 +80,41 @@ def wait_until(is_so, otherwise):
         time.sleep(0.01)
 
 
+class Group:
+    """A control group of the agent's, by version 1 or 2 of them."""
+    KINDS = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "-1"),
+             ("/sys/fs/cgroup", "memory.max", "memory.current", "max")]
+
+    def __init__(self, pid):
+        self.folder = None
+        for root, limit, usage, unlimited in self.KINDS:
+            folder = Path(root) / f"weigh-torture-{os.getpid()}"
+            try:
+                folder.mkdir()
+            except OSError:
+                continue
+            if (folder / limit).exists():
+                self.folder, self.limit, self.usage, self.unlimited = folder, limit, usage, unlimited
+                (folder / "cgroup.procs").write_text(str(pid))
+                return
+            folder.rmdir()
+
+    def allow(self, more):
+        """Bytes beyond what is used; none: as many as there are."""
+        has = int((self.folder / self.usage).read_text())
+        (self.folder / self.limit).write_text(self.unlimited if more is None else str(has + more))
+
+    def end(self):
+        if self.folder:
+            wait_until(lambda: not (self.folder / "cgroup.procs").read_text(), "the group is not empty")
+            self.folder.rmdir()
+
+
 class User:
     """An ordinary one, whose runs ask the agent."""
 
     def __init__(self, weigh, Tried, Way, root):
         self.tried, self.weigh, self.root = Tried(weigh, Way("agent-user", [], NOBODY)), weigh, root
-        os.environ["WEIGH_SOCKET"] = str(FOLDER / "socket")
         self.recording = self.tried.folder / "recording"
 
     def environment(self):
@@ -111,6 +151,9 @@ class User:
             return f"{kind}: {said!r}, {told[-200:]!r}"
         return None
 
+    def told(self):
+        return (self.tried.folder / "err").read_text(errors="replace")
+
     def is_followed(self):
         """Whether the kernel has followed its job, exactly, by the agent."""
         fault = self.run("run")
@@ -130,39 +173,56 @@ int main(void) { weigh *w = weigh_open(); weigh_begin(w, 9, WEIGH_ALL); weigh_en
     subprocess.run(command, input=text.encode(), check=True)
 
 
-def tried(weigh, number, chance, Tried, report):
+def want(agent, group, at, chance):
+    """Lets the agent have no more than that. In words, and how many allocations are to fail."""
+    if at % 3 == 1 and group.folder:
+        more = chance.choice(MEMORY)
+        group.allow(more)
+        return f"{more} bytes more for the group", 0
+    if at % 3 == 2:
+        more = chance.choice(ADDRESSES)
+        agent.allow(more)
+        return f"{more} bytes more of addresses", 0
+    after, times = int(2 ** chance.uniform(0, ALLOCATIONS)), chance.choice([1, 1, 3, 30, NEVER])
+    agent.fail(after, times)
+    return f"{after} allocations, then {times} fail", times
+
+
+def allow_all(agent, group):
+    agent.fail(0, 0)
+    agent.allow(None)
+    if group.folder:
+        group.allow(None)
+
+
+def tried(weigh, number, chance, Tried, Way, report):
     """Kinds of requests, and of want, take turns."""
-    from torture import Way
     shutil.rmtree(FOLDER, ignore_errors=True)
     build_step()
     root = subprocess.Popen(["sleep", "infinity"])
     agent, faults, failed = Agent(weigh), [], 0
-    user = User(weigh, Tried, Way, root.pid)
+    user, group = User(weigh, Tried, Way, root.pid), Group(agent.process.pid)
     if not user.is_followed():
         faults.append(f"undisturbed its user's run is not followed: {agent.told()[-300:]}")
     for at in range(0 if faults else number):
         kind = ["run", "program", "io", "crossed", "trace"][at % 5]
-        after, times = int(2 ** chance.uniform(0, ALLOCATIONS)), chance.choice([1, 1, 3, 30, NEVER])
-        room = chance.choice([0, 1 << 12, 1 << 16, 1 << 20, 1 << 23]) if at % 3 == 2 else None
-        which = f"{kind}, {after} then {times} allocations" if room is None else f"{kind}, {room} bytes more"
-        if room is None:
-            agent.fail(after, times)
-        else:
-            agent.allow(room)
-        fault = user.run(kind)
-        failed += agent.have_failed(times) if room is None else 0
-        agent.fail(0, 0)
+        what, times = want(agent, group, at, chance)
+        passes = threading.Timer(PASSES_AFTER, lambda: agent.fail(0, 0))
+        passes.start()
+        fault, which = user.run(kind), f"{kind}, {what}"
+        passes.cancel()
+        failed += agent.have_failed(times) if times < NEVER else 0
         if agent.process.poll() is not None:
             faults.append(f"{which}: the agent ended with {agent.process.returncode}: {agent.told()[-300:]}")
             break
-        agent.allow(None)
+        allow_all(agent, group)
         if fault:
             faults.append(f"{which}: {fault}")
         try:
             wait_until(lambda: not agent.children(), f"left {agent.children()}")
             wait_until(user.is_followed, "no user is followed any more")
         except TimeoutError as error:
-            faults.append(f"{which}: {error}")
+            faults.append(f"{which}: {error}: {user.told()[-300:]}, {agent.state()}")
             break
     if agent.process.poll() is None:
         # Pages of programs that have left take their time.
@@ -173,6 +233,7 @@ def tried(weigh, number, chance, Tried, report):
             faults.append(str(error))
         agent.process.send_signal(signal.SIGTERM)
         agent.process.wait()
+    group.end()
     root.kill()
     root.wait()
     return report(f"agent, {number} times, {failed} allocations failed", faults)

@@ -35,6 +35,7 @@ import sys
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
 import agent
 
 HERE = Path(__file__).resolve().parent
@@ -508,7 +509,7 @@ def main():
         if wanted("failures") and not way.mounts:
             good &= failures(weigh, way, given.number, seed, state)
     if wanted("agent") and given.way in "agent":
-        good &= agent.tried(weigh, given.number, random.Random(seed), Tried, report)
+        good &= agent.tried(weigh, given.number, random.Random(seed), Tried, Way, report)
     if wanted("surroundings"):
         good &= surroundings(weigh, ways, given.number, seed, state)
     os.close(pipe)

@@ -16,8 +16,8 @@ pub fn give_way_to_agent() {
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }
 
-/// As much as half of the memory that there is.
-const OOM_SCORE: &str = "500";
+/// It comes before everything that the agent itself can be: more than all of the memory that there is.
+const OOM_SCORE: &str = "1000";
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const RESERVE: Layout = match Layout::from_size_align(RESERVE_BYTES, 16) {
 };
 /// Others may give memory back meanwhile.
 const WAIT: Duration = Duration::from_millis(5);
-/// How often it is waited for that: for 20 ms, or, where a reserve is held, for half a minute.
+/// How often it is waited for that: for 20 ms, or, where a reserve is held and would be enough, for half a minute.
 const TRIES: u32 = 4;
 const TRIES_OF_HOLDER: u32 = 6000;
 
@@ -62,8 +62,8 @@ fn spend() {
 }
 
 #[cold]
-fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    let is_holder = IS_WANTED.load(Ordering::Relaxed);
+fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let is_holder = IS_WANTED.load(Ordering::Relaxed) && size <= RESERVE_BYTES;
     for _ in 0..if is_holder { TRIES_OF_HOLDER } else { TRIES } {
         spend();
         let block = allocate();
@@ -82,21 +82,21 @@ unsafe impl GlobalAlloc for PatientAllocator {
         // SAFETY: the caller's promises are the same.
         let allocate = || unsafe { System.alloc(layout) };
         let block = allocate();
-        if block.is_null() { again(allocate) } else { block }
+        if block.is_null() { again(layout.size(), allocate) } else { block }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are the same.
         let allocate = || unsafe { System.alloc_zeroed(layout) };
         let block = allocate();
-        if block.is_null() { again(allocate) } else { block }
+        if block.is_null() { again(layout.size(), allocate) } else { block }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's promises are the same; where it fails the old block is as it was.
         let allocate = || unsafe { System.realloc(old, layout, size) };
         let block = allocate();
-        if block.is_null() { again(allocate) } else { block }
+        if block.is_null() { again(size, allocate) } else { block }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -111,16 +111,14 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn without_a_reserve_it_is_not_waited_for_long() {
+    fn what_no_reserve_is_enough_for_is_not_waited_for_long() {
         let tries = Cell::new(0);
         let none = || {
             tries.set(tries.get() + 1);
             null_mut()
         };
-        if !IS_WANTED.load(Ordering::Relaxed) {
-            assert!(again(none).is_null());
-            assert!(tries.get() == TRIES || IS_WANTED.load(Ordering::Relaxed));
-        }
+        assert!(again(RESERVE_BYTES + 1, none).is_null());
+        assert_eq!(tries.get(), TRIES);
     }
 
     #[test]
@@ -128,7 +126,7 @@ mod tests {
         hold();
         assert!(!HELD.load(Ordering::Relaxed).is_null());
         let tries = Cell::new(0);
-        let block = again(|| {
+        let block = again(64, || {
             tries.set(tries.get() + 1);
             assert!(HELD.load(Ordering::Relaxed).is_null(), "it is given back first");
             if tries.get() < 3 { null_mut() } else { std::ptr::dangling_mut() }
