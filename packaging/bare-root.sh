@@ -5,8 +5,7 @@
 #
 # usage: bare-root.sh FILE.tar
 #
-# The release is this machine's, because a package runs where glibc is at least as new as where it
-# was built. WEIGH_BARE_SUITE and WEIGH_BARE_MIRROR choose another.
+# The release is this machine's: what weigh measures there is held against what it measures here. WEIGH_BARE_SUITE and WEIGH_BARE_MIRROR choose another.
 set -euo pipefail
 file=$1
 [[ ! -s $file ]] || exit 0

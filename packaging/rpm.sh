@@ -14,10 +14,11 @@ libraries=lib64
 file=$output/weigh-$version-1.$machine.rpm
 root=$scratch/root
 
-# A file is listed as it is; folders of others' are not.
+# A file is listed as it is; folders of others' are not, but for those that a system without a shell or compiler that
+# owns them lacks.
 files() {
 	(cd "$root" && find . ! -type d -printf '%P\n' | sort | sed 's|^|/|')
-	(cd "$root" && find . -type d \( -name weigh -o -path '*/weigh/*' \) -printf '%%dir /%P\n' | sort)
+	(cd "$root" && find . -type d \( -name weigh -o -path '*/weigh/*' -o -path '*/fish*' -o -path '*/zsh*' -o -name pkgconfig \) -printf '%%dir /%P\n' | sort)
 }
 
 spec() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Packs a built weigh for Linux systems without dpkg, or without root:
 # OUTPUT_DIR/weigh-VERSION-MACHINE-linux.tar.gz, whose name it prints. Unpacked anywhere, bin/weigh
-# runs where glibc is at least as new as the one it was built with; below /usr/local, the shells and
+# runs with glibc 2.28 and newer; below /usr/local, the shells and
 # man find the rest too.
 #
 # usage: tarball.sh WEIGH_BINARY OUTPUT_DIR

@@ -3,12 +3,12 @@
 # Prints `ok NAME` or `FAIL NAME` for each test; test.sh runs it, as root, in a mount and a network
 # namespace of its own.
 #
-# usage: unshare --mount --net test-bare.sh ROOT VERSION DEB TARBALL NVML_STUB RESULTS
+# usage: unshare --mount --net test-bare.sh ROOT VERSION DEB TARBALL RPM NVML_STUB RESULTS
 #
 # ROOT is the unpacked file system. It is for the caller to remove, when the namespace with its
 # mounts is gone. In RESULTS two summaries stay, of root's runs from either package.
 set -uo pipefail
-root=$1 version=$2 deb=$3 tarball=$4 stub=$5 results=$6
+root=$1 version=$2 deb=$3 tarball=$4 rpm=$5 stub=$6 results=$7
 source "$(dirname "${BASH_SOURCE[0]}")/test-lib.sh"
 
 mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" || exit
@@ -150,6 +150,31 @@ check "tarball: all of it is root's, and its own folder's" same "$name" "$(ls "$
 rm -rf "${root:?}/opt/$name"
 files >"$results/after"
 check "tarball: nothing is left behind" diff "$results/before" "$results/after"
+
+# By this machine's rpm, into a root that is no Fedora's: what it requires is not looked for.
+rpm() { command rpm --root "$root" --dbpath /var/lib/rpm "$@"; }
+check "rpm: it is installed" rpm --nodeps -i "$rpm"
+check "rpm: it is installed whole" same "" "$(rpm --nodeps -V weigh)"
+check "rpm: the version" same "weigh $version" "$(inside weigh --version 2>&1)"
+check_status "rpm: the command's exit status is kept" 3 inside weigh run --quiet -o /tmp/rpm -- sh -c 'exit 3'
+check "rpm: the page says so" shell "weigh show /tmp/rpm | grep -q 'exited 3'"
+check "rpm: the group is there, and empty" same "" "$(shell 'getent group weigh | cut -d: -f4')"
+check "rpm: the administrator makes the copy" inside weigh-grant on
+echo >>"$root/usr/bin/weigh-privileged"
+check "rpm: it is upgraded" rpm --nodeps -U --force "$rpm"
+check "rpm: an upgrade makes the copy anew" same $'750 root:weigh\ncap_perfmon,cap_bpf=ep' \
+	"$(privileged; cmp "$root/usr/bin/weigh" "$root/usr/bin/weigh-privileged")"
+check "rpm: the administrator takes it away" inside weigh-grant off
+check "rpm: it is upgraded again" rpm --nodeps -U --force "$rpm"
+check "rpm: an upgrade leaves it so" same "off: weigh has no capabilities here" "$(inside weigh-grant status)"
+check "rpm: it is made before the package is removed" inside weigh-grant on
+check "rpm: it is removed" rpm --nodeps -e weigh
+check "rpm: the copy is removed, too" test ! -e "$root/usr/bin/weigh-privileged"
+rm -rf "${root:?}"/tmp/rpm "$root/var/lib/rpm"
+# RPM packages leave their groups: files may be theirs still.
+inside groupdel weigh
+files >"$results/after"
+check "rpm: nothing is left behind" diff "$results/before" "$results/after"
 
 rm -f "$said"
 exit $failures

@@ -134,6 +134,7 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
     let compiler = compiler();
     let status = Command::new(&compiler)
         .args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+        .args(["-include", &format!("{LIBWEIGH}/src/old_glibc.h")])
         // It is in threads whose stacks are as small as may be.
         .args(["-Wframe-larger-than=1536", "-Wvla", "-Walloca"])
         .args(["-fvisibility=hidden", "-fno-plt", "-ftls-model=initial-exec", "-U_FORTIFY_SOURCE"])
@@ -155,12 +156,26 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
         .arg("-o")
         .arg(to)
         .args(sources)
+        .args(old_libraries(to))
         .status();
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => panic!("{} does not build: {status}", to.display()),
         Err(error) => panic!("{} can not be run: {error}", compiler.display()),
     }
+}
+
+/// Libraries in which a glibc below 2.34 has what the library calls. They are struck out where a newer one runs: see
+/// `src/preload/old_libraries.rs`.
+fn old_libraries(library: &Path) -> Vec<&'static str> {
+    if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
+        return Vec::new();
+    }
+    let mut named = vec!["-Wl,--no-as-needed", "-l:libdl.so.2"];
+    if library.ends_with("libweigh_calls.so") {
+        named.push("-l:libpthread.so.0");
+    }
+    named
 }
 
 /// For a machine that is not the one that builds, as the crate `cc` looks for it: `CC_` and the target.

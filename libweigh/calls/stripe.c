@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/single_threaded.h>
+#include "../src/single_threaded.h"
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -158,7 +158,7 @@ static bool is_alone(void)
 
 	if (!LIKELY(mine))
 		leave_parents_stripe();
-	return mine == HAS_OWN && __libc_single_threaded;
+	return mine == HAS_OWN && is_single_threaded();
 }
 
 /* Linux 5.14: it fails where a touch would be a SIGBUS; before, weigh has made room for all. */

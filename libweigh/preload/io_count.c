@@ -173,7 +173,7 @@ static int64_t place_by_position(struct descriptor *descriptor, int fd, size_t n
 
 	if (LIKELY(at >= 0 && descriptor->epoch == io_epoch && !descriptor->twin &&
 		   !(descriptor->flags & (IO_SHARED | IO_MANY | O_APPEND)))) {
-		if (LIKELY(__libc_single_threaded))
+		if (LIKELY(is_single_threaded()))
 			descriptor->position = at + n;
 		else
 			at = __atomic_fetch_add(&descriptor->position, n, __ATOMIC_RELAXED);
@@ -252,7 +252,7 @@ void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began)
 	bool wrote = what >> 4 & 1;
 
 	if ((unsigned)fd >= IO_FIRST || n <= 0 || !use || descriptor->life != io_life || !began ||
-	    !__libc_single_threaded || *(volatile uint64_t *)&use->lock || descriptor->flags ||
+	    !is_single_threaded() || *(volatile uint64_t *)&use->lock || descriptor->flags ||
 	    descriptor->twin || descriptor->epoch != io_epoch || (what >> 5 & 3) != IO_AT_POSITION ||
 	    descriptor->position < 0 || !known.pid) {
 		count_slowly(fd, n, 1, what, from, began);

@@ -3,7 +3,7 @@
 #define WEIGH_IO_TABLE_H
 
 #include "io.h"
-#include <sys/single_threaded.h>
+#include "../src/single_threaded.h"
 
 struct descriptor {
 	struct io_use *use;
@@ -44,7 +44,7 @@ bool io_lock_slowly(uint64_t *lock);
 
 static inline bool io_lock(uint64_t *lock)
 {
-	if (LIKELY(__libc_single_threaded)) {
+	if (LIKELY(is_single_threaded())) {
 		if (*(volatile uint64_t *)lock)
 			return false;
 		*(volatile uint64_t *)lock = 1;

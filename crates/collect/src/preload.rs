@@ -15,6 +15,7 @@ mod hidden;
 mod layout;
 mod leftovers;
 mod notes;
+mod old_libraries;
 mod peak;
 mod place;
 mod process;

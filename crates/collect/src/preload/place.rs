@@ -21,7 +21,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
-use super::{Level, PreloadError, clock, leftovers, uses};
+use super::{Level, PreloadError, clock, leftovers, old_libraries, uses};
 use crate::shared_map::SharedMap;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
@@ -121,7 +121,7 @@ impl Folder {
             let owner = leftovers::claim(&path)?;
             let name = path.join("libweigh_preload.so");
             let mut out = OpenOptions::new().write(true).create_new(true).open(&name)?;
-            out.write_all(library)?;
+            out.write_all(&old_libraries::fitted(library))?;
             std::fs::set_permissions(&name, Permissions::from_mode(0o755))?;
             may_be_executed(&name)?;
             let file = path.join(random_name()?);
