@@ -1,8 +1,8 @@
-/* daemon MS PATH
+/* daemon MS PATH [UNTIL]
  *
  * Forks a child that calls setsid and forks a daemon; program and child end at once. The daemon
- * (its standard streams on /dev/null) lives for MS ms after that: it burns 20 ms of CPU, sleeps,
- * and just before it ends writes 1,000,003 bytes to PATH (created, truncated) in 16 writes of
+ * (its standard streams on /dev/null) lives for MS ms after that, and until there is a file UNTIL:
+ * it burns 20 ms of CPU, sleeps, and just before it ends writes 1,000,003 bytes to PATH (created, truncated) in 16 writes of
  * 65,536 bytes at most.
  *
  * Truth, told by the program, for program and daemon together: processes_total,
@@ -12,7 +12,7 @@
 
 enum { WRITTEN = 1000003, CHUNK = 65536, BURN_NS = 20000000 };
 
-static void live(uint64_t ms, const char *path, uint64_t start)
+static void live(uint64_t ms, const char *path, const char *until, uint64_t start)
 {
 	static char buffer[CHUNK];
 	int null = open("/dev/null", O_RDWR);
@@ -23,6 +23,8 @@ static void live(uint64_t ms, const char *path, uint64_t start)
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), end = start + ms * 1000000;
 	if (now < end)
 		sleep_us((end - now) / 1000);
+	while (until && access(until, F_OK))
+		sleep_us(10000);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd < 0)
 		_exit(1);
@@ -37,8 +39,8 @@ static void live(uint64_t ms, const char *path, uint64_t start)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
-		die("usage: daemon MS PATH");
+	if (argc != 3 && argc != 4)
+		die("usage: daemon MS PATH [UNTIL]");
 	uint64_t ms = number(argv[1], "MS");
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	int link[2];
@@ -53,7 +55,7 @@ int main(int argc, char **argv)
 			die("setsid");
 		daemon = fork();
 		if (daemon == 0)
-			live(ms, argv[2], start);
+			live(ms, argv[2], argv[3], start);
 		_exit(daemon < 0 || write(link[1], &daemon, sizeof daemon) != sizeof daemon);
 	}
 	if (read(link[0], &daemon, sizeof daemon) != sizeof daemon)

@@ -5,7 +5,8 @@
  * grow copies N BYTES
  *
  * For limits. step: takes STEP bytes more of private memory every STEP_US us, touching each page
- * once, until it holds MAX, and then waits 10 s to be ended. once: BYTES by one memset, and waits.
+ * once, until it holds MAX, and then waits to be ended, 10 s, on a machine that is WEIGH_TEST_SCALE times slower so many
+ * times longer. once: BYTES by one memset, and waits.
  * children: N children that do as step, MAX each, begun together. copies: N children that inherit
  * BYTES and, after a fifth of a second, make copies of them by writing, which changes nobody's
  * resident size; they wait then. trap-term: as step, with SIGTERM
@@ -21,6 +22,12 @@
 #include <signal.h>
 
 enum { PATIENCE_US = 10000000, MAX_CHILDREN = 64 };
+
+static void wait_to_be_ended(void)
+{
+	const char *scale = getenv("WEIGH_TEST_SCALE");
+	sleep_us(PATIENCE_US * (scale ? number(scale, "WEIGH_TEST_SCALE") : 1));
+}
 
 static volatile uint64_t *progress;
 
@@ -60,7 +67,7 @@ static void step_by_step(uint64_t who, uint64_t step, uint64_t step_us, uint64_t
 		if (now < next)
 			sleep_us((next - now) / 1000);
 	}
-	sleep_us(PATIENCE_US);
+	wait_to_be_ended();
 }
 
 static void at_once(uint64_t bytes)
@@ -69,7 +76,7 @@ static void at_once(uint64_t bytes)
 	report(0, 0);
 	memset(memory, 1, bytes);
 	report(0, bytes);
-	sleep_us(PATIENCE_US);
+	wait_to_be_ended();
 }
 
 static void copies(uint64_t n, uint64_t bytes)
@@ -84,7 +91,7 @@ static void copies(uint64_t n, uint64_t bytes)
 			sleep_us(200000);
 			touch_pages(memory, bytes);
 			report(i, bytes);
-			sleep_us(PATIENCE_US);
+			wait_to_be_ended();
 			_exit(3);
 		}
 	}

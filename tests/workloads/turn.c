@@ -78,19 +78,31 @@ static bool is_continued(int status)
 	return WIFCONTINUED(status);
 }
 
+/* Nobody can be seen to have gone on who has stopped or ended since: it waits until its parent has seen it. */
+static void stop_until_seen(volatile int *seen, int times)
+{
+	raise(SIGSTOP);
+	while (*seen < times)
+		sleep_us(1000);
+}
+
 static void stop_child(void)
 {
+	volatile int *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (seen == MAP_FAILED)
+		die("mmap");
 	pid_t child = checked(fork(), "fork");
 	if (child == 0) {
-		raise(SIGSTOP);
+		stop_until_seen(seen, 1);
 		work();
-		raise(SIGSTOP);
+		stop_until_seen(seen, 2);
 		exit(0);
 	}
 	for (int i = 0; i < 2; i++) {
 		expect(child, WUNTRACED, is_stopped, "stopped");
 		kill(child, SIGCONT);
 		expect(child, WCONTINUED, is_continued, "gone on");
+		*seen = i + 1;
 	}
 	work();
 	reap(child);

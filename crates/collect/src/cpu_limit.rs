@@ -2,6 +2,9 @@
 //!
 //! Reads the hard limit, at which the kernel kills; emits a notice before it, as a signal that weigh reads with others.
 //! What is left then is for the end. Once the command has ended, its status is weigh's even if that is not enough.
+//!
+//! The kernel holds the limit against what each tick of the timer met, which can be far more than the time that a
+//! process really had: one that is woken by timers is met by most ticks. So the clock here is that one.
 
 use std::ffi::c_int;
 use std::os::unix::process::ExitStatusExt as _;
@@ -18,6 +21,9 @@ const KEPT_SHARE: u32 = 3;
 const LAST: Duration = Duration::from_millis(50);
 const SAID: &[u8] =
     b"weigh: its own CPU time is used up (ulimit -t): what was measured is not all written\n";
+
+/// The clock of the limit: CPUCLOCK_PROF of the process itself (clock_getcpuclockid(3) gives the precise one).
+const LIMIT_CLOCK: libc::clockid_t = !0 << 3;
 
 /// How the command ended, as wait(2) tells it.
 static STATUS: AtomicI32 = AtomicI32::new(0);
@@ -71,7 +77,10 @@ extern "C" fn end_now(_: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void
 }
 
 fn used() -> Duration {
-    Duration::from_nanos(crate::clock::now_ns(rustix::time::ClockId::ProcessCPUTime))
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is plain data, filled by the call.
+    unsafe { libc::clock_gettime(LIMIT_CLOCK, &mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// A timer of the CPU time of all threads of weigh; the kernel takes it back at the end.
@@ -81,7 +90,7 @@ fn arm(at: Duration) {
         let mut event: libc::sigevent = std::mem::zeroed();
         (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGXCPU);
         let mut timer: libc::timer_t = std::mem::zeroed();
-        if libc::timer_create(libc::CLOCK_PROCESS_CPUTIME_ID, &mut event, &mut timer) != 0 {
+        if libc::timer_create(LIMIT_CLOCK, &mut event, &mut timer) != 0 {
             return;
         }
         let mut when: libc::itimerspec = std::mem::zeroed();
