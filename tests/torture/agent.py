@@ -86,7 +86,7 @@ class Group:
              ("/sys/fs/cgroup", "memory.max", "memory.current", "max")]
 
     def __init__(self, pid):
-        self.folder = None
+        self.folder, self.pid = None, pid
         for root, limit, usage, unlimited in self.KINDS:
             folder = Path(root) / f"weigh-torture-{os.getpid()}"
             try:
@@ -101,7 +101,10 @@ class Group:
 
     def allow(self, more):
         """Bytes beyond what is used; none: as many as there are."""
-        has = int((self.folder / self.usage).read_text())
+        # What is mapped of files counts for the one that is ended, and may be another group's: less would be no limit
+        # that a unit has.
+        resident = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * mmap.PAGESIZE
+        has = max(int((self.folder / self.usage).read_text()), resident)
         (self.folder / self.limit).write_text(self.unlimited if more is None else str(has + more))
 
     def end(self):
