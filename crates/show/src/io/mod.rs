@@ -204,10 +204,13 @@ pub(crate) fn not_seen(found: &IoFound) -> Vec<String> {
     unseen.chain(found.notes.iter().cloned()).collect()
 }
 
+/// Of files, not of what was done with them: no number.
+const IS_DELETED: &str = "is_deleted";
+
 /// Numbers that are not exact: those that have the same reason together, what is not known first.
 fn less_than_exact(found: &IoFound) -> Vec<String> {
     let mut reasons: BTreeMap<(Reverse<bool>, &str), Vec<&str>> = BTreeMap::new();
-    for (key, trust) in &found.qualities {
+    for (key, trust) in found.qualities.iter().filter(|(key, _)| *key != IS_DELETED) {
         let is_unknown = trust.quality == Quality::Unavailable;
         reasons.entry((Reverse(is_unknown), &trust.reason)).or_default().push(key);
     }
