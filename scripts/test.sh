@@ -214,8 +214,9 @@ layer aarch64 command scripts/aarch64-check.sh "$profile"
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
-beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --no-fail-fast
+# Tests of the layer `rust` change what is the whole machine's.
+beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}"
 layer package lines packaging/test.sh "$weigh"
