@@ -102,5 +102,5 @@ scripts
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 settle "$root"
 # One thread: xz splits what several pack differently.
-DPKG_DEB_THREADS_MAX=1 dpkg-deb -Zxz --root-owner-group --build "$root" "$file" >/dev/null
+DPKG_DEB_THREADS_MAX=1 dpkg-deb -Zxz "-z$level" --root-owner-group --build "$root" "$file" >/dev/null
 echo "$file"

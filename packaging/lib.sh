@@ -20,6 +20,9 @@ fail() {
 	exit 1
 }
 
+# How hard packages are compressed, from 1 to 9; tests are content with little.
+level=${WEIGH_PACKAGE_LEVEL:-6}
+
 # begin BINARY OUTPUT_DIR: sets weigh, output, version, machine, SOURCE_DATE_EPOCH and scratch, a
 # folder that is gone in the end.
 begin() {

@@ -54,7 +54,7 @@ spec >"$scratch/weigh.spec"
 rpmbuild --quiet -bb --target "$machine-linux" --buildroot "$scratch/built" \
 	--define "_topdir $scratch/rpm" --define "_rpmdir $scratch/rpm" --define "_rpmfilename weigh.rpm" \
 	--define "_build_id_links none" --define "debug_package %{nil}" --define "__os_install_post %{nil}" \
-	--define "__requires_exclude ^/usr/bin/pkg-config\$" --define "_binary_payload w6.xzdio" --define "_buildhost weigh.invalid" --define "_build_name_fmt weigh.rpm" \
+	--define "__requires_exclude ^/usr/bin/pkg-config\$" --define "_binary_payload w$level.xzdio" --define "_buildhost weigh.invalid" --define "_build_name_fmt weigh.rpm" \
 	--define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" \
 	"$scratch/weigh.spec" >"$scratch/rpm.log" 2>&1 || {
 	cat "$scratch/rpm.log" >&2

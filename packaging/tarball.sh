@@ -16,6 +16,6 @@ cp "$top/LICENSE-APACHE" "$top/LICENSE-MIT" "$scratch/$name/share/doc/weigh/"
 settle "$scratch/$name"
 # gzip, because a bare Debian has no xz.
 tar -C "$scratch" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" |
-	gzip -9n >"$file.part"
+	gzip "-${WEIGH_PACKAGE_LEVEL:-9}n" >"$file.part"
 mv "$file.part" "$file"
 echo "$file"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Feeds every parser of outside text what libFuzzer makes of fuzz/seeds.
+# Feeds every parser of outside text what libFuzzer makes of fuzz/seeds, with AddressSanitizer. The tests of fuzz/replay
+# try the same parsers with seeds and some thousand changes of them, without either.
 #
 # usage: fuzz.sh SECONDS [TARGET...]   each target for so long, from where the last time ended
-#        fuzz.sh smoke [TARGET...]     each for a few seconds, always with the same random numbers
 #
 # Prints `ok TARGET` or `FAIL TARGET` for each; what made one fail lies in fuzz/artifacts/TARGET.
 set -uo pipefail
@@ -12,24 +12,14 @@ export PATH="$PWD/target/tools/bin:$HOME/.cargo/bin:$PATH"
 export RUSTC_BOOTSTRAP=1
 # fuzz/ is built for itself; what else is set for the workspace's build must not reach it.
 unset CARGO_TARGET_DIR
-smoke_runs=20000 smoke_seconds=1
-how=${1:?usage: fuzz.sh SECONDS|smoke [TARGET...]}
+seconds=${1:?usage: fuzz.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
 ((${#targets[@]})) || mapfile -t targets < <(cd fuzz/seeds && printf '%s\n' *)
 
-# All targets are one program. What runs for seconds is built for longer than that: with little optimization, only what
-# is used, and without a sanitizer, which takes the compiler long. No Rust crate that is tried holds `unsafe`;
-# what a sanitizer might find in those they depend on is left to the longer runs, and the C of libweigh that reads
-# streams runs with one in the tests (`sanitizers_find_nothing`).
-options=(--sanitizer address)
-if [[ $how == smoke ]]; then
-	options=(--sanitizer none --strip-dead-code)
-else
-	export CARGO_PROFILE_RELEASE_OPT_LEVEL=3 CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
-fi
-
-cargo fuzz build "${options[@]}" 2>&1 || { echo "FAIL  build"; exit 1; }
+# All targets are one program.
+export CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
+cargo fuzz build --sanitizer address 2>&1 || { echo "FAIL  build"; exit 1; }
 program=fuzz/target/$(rustc -vV | sed -n 's/^host: //p')/release/target
 # What is kept for the whole run is no leak.
 export ASAN_OPTIONS=detect_leaks=0
@@ -39,19 +29,11 @@ export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 failures=0
 for target in "${targets[@]}"; do
-	options=(-rss_limit_mb=4096 -timeout=10 -max_len=8192 -print_final_stats=1)
-	if [[ $how == smoke ]]; then
-		corpus=$(mktemp -d)
-		options+=(-seed=1 "-runs=$smoke_runs" "-max_total_time=$smoke_seconds")
-	else
-		corpus=fuzz/corpus/$target
-		mkdir -p "$corpus"
-		options+=("-max_total_time=$how")
-	fi
-	mkdir -p "fuzz/artifacts/$target"
+	corpus=fuzz/corpus/$target
+	mkdir -p "$corpus" "fuzz/artifacts/$target"
+	options=(-rss_limit_mb=4096 -timeout=10 -max_len=8192 -print_final_stats=1 "-max_total_time=$seconds")
 	said=$(WEIGH_FUZZ=$target "$program" "-artifact_prefix=fuzz/artifacts/$target/" "${options[@]}" "$corpus" "fuzz/seeds/$target" 2>&1)
 	status=$?
-	[[ $how != smoke ]] || rm -rf "$corpus"
 	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' <<<"$said")
 	if ((status == 0)) && ((${runs:-0} > 0)); then
 		echo "ok    $target: $runs inputs"

@@ -1,7 +1,8 @@
 #!/bin/bash
-# All tests, one layer after the other; but fuzzing takes the time that others leave. Every layer runs even
-# if one before it failed. What each says goes to target/test-logs/ and is shown if it fails. Ends with
-# `N passed, N failed`, and with status 1 if anything failed.
+# All tests, in layers. One that waits much, or that computes where others wait, runs beside others: so two processors
+# are busy. Every layer runs even if one before it failed. What each says goes to target/test-logs/ and is shown if it
+# fails. Ends with `N passed, N failed`, and with status 1 if anything failed. For each layer its seconds are told, and
+# those of CPU time, which others beside it change little.
 #
 # A few tests that failed among others are run again by themselves: a shared machine holds some back
 # for seconds, and some kernels pass over a probe now and then. What passes then has passed, but is
@@ -21,6 +22,11 @@ export CARGO_TERM_COLOR=never NO_COLOR=1
 [[ -z ${CI:-} ]] || export CARGO_INCREMENTAL=0
 profile=tested
 weigh=$CARGO_TARGET_DIR/$profile/weigh
+# Clippy's driver is the compiler, with more lints: what is linted so is not compiled a second time for it. No lint ends
+# the build: the layer `lint` finds what they said.
+export CLIPPY_ARGS=--cap-lints__CLIPPY_HACKERY__warn__CLIPPY_HACKERY__
+of_workspace=(--config "build.rustc-workspace-wrapper='$(rustc --print sysroot)/bin/clippy-driver'")
+tests=(cargo "${of_workspace[@]}" test --profile "$profile" --locked)
 logs=$CARGO_TARGET_DIR/test-logs
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -50,35 +56,35 @@ wanted() {
 
 # layer NAME HOW-ITS-TESTS-ARE-COUNTED COMMAND...
 layer() {
-	local name=$1 counted=$2 began=$SECONDS status
+	local name=$1 counted=$2 status
 	shift 2
 	wanted "$name" || return 0
 	printf '%-12s ' "$name"
 	accounted "$name" "$@"
 	status=$?
-	report "$name" "$counted" "$status" $((SECONDS - began))
+	report "$name" "$counted" "$status"
 }
 
-# accounted NAME COMMAND...    runs a layer's command in a shell of its own, which leaves its CPU time and that of
-# all that it has waited for
+# accounted NAME COMMAND...    runs a layer's command in a shell of its own, which leaves its seconds, its CPU time and
+# that of all that it has waited for
 accounted() (
-	name=$1
+	name=$1 began=$SECONDS
 	shift
 	"$@" >"$logs/$name.log" 2>&1 </dev/null
 	status=$?
 	times >"$scratch/$name.times"
+	echo $((SECONDS - began)) >"$scratch/$name.seconds"
 	exit $status
 )
 cpu_seconds() { cat "$@" | tr 'ms' '  ' | awk '{ for (i = 1; i < NF; i += 2) sum += 60 * $i + $(i + 1) } END { printf "%d", sum + 0.5 }'; }
 
 # beside NAME COMMAND...    begins a layer that runs beside others
 # ended NAME HOW-ITS-TESTS-ARE-COUNTED    waits for it
-declare -A besides began_at
+declare -A besides
 beside() {
 	local name=$1
 	shift
 	wanted "$name" || return 0
-	began_at[$name]=$SECONDS
 	accounted "$name" "$@" &
 	besides[$name]=$!
 }
@@ -87,10 +93,10 @@ ended() {
 	[[ -n ${besides[$1]:-} ]] || return 0
 	wait "${besides[$1]}" || status=$?
 	printf '%-12s ' "$1"
-	report "$1" "$2" "$status" $((SECONDS - began_at[$1]))
+	report "$1" "$2" "$status"
 }
 
-# report NAME HOW-ITS-TESTS-ARE-COUNTED STATUS SECONDS
+# report NAME HOW-ITS-TESTS-ARE-COUNTED STATUS
 report() {
 	local log=$logs/$1.log status=$3 ok bad shaky
 	read -r ok bad shaky < <("count_$2" "$log" "$status")
@@ -98,7 +104,7 @@ report() {
 	if ((status != 0 && bad == 0)) || ((ok + bad == 0)); then bad=$((bad + 1)); fi
 	passed=$((passed + ok)) failed=$((failed + bad)) unsteady=$((unsteady + shaky))
 	printf '%4d passed, %d failed%s  (%d s, CPU %d s)\n' "$ok" "$bad" "$( ((!shaky)) || echo ", $shaky unsteady")" \
-		"$4" "$(cpu_seconds "$scratch/$1.times")"
+		"$(<"$scratch/$1.seconds")" "$(cpu_seconds "$scratch/$1.times")"
 	if ((bad || shaky)); then
 		echo "--- $log"
 		what_failed "$log" | tail -n 600
@@ -175,40 +181,48 @@ browser() {
 # Tests of the binary, as the layer `rust` has built them, on another kernel: those that tests/vm/tests.txt names.
 # A guest whose processors do not take turns can stand still: where programs are attached one of them executes an
 # instruction for ever that the other has just written over. One whose processors do keeps one of this
-# machine's busy, so there are two beside each other.
+# machine's busy, so there are two beside each other. The host's tests beside them have less patience.
 vm() {
-	local tests beside status=0 part=(tests/vm/suite.sh --in-turns --weigh "$weigh" --tests tests/vm/tests.txt)
-	mapfile -t tests < <(cargo test --profile "$profile" --locked --workspace --no-run --message-format=json 2>/dev/null |
+	local programs beside status=0 part=(nice -n 3 tests/vm/suite.sh --in-turns --weigh "$weigh" --tests tests/vm/tests.txt)
+	mapfile -t programs < <("${tests[@]}" --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
-	((${#tests[@]})) || { echo "there are no test programs"; return 1; }
-	"${part[@]}" --part 1/2 "${tests[@]}" >"$scratch/first" 2>&1 &
+	((${#programs[@]})) || { echo "there are no test programs"; return 1; }
+	"${part[@]}" --part 1/2 "${programs[@]}" >"$scratch/first" 2>&1 &
 	beside=$!
-	"${part[@]}" --part 2/2 "${tests[@]}" || status=1
+	"${part[@]}" --part 2/2 "${programs[@]}" || status=1
 	wait "$beside" || status=1
 	cat "$scratch/first"
 	return $status
 }
 
-layer format command cargo fmt --all --check
-layer lint command cargo clippy --profile "$profile" --locked --workspace --all-targets -- -D warnings
-layer deny command target/tools/bin/cargo-deny --locked check bans licenses sources
-layer page command bash -c 'cd dashboard && npm run --silent check'
-layer workloads command make -C tests/workloads
-layer compile command cargo test --profile "$profile" --locked --workspace --no-run
+# What the compiler said of the workspace when it built the tests, which cargo says again.
+lint() {
+	local said
+	said=$("${tests[@]}" --workspace --no-run 2>&1) || { echo "$said" && return 1; }
+	! grep -A12 -E '^(warning|error)' <<<"$said"
+}
+
+beside format cargo fmt --all --check
+beside deny target/tools/bin/cargo-deny --locked check bans licenses sources
+beside page bash -c 'cd dashboard && npm run --silent check'
+beside workloads make -C tests/workloads
+layer compile command "${tests[@]}" --workspace --no-run
+for name in format deny page workloads; do ended "$name" command; done
+layer lint command lint
 layer aarch64 command scripts/aarch64-check.sh "$profile"
-beside fuzz chrt --idle 0 scripts/fuzz.sh smoke
 # One that takes long, and one processor; and one that others would keep from being quick enough.
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
-layer rust cargo cargo_tests "--skip $hard --skip $outrun" cargo test --profile "$profile" --locked --workspace --no-fail-fast
-layer outrun cargo cargo_tests "$outrun" cargo test --profile "$profile" --locked --workspace --test run
-beside hard_cases cargo_tests "$hard" cargo test --profile "$profile" --locked --workspace --test transparent
+layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
+beside vm vm
+layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --no-fail-fast
+# Tests of the layer `rust` change what is the whole machine's.
+beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-10}"
+layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 ended hard_cases cargo
-layer vm tally vm
-ended fuzz lines
+ended vm tally
 
 [[ ${only[*]} != list ]] || exit 0
 echo

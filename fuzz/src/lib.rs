@@ -1,6 +1,6 @@
 //! One function for each parser of text or bytes that come from outside. It panics if the parser
-//! does, or if what the parser promises is not so. `main.rs` hands it to libFuzzer, `seeds/NAME/` holds
-//! what it begins with.
+//! does, or if what the parser promises is not so. `main.rs` hands it to libFuzzer, `replay` is the tests of the
+//! workspace, and `seeds/NAME/` holds what both begin with.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,6 +69,11 @@ const TARGETS: &[(&str, Target)] = &[
     ("trace_note", trace_note),
     ("trace_types", trace_types),
 ];
+
+/// The names of all targets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TARGETS.iter().map(|(name, _)| *name)
+}
 
 /// The target of a name, which its folder of seeds has.
 pub fn target(name: &str) -> Option<Target> {

@@ -19,10 +19,10 @@ pub fn session_messages(data: &[u8]) {
     each::<follow::wire::Tell>(data, follow::wire::MOST_TOLD);
     let stream = filled(data);
     while let Ok(Some((told, _))) = files::receive::<files::Tell>(&stream, files::MOST_ASKED) {
-        if let files::Tell::Records(_, length) | files::Tell::Kept(length) = told {
-            if let Ok(bytes) = files::receive_bytes(&stream, length) {
-                assert_eq!(bytes.bytes().len(), length);
-            }
+        if let files::Tell::Records(_, length) | files::Tell::Kept(length) = told
+            && let Ok(bytes) = files::receive_bytes(&stream, length)
+        {
+            assert_eq!(bytes.bytes().len(), length);
         }
     }
 }

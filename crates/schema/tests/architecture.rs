@@ -37,6 +37,21 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("weigh-bench", &["weigh-schema"]),
+    ("weigh-fuzz-mount", &["weigh-schema"]),
+    (
+        "weigh-fuzz-replay",
+        &[
+            "weigh-fuzz-mount",
+            "weigh-schema",
+            "weigh-parse",
+            "weigh-collect",
+            "weigh-account",
+            "weigh-keep",
+            "weigh-kernel",
+            "weigh-show",
+            "weigh-trace",
+        ],
+    ),
 ];
 
 /// The one crate that may hold `unsafe`, and what only it may use to reach the kernel.

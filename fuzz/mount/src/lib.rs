@@ -1,6 +1,6 @@
 //! `crates/mount` without a mount: its files as they are, and a kernel that is a socket.
 
-#![allow(dead_code, missing_docs, unused_imports, clippy::all)]
+#![allow(dead_code, missing_docs, unused_imports, clippy::all, clippy::unwrap_used)]
 
 #[path = "../../../crates/mount/src/accounts/mod.rs"]
 mod accounts;
