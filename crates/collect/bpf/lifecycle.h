@@ -4,8 +4,8 @@
  *
  * Membership is inherited in the kernel at each fork, whatever the new thread's parent, session,
  * or namespaces are. A thread's counters are settled (what is new since the last time goes into
- * the process's and the job's) at its exit, at each tick, and for the last time when it has been
- * reaped, so that its own exit is in them.
+ * the process's and the job's) at its exit, at each tick, and for the last time when it has left its
+ * last CPU, so that its own exit is in them.
  */
 #ifndef WEIGH_LIFECYCLE_H
 #define WEIGH_LIFECYCLE_H

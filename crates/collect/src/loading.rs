@@ -269,12 +269,18 @@ impl Loading {
 
     /// Those first that need not wait. All maps are made by now.
     fn queue(&mut self, program: Program) -> Result<(), c_int> {
-        let make = self.to_make.take().map_or(Ok(()), |table| self.queue.send(Work::Make(table)));
+        if let Some(table) = self.to_make.take() {
+            self.hand_over(Work::Make(table))?;
+        }
         if program.table.is_some() {
             self.late.push(program);
             return Ok(());
         }
-        make.and_then(|()| self.queue.send(Work::Load(program))).map_err(|_| libc::EINVAL)
+        self.hand_over(Work::Load(program))
+    }
+
+    fn hand_over(&self, work: Work) -> Result<(), c_int> {
+        self.queue.send(work).map_err(|_| libc::EINVAL)
     }
 
     fn queue_late(self) {

@@ -490,7 +490,8 @@ impl Running {
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
         }
-        if tick == Tick::Window {
+        // What is not known changes only where another process may be lost.
+        if tick == Tick::Window || self.job.reads_elsewhere() {
             self.note_unknown();
         }
         let more = self.sample_others(tick);
