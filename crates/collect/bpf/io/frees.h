@@ -53,13 +53,23 @@ static __noinline int may_free(struct io_window *window, struct pt_regs *regs)
 	return FREES_PERHAPS;
 }
 
+/* Whether an open has emptied a file that was there: a device has nothing to lose. */
+static __always_inline bool has_emptied(struct file *file, __u32 mode)
+{
+	struct inode *inode = inode_of(file);
+
+	if (!inode)
+		return true;
+	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG && !(mode & FMODE_CREATED);
+}
+
 /* Counts the call that has ended, if it may have freed any. */
 static __noinline int count_frees(struct io_window *window, struct io_doing *did)
 {
 	struct file *file = file_at(bpf_get_current_task_btf(), window->ends[0]);
 	__u32 mode = file ? BPF_CORE_READ(file, f_mode) : FMODE_WRITES;
 
-	if (window->frees == FREES_PERHAPS || (did->truncates && !(mode & FMODE_CREATED)) ||
+	if (window->frees == FREES_PERHAPS || (did->truncates && has_emptied(file, mode)) ||
 	    (window->frees == FREES_IF_WRITABLE && mode & FMODE_WRITES))
 		add(&tally.frees, 1);
 	return 0;
