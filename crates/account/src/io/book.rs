@@ -179,6 +179,19 @@ impl IoBook {
         self.is_told_of_ends || was_seen && !self.unknown_ends.contains(&file)
     }
 
+    /// Bytes that came by mapped memory, of files on block devices, beyond what any device read of those files: of
+    /// space that was allocated and never written nothing has to be read.
+    pub fn mapped_from_nowhere(&self) -> u64 {
+        let mut files: HashMap<FileId, [u64; 2]> = HashMap::new();
+        // File systems without a device of their own have no major number.
+        for ((file, _), row) in self.rows.iter().filter(|((file, _), _)| file.device >> 20 != 0) {
+            let (row, sums) = (row.row(), files.entry(*file).or_default());
+            sums[0] += row.numbers.bytes[Transfer::Mapped as usize][0];
+            sums[1] += row.numbers.get(Field::DeviceRead);
+        }
+        files.values().map(|[mapped, read]| mapped.saturating_sub(*read)).sum()
+    }
+
     /// Regular files of which it is not.
     pub fn files_of_unknown_end(&self) -> usize {
         let is_unknown = |(file, row): (FileId, Row)| {

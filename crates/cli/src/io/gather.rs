@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::FollowIo;
 use weigh_collect::io::last_look::{Generation, LastLooks};
+use weigh_collect::io::{FollowIo, MAPPED_READ};
 use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Trust, Who};
 use weigh_schema::{Mechanism, Quality};
 
@@ -165,6 +165,17 @@ impl Gather {
         (files > 0).then_some(Trust { quality: Quality::Unavailable, reason })
     }
 
+    /// Whether bytes came by mapped memory that no device read, where that can be told.
+    fn read_from_nowhere(&self, run: &Run) -> Option<Trust> {
+        let is_seen = run.grounds.mechanism == Mechanism::Bpf && run.tally.lost_pages == 0;
+        let bytes = self.book.mapped_from_nowhere();
+        let reason = format!(
+            "{bytes} bytes came by mapped memory and no device read them: space that was allocated and never written, \
+             or was still to come"
+        );
+        (is_seen && bytes > 0).then_some(Trust { quality: Quality::Estimated, reason })
+    }
+
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
     pub fn end(&mut self, run: &mut Run, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
         self.io.detach();
@@ -190,6 +201,9 @@ impl Gather {
         self.look_for_names(run.grounds.mechanism);
         if let Some(trust) = self.unknown_ends() {
             run.grounds.qualities.insert("is_deleted".to_string(), trust);
+        }
+        if let Some(trust) = self.read_from_nowhere(run) {
+            run.grounds.qualities.entry(MAPPED_READ.to_string()).or_insert(trust);
         }
         Ok(())
     }

@@ -53,14 +53,14 @@ static __noinline int may_free(struct io_window *window, struct pt_regs *regs)
 	return FREES_PERHAPS;
 }
 
-/* An open with O_TRUNC empties a file that was there before; nothing else has space to free. */
-static __always_inline bool empties(struct file *file, __u32 mode)
+/* Whether an open has emptied a file that was there: a device has nothing to lose. */
+static __always_inline bool has_emptied(struct file *file, __u32 mode)
 {
-	struct inode *inode = file ? inode_of(file) : 0;
+	struct inode *inode = inode_of(file);
 
-	if (mode & FMODE_CREATED)
-		return false;
-	return !inode || (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG;
+	if (!inode)
+		return true;
+	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFREG && !(mode & FMODE_CREATED);
 }
 
 /* Counts the call that has ended, if it may have freed any. */
@@ -69,7 +69,7 @@ static __noinline int count_frees(struct io_window *window, struct io_doing *did
 	struct file *file = file_at(bpf_get_current_task_btf(), window->ends[0]);
 	__u32 mode = file ? BPF_CORE_READ(file, f_mode) : FMODE_WRITES;
 
-	if (window->frees == FREES_PERHAPS || (did->truncates && empties(file, mode)) ||
+	if (window->frees == FREES_PERHAPS || (did->truncates && has_emptied(file, mode)) ||
 	    (window->frees == FREES_IF_WRITABLE && mode & FMODE_WRITES))
 		add(&tally.frees, 1);
 	return 0;

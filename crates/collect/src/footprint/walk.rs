@@ -72,8 +72,7 @@ impl Walker {
     /// Whether files keep their space on all the file systems until a call frees it.
     pub fn is_freed_by_calls(&self) -> bool {
         let is_so = |root: &Root| {
-            rustix::fs::fstatfs(&root.folder)
-                .is_ok_and(|system| KEEPING.contains(&(system.f_type as i64)))
+            rustix::fs::fstatfs(&root.folder).is_ok_and(|system| KEEPING.contains(&system.f_type))
         };
         self.roots.iter().all(is_so)
     }
