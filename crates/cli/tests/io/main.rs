@@ -9,6 +9,7 @@ mod ahead;
 mod beside;
 mod beside_traced;
 mod calls;
+mod command;
 mod counts;
 mod device;
 mod doctor_io;
