@@ -116,6 +116,7 @@ const MISTAKES: &[(&[&str], &str)] = &[
     (&["run", "-p", "1"], "`weigh run --help`"),
     (&["doctor", "kernle"], "`weigh doctor kernel`"),
     (&["trace", "-e", "openat", "true"], "`weigh trace -e openat -- true`"),
+    (&["syscalls:sys_enter_openat"], "`weigh trace -e syscalls:sys_enter_openat -- COMMAND`"),
     (&["trace", "openat"], "`weigh trace -e openat -- COMMAND`"),
     (&["trace", "-e", "sched_switch", "-p", "1"], "did you mean `--pid`?"),
     (&["trace", "-e", "syscalls:sys_enter_opnat", "--", "true"], "near it: sys_enter_openat"),
