@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde::Serialize;
 use weigh_collect::inherited;
 
@@ -21,19 +24,51 @@ pub struct Destination {
     file: Option<File>,
     /// What is not whole yet, and is taken away if it does not become so.
     unfinished: Option<Unfinished>,
-    /// When standard output was written to last, before the command began.
+    /// Which writes to standard output there were before the command began.
     written: Option<Written>,
 }
 
-/// When a file or a pipe was written to last.
-type Written = (i64, i64);
+/// How writes of others to standard output are known.
+enum Written {
+    /// It is a file: when it was written to last.
+    Last(i64, i64),
+    /// It is a pipe, which keeps no such time since Linux 6.15: the watch is readable after the first write.
+    Watched(OwnedFd),
+}
 
-/// That of standard output, if it is a file, or a pipe of a kernel before 6.15: others are not said.
-fn output_written() -> Option<Written> {
+impl Written {
+    /// Of files and pipes.
+    fn of_output() -> Option<Written> {
+        let about = output_metadata()?;
+        match about.file_type() {
+            kind if kind.is_file() => Some(Written::Last(about.mtime(), about.mtime_nsec())),
+            kind if kind.is_fifo() => {
+                let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+                let first = WatchFlags::MODIFY | WatchFlags::ONESHOT;
+                inotify::add_watch(&watch, "/proc/self/fd/1", first).ok()?;
+                Some(Written::Watched(watch))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether somebody has written since.
+    fn has_more(&self) -> bool {
+        match self {
+            Written::Last(seconds, ns) => {
+                output_metadata().is_some_and(|a| (a.mtime(), a.mtime_nsec()) != (*seconds, *ns))
+            }
+            Written::Watched(watch) => {
+                let mut wait = [PollFd::new(watch, PollFlags::IN)];
+                poll(&mut wait, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            }
+        }
+    }
+}
+
+fn output_metadata() -> Option<std::fs::Metadata> {
     let output = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().ok()?;
-    let about = File::from(output).metadata().ok()?;
-    let kind = about.file_type();
-    (about.is_file() || kind.is_fifo()).then(|| (about.mtime(), about.mtime_nsec()))
+    File::from(output).metadata().ok()
 }
 
 /// A file that a name leads to, by whatever links.
@@ -91,7 +126,7 @@ impl Destination {
             true => None,
             false => file.as_ref().and_then(|file| Unfinished::of(name, file)),
         };
-        let written = if name == "-" { output_written() } else { None };
+        let written = if name == "-" { Written::of_output() } else { None };
         Ok(Destination { name: name.to_string(), file, unfinished, written })
     }
 
@@ -102,7 +137,7 @@ impl Destination {
 
     /// Says so if somebody else has written there, where only JSON is to stand.
     fn warn_of_others(&self) {
-        if self.written.is_some() && self.written != output_written() {
+        if self.written.as_ref().is_some_and(Written::has_more) {
             weigh_collect::notice!(
                 "the command writes to standard output, too, before the JSON: `--json FILE` or `--json fd:3 3>FILE` \
                  keeps them apart"

@@ -32,8 +32,8 @@ pub enum Missing {
     UserNamespace,
     /// A capability is missing.
     #[error(
-        "not enough rights: {missing} missing. Run weigh as root, or give the binary the capabilities \
-         once: setcap cap_bpf,cap_perfmon+ep $(command -v weigh); for {} \
+        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
+         group `weigh` alone (`weigh-grant on`, by setcap); for {} \
          and programs with libweigh it is enough that root starts `weigh agent`",
         served()
     )]

@@ -50,7 +50,9 @@ pub enum MountError {
     )]
     NoDevice,
     /// It may not be opened.
-    #[error("/dev/fuse can not be opened: {0}")]
+    #[error(
+        "/dev/fuse cannot be opened: {0}; most systems open it to all users (chmod 0666 /dev/fuse), else become root"
+    )]
     Device(io::Error),
     /// Who is not root needs a helper that is.
     #[error(

@@ -131,6 +131,11 @@ fn wrong_verb(error: &Error, words: &[String]) -> Option<String> {
             ),
         });
     }
+    if wrong.contains(':') && !is_program(&wrong) {
+        return Some(format!(
+            "'{wrong}' is no verb of weigh; did you mean `weigh trace -e {wrong} -- COMMAND`?"
+        ));
+    }
     let run = Some(ShellWords(&words[at..]).to_string()).filter(|run| run.len() <= LONGEST);
     let run = run.unwrap_or_else(|| "COMMAND".to_string());
     if !has_help && (is_program(&wrong) || near.is_none() && words.len() > 1) {

@@ -227,9 +227,10 @@ pub enum IoSubject {
 
 const MOUNT_EXAMPLES: &str = "\
 How much is seen, and what it costs:
-  passthrough  the kernel reads and writes by itself: opens and calls that move no data are seen, bytes
-               are not; taken where the kernel has it (Linux 6.9, root)
-  plain        writes are seen call by call, reads as far as the page cache lacks them (--no-passthrough)
+  passthrough  the kernel reads and writes by itself (Linux 6.9, root), and BPF counts each call;
+               where weigh may not use BPF, bytes are not seen
+  plain        writes are seen call by call, reads where the page cache
+               lacks them (--no-passthrough)
   exact        every read and write is seen, nothing is cached (--exact)
 
 Exit status:

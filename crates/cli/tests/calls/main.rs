@@ -6,6 +6,7 @@ mod support;
 
 mod accounts;
 mod accuracy;
+mod by_library;
 mod explain;
 mod foreign;
 mod functions;

@@ -8,6 +8,7 @@ mod agent_io;
 mod ahead;
 mod beside_traced;
 mod calls;
+mod command;
 mod counts;
 mod device;
 mod doctor_io;

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use weigh_schema::summary::ExitKind;
 
 /// Runs weigh with options that must be refused before the job starts; gives what it said.
 #[track_caller]
-fn refused(scratch: &Scratch, options: &[&str]) -> String {
+pub fn refused(scratch: &Scratch, options: &[&str]) -> String {
     let marker = scratch.path("job-has-run").display().to_string();
     let recording = scratch.path("recording").display().to_string();
     let mut arguments = vec!["run"];
@@ -36,7 +36,7 @@ fn refused(scratch: &Scratch, options: &[&str]) -> String {
 
 /// Text that must be in what weigh said.
 #[track_caller]
-fn says(said: &str, parts: &[&str]) {
+pub fn says(said: &str, parts: &[&str]) {
     for part in parts {
         assert!(said.contains(part), "no '{part}' in:\n{said}");
     }
@@ -116,6 +116,7 @@ const MISTAKES: &[(&[&str], &str)] = &[
     (&["run", "-p", "1"], "`weigh run --help`"),
     (&["doctor", "kernle"], "`weigh doctor kernel`"),
     (&["trace", "-e", "openat", "true"], "`weigh trace -e openat -- true`"),
+    (&["syscalls:sys_enter_openat"], "`weigh trace -e syscalls:sys_enter_openat -- COMMAND`"),
     (&["trace", "openat"], "`weigh trace -e openat -- COMMAND`"),
     (&["trace", "-e", "sched_switch", "-p", "1"], "did you mean `--pid`?"),
     (&["trace", "-e", "syscalls:sys_enter_opnat", "--", "true"], "near it: sys_enter_openat"),
@@ -247,141 +248,6 @@ fn a_summary_that_can_not_be_written() {
     assert!(measured.scratch.path("work/ran").exists());
 }
 
-/// A file system in memory, of that size.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new(scratch: &Scratch, bytes: u64) -> SmallDisk {
-        let place = scratch.path("disk");
-        fs::create_dir(&place).expect("a directory");
-        let options = std::ffi::CString::new(format!("size={bytes}")).expect("no NUL");
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("tmpfs", &place, "tmpfs", flags, options.as_c_str()).expect("a tmpfs");
-        SmallDisk(place)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
-    }
-}
-
-#[test]
-fn a_disk_that_is_full() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let disk = SmallDisk::new(&scratch, 65_536);
-    fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
-    let place = disk.path("recording");
-    let said = refused(&scratch, &["-o", &place]);
-    says(&said, &[&place, "No space left"]);
-    assert!(!Path::new(&place).exists(), "it left something behind");
-}
-
-#[test]
-fn a_disk_that_fills_while_the_job_runs() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let disk = SmallDisk::new(&scratch, 65_536);
-    let place = disk.path("recording");
-    let script = format!(
-        "for ((i = 0; i < 300; i++)); do /bin/true; done; cat /dev/zero > {}; echo done > job-is-done; exit 3",
-        disk.path("filler")
-    );
-    let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", &script]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    // Without a recording the table is printed in spite of -q.
-    says(&said, &["processes  302", "No space left", &place, "no tables and no summary"]);
-    assert!(!said.contains("is lost"), "{said}");
-    let recording = Recording::open(Path::new(&place)).expect("what there was room for");
-    assert!(!recording.is_complete());
-    // There was room for the end.
-    let summary = recording.summary();
-    assert_eq!(summary.exit.as_ref().and_then(|exit| exit.code), Some(3));
-    assert_eq!(summary.metrics["processes_total"].number(), Some(302.0));
-    let missing = summary.collectors.iter().find(|c| c.name == "recording").expect("its own");
-    assert!(missing.lost > 0, "{missing:?}");
-    let shown = weigh(&scratch, &["show", &place]);
-    let shown = String::from_utf8_lossy(&shown.stdout);
-    says(&shown, &["exited 3", "not all of it could be written"]);
-}
-
-/// The same with a row for each call, which needs more room; and of `weigh io`, whose files are whole or not there.
-#[test]
-fn a_disk_that_fills_while_reads_and_writes_are_followed() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let disk = SmallDisk::new(&scratch, 200_000);
-    let place = disk.path("recording");
-    let script = "for ((i = 0; i < 9000; i++)); do echo 0123456789; done > written; echo done > job-is-done; exit 3";
-    let run = ["run", "-q", "-o", &place, "--interval", "50ms", "--io", "--io-calls"];
-    let output = weigh(&scratch, &[&run[..], &["--", "bash", "-c", script]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(scratch.text("work/written").len(), 9000 * 11, "{said}");
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    says(&said, &["written by 9", "No space left", &place, "no tables and no summary"]);
-    let recording = Recording::open(Path::new(&place)).expect("what there was room for");
-    assert!(!recording.is_complete());
-    fs::remove_dir_all(&place).expect("it is removed");
-    fs::remove_file(scratch.path("work/job-is-done")).expect("it is removed");
-
-    fs::write(disk.path("filler"), vec![0; 170_000]).expect("there is room");
-    let (calls, json) = (disk.path("calls.parquet"), scratch.path("io.json").display().to_string());
-    let parquet = scratch.path("files.parquet");
-    let files = parquet.display().to_string();
-    let io = ["io", "-q", "--calls", &calls, "--parquet", &files, "--json", &json];
-    let output = weigh(&scratch, &[&io[..], &["--", "bash", "-c", script]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    // The table is there in spite of -q, and so is all that there was room for.
-    says(&said, &["written by 9", "No space left", &calls]);
-    assert!(!Path::new(&calls).exists(), "{said}");
-    let report: serde_json::Value = serde_json::from_str(&scratch.text("io.json")).expect("JSON");
-    assert_eq!(report["mechanism"], "bpf", "{report}");
-    let mut written = 0;
-    let add = |row: weigh_schema::io::FileUse| {
-        if row.name.ends_with("/written") {
-            written += row.totals.by_calls.written_bytes;
-        }
-    };
-    weigh_keep::each_use(&parquet, add).expect("rows");
-    assert_eq!(written, 9000 * 11);
-}
-
-/// Each file that could not be written is named, and none of them is there cut short.
-#[test]
-fn every_file_that_a_full_disk_does_not_take_is_named() {
-    needs_root!();
-    let scratch = Scratch::new();
-    let disk = SmallDisk::new(&scratch, 65_536);
-    fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
-    let (parquet, json) = (disk.path("files.parquet"), disk.path("io.json"));
-    let io = ["io", "-q", "--parquet", &parquet, "--json", &json];
-    let output = weigh(&scratch, &[&io[..], &["--", "sh", "-c", "exit 3"]].concat());
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let output = weigh(&scratch, &[&io[..], &["--require-recording", "--", "true"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    says(&said, &["seen by bpf", &format!("--json {json}: No space left")]);
-    says(&said, &["weigh: --parquet: ", &parquet]);
-    let left: Vec<_> = fs::read_dir(disk.path("")).expect("a folder").collect();
-    assert_eq!(left.len(), 1, "{left:?}");
-    // Nor is there one of what could not be followed.
-    let json = scratch.path("never.json").display().to_string();
-    let output = weigh(&scratch, &["io", "-q", "--json", &json, "--", "./no-such-program"]);
-    assert_eq!(output.status.code(), Some(127), "{output:?}");
-    assert!(!Path::new(&json).exists());
-}
-
 #[test]
 fn the_library_is_asked_for_where_it_follows_the_job() {
     let scratch = Scratch::new();
@@ -405,6 +271,21 @@ fn a_dash_is_standard_output() {
     let page = weigh(&scratch, &["report", "-o", "-", &recording]);
     assert!(page.status.success() && page.stdout.starts_with(b"<!"), "{page:?}");
     assert!(!scratch.path("work/-").exists());
+}
+
+/// By a pipe, whose reader takes at once what comes.
+#[test]
+fn what_the_command_writes_before_the_summary_is_told() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("recording").display().to_string();
+    for (command, is_told) in [("echo out", true), ("echo out >&2", false)] {
+        let arguments = ["run", "-q", "-o", &recording, "--json", "-", "--", "sh", "-c", command];
+        let output = weigh(&scratch, &arguments);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("`--json fd:3 3>FILE`"), is_told, "{command}: {said}");
+        fs::remove_dir_all(&recording).expect("it is removed");
+    }
 }
 
 #[test]
