@@ -236,6 +236,7 @@ fn as_the_kernel_has_it(operation: u32, body: &mut [u8]) {
         IOCTL => fit::<4>(body, 24, |_| length.saturating_sub(32) as u64),
         WRITE => fit::<4>(body, 16, |_| length.saturating_sub(40) as u64),
         SETXATTR => fit::<4>(body, 0, |_| value as u64),
+        BATCH_FORGET => fit::<4>(body, 0, |_| (length.saturating_sub(8) / 16) as u64),
         _ => {}
     }
 }
