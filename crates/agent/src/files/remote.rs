@@ -20,11 +20,9 @@ use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 use weigh_schema::library::Followed;
 
 use super::kept::LastLook;
-use super::wire::{self, Ask, MOST_ASKED, Tell};
+use super::wire::{self, Ask, MOST_ASKED, NAMES_AT_ONCE, Tell};
 use crate::follow::{PATIENCE, RemoteError, session_for};
 
-/// Names that are asked for again in one request: it has room for them, however great their numbers are.
-pub(super) const NAMES_AT_ONCE: usize = 512;
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);
 

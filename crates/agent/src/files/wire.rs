@@ -100,6 +100,9 @@ pub fn receive_bytes(mut stream: &UnixStream, length: usize) -> io::Result<Told>
     Ok(Told::from_bytes(bytes))
 }
 
+/// Names that are asked for again in one request: it has room for them, however great their numbers are.
+pub const NAMES_AT_ONCE: usize = 512;
+
 pub use wire::{MOST_ASKED, converse, receive, send};
 
 #[cfg(test)]
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn no_more_names_than_fit_are_asked_for_at_once() {
         let file = FileId { device: u32::MAX, generation: u32::MAX, inode: u64::MAX };
-        let ask = Ask::ForgetNames(vec![file; super::super::remote::NAMES_AT_ONCE]);
+        let ask = Ask::ForgetNames(vec![file; super::NAMES_AT_ONCE]);
         assert!(serde_json::to_vec(&ask).unwrap().len() < MOST_ASKED);
     }
 }
