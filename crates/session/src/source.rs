@@ -92,10 +92,18 @@ impl Source for Sources<'_> {
 
     fn is_over(&mut self, command: &Command) -> bool {
         // Each is asked: one that is over may have something to do then.
-        self.0.iter_mut().fold(true, |all, source| source.is_over(command) && all)
+        let mut are_over = true;
+        for source in &mut self.0 {
+            are_over &= source.is_over(command);
+        }
+        are_over
     }
 
     fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
-        self.0.iter_mut().fold(true, |all, source| source.may_stop(command, end) && all)
+        let mut may_stop = true;
+        for source in &mut self.0 {
+            may_stop &= source.may_stop(command, end);
+        }
+        may_stop
     }
 }

@@ -33,7 +33,7 @@ pub enum Told {
     /// What a process did with a file, and leaves the book to make room.
     Left(Box<FileUse>),
     /// A call, where each is wanted.
-    Called(IoCall),
+    Called(Box<IoCall>),
 }
 
 impl Gather {
@@ -78,7 +78,7 @@ impl Gather {
             }
         }
         for called in &before {
-            tell(Told::Called(io_call(&self.book, called, self.epoch_ns, &self.name)));
+            tell(Told::Called(Box::new(io_call(&self.book, called, self.epoch_ns, &self.name))));
         }
         self.make_room(tell);
         is_something

@@ -107,8 +107,8 @@ impl Recorder {
     }
 
     /// A call that was about a file.
-    pub fn io_call(&mut self, call: IoCall) {
-        self.writer.append(&Update::Syscall(Box::new(call)));
+    pub fn io_call(&mut self, call: Box<IoCall>) {
+        self.writer.append(&Update::Syscall(call));
     }
 
     /// A snapshot was taken.
