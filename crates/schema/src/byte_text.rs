@@ -156,14 +156,18 @@ mod tests {
         "SubsystemState.name",
         "Table.by",
         "Unavailable.name",
+        // From an environment or a file of which nothing is taken that is no UTF-8.
+        "SchedulerRequest.job",
+        "SchedulerRequest.name",
         // On its way to where it is written, in the form that keeps its bytes.
         "ProcessEnd.command",
         "FileUse.path",
     ];
 
-    /// Beside these nothing keeps the bytes yet: the kernel's names of processes (15 bytes at most), what an offender
-    /// was doing, places that the user has typed, and what `weigh explain` takes from a file that has the bytes.
+    /// Beside these nothing keeps the bytes yet: the kernel's names of processes (15 bytes at most), names of control
+    /// groups, what an offender was doing, places that the user has typed, and what `weigh explain` takes from a file that has the bytes.
     const WITHOUT: &[&str] = &[
+        "AllowedGroup.group",
         "Announcement.recording",
         "ExplainReport.command",
         "ExplainedKind.of",
