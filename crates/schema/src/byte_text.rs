@@ -165,7 +165,8 @@ mod tests {
     ];
 
     /// Beside these nothing keeps the bytes yet: the kernel's names of processes (15 bytes at most), names of control
-    /// groups, what an offender was doing, places that the user has typed, and what `weigh explain` takes from a file that has the bytes.
+    /// groups, what an offender was doing, places that the user has typed, and what `weigh explain` takes from a file
+    /// that has the bytes.
     const WITHOUT: &[&str] = &[
         "AllowedGroup.group",
         "Announcement.recording",
