@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -166,14 +167,17 @@ class User:
         return (value["source"], value["quality"]) == ("bpf", "exact")
 
 
-def build_step():
-    """A program with libweigh that asks for an account, and ends well whatever it is answered."""
+def step():
+    """A program with libweigh that asks for an account, and ends well whatever it is answered: its bytes."""
     text = """#include "weigh.h"
 int main(void) { weigh *w = weigh_open(); weigh_begin(w, 9, WEIGH_ALL); weigh_end(w); return 0; }
 """
     sources = sorted(str(path) for path in (LIBWEIGH / "src").glob("*.c"))
-    command = ["cc", "-D_GNU_SOURCE", "-pthread", "-I", LIBWEIGH, "-o", "/tmp/step", "-x", "c", "-", *sources]
-    subprocess.run(command, input=text.encode(), check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "step"
+        command = ["cc", "-D_GNU_SOURCE", "-pthread", "-I", LIBWEIGH, "-o", program, "-x", "c", "-", *sources]
+        subprocess.run(command, input=text.encode(), check=True)
+        return program.read_bytes()
 
 
 def want(agent, group, at, chance):
@@ -201,7 +205,6 @@ def allow_all(agent, group):
 def tried(weigh, number, chance, Tried, Way, report):
     """Kinds of requests, and of want, take turns."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    build_step()
     root = subprocess.Popen(["sleep", "infinity"])
     agent, faults, failed = Agent(weigh), [], 0
     user, group = User(weigh, Tried, Way, root.pid), Group(agent.process.pid)

@@ -469,10 +469,12 @@ def memory(weigh, way, number, seed, state):
 def apart(weigh):
     """Goes on in a mount namespace of its own, with what ordinary users need in /tmp."""
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    # What is below /tmp now is covered then.
     program, careful, failing = (path.read_bytes() for path in (Path(weigh), CAREFUL, HERE / "failing.c"))
+    step = agent.step()
     for place in ("/tmp", "/dev/shm"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", place], check=True)
-    for name, content in (("weigh", program), ("careful", careful)):
+    for name, content in (("weigh", program), ("careful", careful), ("step", step)):
         path = Path("/tmp") / name
         path.write_bytes(content)
         path.chmod(0o755)
