@@ -218,10 +218,11 @@ layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --works
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-layer torture lines "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}"
+beside torture "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}"
 layer package lines packaging/test.sh "$weigh"
 layer browser lines browser
 ended hard_cases cargo
+ended torture lines
 ended vm tally
 
 [[ ${only[*]} != list ]] || exit 0
