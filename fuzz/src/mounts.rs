@@ -191,7 +191,7 @@ impl Kernel {
         retry_on_intr(|| send(&self.socket, &message, SendFlags::NOSIGNAL)).is_ok()
     }
 
-    /// The error, 0 if there is none, and what comes with it. Whoever asks waits for it.
+    /// The error, 0 if there is none, and what comes with it. The caller waits for it.
     fn answer(&mut self) -> Option<(i32, Vec<u8>)> {
         let mut ready = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         let answered = retry_on_intr(|| poll(&mut ready, Some(&PATIENCE)));

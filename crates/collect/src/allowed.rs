@@ -4,10 +4,12 @@
 //! Reads the groups' files, the affinity, the environment, and HTCondor's file of the job. Emits [`Allowed`]. What
 //! cannot be read limits nothing that is known.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs::{Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use weigh_parse::allowed::{condor_request, cores, cpu_max, limit, scheduler};
 use weigh_schema::allowed::{Allowed, AllowedChange, AllowedGroup, SchedulerRequest};
 
@@ -68,9 +70,19 @@ fn requested() -> Option<SchedulerRequest> {
         .or_else(|| Some(condor_request(&read(Path::new(&variable("_CONDOR_JOB_AD")?))?)))
 }
 
+/// A name comes from the environment: what is no file (a pipe, a device) is not opened, and nothing is waited for.
 fn read(path: &Path) -> Option<String> {
+    let is_file = |metadata: io::Result<Metadata>| metadata.is_ok_and(|about| about.is_file());
+    if !is_file(std::fs::metadata(path)) {
+        return None;
+    }
+    let how = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(how).open(path).ok()?;
+    if !is_file(file.metadata()) {
+        return None;
+    }
     let mut text = String::new();
-    File::open(path).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
@@ -195,6 +207,21 @@ mod tests {
             ..AllowedGroup::default()
         };
         assert_eq!((limits_of(&v2), limits_of(&v1)), (expected.clone(), expected));
+    }
+
+    /// Opening a pipe waits for its other end, for ever if there is none.
+    #[test]
+    fn what_is_no_file_is_neither_opened_nor_waited_for() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let pipe = scratch.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a pipe");
+        assert_eq!(read(&pipe), None);
+        assert_eq!(read(Path::new("/dev/zero")), None);
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "RequestCpus = 2").expect("a file");
+        assert_eq!(read(&file).as_deref(), Some("RequestCpus = 2"));
     }
 
     #[test]

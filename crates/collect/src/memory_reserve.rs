@@ -46,7 +46,7 @@ pub fn is_short() -> bool {
     }
     let before = HELD.swap(block, Ordering::AcqRel);
     if !before.is_null() {
-        // SAFETY: it was allocated with this layout, and whoever has swapped it out has it alone.
+        // SAFETY: it was allocated with this layout, and the thread that has swapped it out has it alone.
         unsafe { System.dealloc(before, RESERVE) };
     }
     false
@@ -56,7 +56,7 @@ pub fn is_short() -> bool {
 fn spend() {
     let block = HELD.swap(null_mut(), Ordering::AcqRel);
     if !block.is_null() {
-        // SAFETY: it was allocated with this layout, and whoever has swapped it out has it alone.
+        // SAFETY: it was allocated with this layout, and the thread that has swapped it out has it alone.
         unsafe { System.dealloc(block, RESERVE) };
     }
 }

@@ -20,7 +20,7 @@ use super::each::Each;
 use crate::arguments::CallsArguments;
 
 /// How often single calls are taken in, unless there are many.
-pub const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What came of it.
 pub struct Followed {
@@ -162,9 +162,11 @@ pub fn state(attached: &weigh_collect::calls::Attached) -> SubsystemState {
 }
 
 /// Programs with libweigh, served by the kernel side that follows the calls.
-struct ServedPrograms {
-    calls: KernelCalls,
-    server: Option<Server>,
+pub struct ServedPrograms {
+    /// The kernel side.
+    pub calls: KernelCalls,
+    /// None where they find another agent.
+    pub server: Option<Server>,
 }
 
 impl Source for ServedPrograms {

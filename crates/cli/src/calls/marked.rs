@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::shim::{CallSet, Shim, why_not};
@@ -24,7 +24,7 @@ use weigh_schema::subsystem::Account;
 use weigh_session::local_agent::{self, Helper};
 use weigh_session::{Command, Launcher, Session, Source, SourceError};
 
-use super::follow::{Followed, LOOK, state};
+use super::follow::{Followed, ServedPrograms, state};
 use super::price;
 use crate::arguments::CallsArguments;
 
@@ -111,14 +111,15 @@ pub fn follow(
         Err(error) => return Ok(Err(error)),
     };
     let end = arguments.duration.map(|duration| began + duration);
-    let mut source = MarkedCalls { calls, server: Some(server), helper, shim };
+    let mut source =
+        MarkedCalls { served: ServedPrograms { calls, server: Some(server) }, helper, shim };
     let mut session = Session::new(command, end);
     session.run(&mut source)?;
     source.shim.mark(CallSet::none());
     let wall_seconds = began.elapsed().as_secs_f64();
     let ended_ns = weigh_collect::clock::monotonic_ns();
     let sums = source.end();
-    let (calls, shim) = (&source.calls, &source.shim);
+    let (calls, shim) = (&source.served.calls, &source.shim);
     let under_way = calls.under_way(ended_ns)?;
     let tally = calls.tally();
     let cells = shim.cells(&sums);
@@ -162,9 +163,8 @@ fn total(cells: &[Cell]) -> u64 {
 
 /// The calls that the library in the command's programs marks, and the programs, which are served.
 struct MarkedCalls {
-    calls: KernelCalls,
-    /// For the library in the programs; none when no call is followed any more.
-    server: Option<Server>,
+    /// The programs with the library: no server when no call is followed any more.
+    served: ServedPrograms,
     /// For programs that use libweigh themselves, if no agent serves them.
     helper: Option<Helper>,
     shim: Shim,
@@ -173,31 +173,32 @@ struct MarkedCalls {
 impl MarkedCalls {
     /// Follows no longer. What the accounts of all programs come to, by token.
     fn end(&mut self) -> BTreeMap<u64, Account> {
-        let sums = self.server.as_ref().map(Server::sums).unwrap_or_default();
+        let sums = self.served.server.as_ref().map(Server::sums).unwrap_or_default();
         // Else it would attach again what the library in them asks for.
-        self.server = None;
-        self.calls.detach();
+        self.served.server = None;
+        self.served.calls.detach();
         sums
     }
 }
 
 impl Source for MarkedCalls {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let helper = self.helper.as_ref().and_then(Helper::wake_fd);
-        self.server.iter().map(Server::descriptor).chain(helper).collect()
+        let mut descriptors = self.served.descriptors();
+        descriptors.extend(self.helper.as_ref().and_then(Helper::wake_fd));
+        descriptors
     }
 
     fn deadline(&self) -> Option<Instant> {
-        Some(Instant::now() + LOOK)
+        self.served.deadline()
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.calls.is_member(pid)
+        self.served.is_member(pid)
     }
 
-    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if let Some(server) = &mut self.server {
-            server.handle(&mut self.calls).context("serving the command's programs")?;
+    fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
+        self.served.poll(command)?;
+        if self.served.server.is_some() {
             self.shim.keep_time();
         }
         if let Some(helper) = &mut self.helper {
@@ -207,7 +208,7 @@ impl Source for MarkedCalls {
     }
 
     fn is_over(&mut self, command: &Command) -> bool {
-        self.calls.tally().living == 0 && command.is_reaped()
+        self.served.is_over(command)
     }
 }
 

@@ -219,7 +219,7 @@ fn a_short_job_has_a_series_worth_drawing() {
 }
 
 /// What weigh's loop takes of a CPU for each sample is read by the job meanwhile: how many there are then is judged by the
-/// schedule at that cost, whatever the build and whoever else runs.
+/// schedule at that cost, whatever the build and the other load.
 #[test]
 fn samples_are_as_close_as_their_cost_allows() {
     needs_root!();

@@ -102,7 +102,7 @@ impl KernelCalls {
         variables.map_or(0, |variables| variables.standby.not_driven)
     }
 
-    /// Finds where each CPU that this thread may use counts packets. Whoever attaches others at once is better off with the
+    /// Finds where each CPU that this thread may use counts packets. A caller that attaches others at once is better off with the
     /// link until then: after the last program of any tracepoint has gone, the kernel waits for a grace period before
     /// it attaches a first one.
     pub(super) fn find_packet_counts(&self) -> Option<Link> {

@@ -20,7 +20,7 @@ fn served() -> (tempfile::TempDir, Served) {
 
 const FIFO: u32 = 0o010_644;
 
-/// Nobody is at its other end: whoever opened it would wait for ever.
+/// Its other end is not open: opening it would wait for ever.
 #[test]
 fn a_pipe_is_not_opened_by_its_number_nor_by_its_name() {
     let (_folder, served) = served();

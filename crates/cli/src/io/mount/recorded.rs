@@ -1,6 +1,6 @@
 //! A mount for as long as a job runs that is recorded: `weigh run --io --io-mount`.
 //!
-//! Reads what was asked for; emits what is done there, and the mount's end. Refuses folders that can not be used
+//! Reads what was asked for; emits what is done there, and the mount's end. Refuses folders that cannot be used
 //! before the command is started.
 
 use std::path::PathBuf;

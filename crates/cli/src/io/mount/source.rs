@@ -39,7 +39,7 @@ pub struct MountSource {
 }
 
 impl MountSource {
-    /// The best that was asked for and works here. Whoever is to be counted from its beginning has not begun.
+    /// The best that was asked for and works here. The command, counted from its beginning, has not begun.
     pub fn open(
         mounted: &Arc<Mounted>,
         at: &Path,
@@ -85,7 +85,7 @@ fn by_kernel(
     Ok(MountSource { io: Box::new(io), call_name: weigh_collect::io::name })
 }
 
-/// The kernel's tracepoints, for files of the mount alone, whoever uses them.
+/// The kernel's tracepoints, for files of the mount alone, used by any process.
 struct KernelAtMount {
     kernel: KernelIo,
     mounted: Arc<Mounted>,

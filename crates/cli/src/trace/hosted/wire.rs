@@ -80,7 +80,7 @@ pub enum HostAnswer {
     Opened(Box<Attached>),
     /// It was done.
     Done,
-    /// It was not, or can not be.
+    /// It was not, or cannot be.
     Refused(String),
     /// Whether it is.
     Is(bool),
