@@ -61,12 +61,21 @@ pub fn oom_kills() -> Option<u64> {
 pub fn has_ended(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     let has_thread_ended = |thread: std::fs::DirEntry| {
-        let stat = procfs::read(thread.path().join("stat")).unwrap_or_default();
-        // Behind the name, which may hold anything.
-        let behind = stat.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
-        matches!(stat.get(behind), Some(b'Z' | b'X') | None)
+        matches!(state(&thread.path().join("stat")), Some(b'Z' | b'X') | None)
     };
     threads.flatten().all(has_thread_ended)
+}
+
+/// Whether a process is stopped, as by a shell's job control; one that a tracer keeps stopped, too.
+pub fn is_stopped(pid: u32) -> bool {
+    matches!(state(Path::new(&format!("/proc/{pid}/stat"))), Some(b'T' | b't'))
+}
+
+/// The letter of its state, which stands behind its name, which may hold anything.
+fn state(stat: &Path) -> Option<u8> {
+    let stat = procfs::read(stat).ok()?;
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(end_of_name + 2).copied()
 }
 
 /// The user this process runs as.

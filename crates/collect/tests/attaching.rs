@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weigh_collect::calls::clients::Page;
@@ -26,6 +27,13 @@ fn links() -> BTreeSet<(String, String)> {
     links
 }
 
+/// The links of this process are those of all tests in it.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn bit(name: &str) -> u64 {
     Subsystem::named(name).unwrap().bit()
 }
@@ -43,6 +51,7 @@ fn load() -> KernelCalls {
 
 #[test]
 fn parts_come_and_go_and_leave_the_others_as_they_are() {
+    let _alone = alone();
     let mut calls = load();
     assert_eq!((links().len(), calls.attached_parts()), (0, 0));
     calls.attach_only(ANYTHING).unwrap();
@@ -104,6 +113,7 @@ fn what_loading_and_attaching_cost() {
 /// milliseconds and more, each time.
 #[test]
 fn programs_that_come_and_go_are_not_kept() {
+    let _alone = alone();
     const AT_ONCE: usize = 100;
     let mut calls = load();
     let mut median = || {

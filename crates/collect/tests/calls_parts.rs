@@ -129,10 +129,13 @@ fn pauses_of_writers_are_no_waits_for_a_device() {
     assert_eq!(followed.truth("done"), 1);
     parts_add_up(&followed);
     let written = &followed.cell("write").account;
-    let pauses = field(written, "writeback", "pauses");
-    assert!(pauses > 0, "{written:?}");
-    // A pause lasts one tick at least.
-    assert!(waiting(written, "writeback") >= pauses * 900_000, "{written:?}");
+    assert!(field(written, "writeback", "pauses") > 0, "{written:?}");
+    // A pause ends with a tick of the kernel's clock, which may be near.
+    let paused =
+        followed.told.iter().filter(|call| field(&call.account, "writeback", "pauses") > 0);
+    for call in paused {
+        assert!(waiting(&call.account, "writeback") > 0, "{call:?}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use weigh_collect::signals::{self, Received, SignalReader};
 use weigh_collect::spawn::{SignalMask, SpawnError, Waiting, With, spawn_with};
-use weigh_collect::{cpu_limit, message, notice};
+use weigh_collect::{cpu_limit, host, message, notice};
 use weigh_schema::summary::Sender;
 
 use crate::error::{SessionError, SourceError};
@@ -228,8 +228,16 @@ impl Command {
                 self.ended = Some(Instant::now());
             }
             // Stopped as a shell's job is: stop too, so that the shell has its terminal back.
-            Some(signal) if JOB_CONTROL.contains(&signal) && !is_held => signals::stop_self(),
+            Some(signal) if JOB_CONTROL.contains(&signal) && !is_held => self.stop_with_it(),
             Some(_) => {}
+        }
+    }
+
+    /// Not where the shell has continued both meanwhile: it would wait for weigh with nothing to wait for.
+    fn stop_with_it(&self) {
+        let is_still_stopped = |pid: Pid| host::is_stopped(pid.as_raw_nonzero().get() as u32);
+        if self.pid().is_some_and(is_still_stopped) {
+            signals::stop_self();
         }
     }
 
