@@ -20,7 +20,18 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-agent", &["weigh-schema", "weigh-parse", "weigh-collect"]),
-    ("weigh-session", &["weigh-schema", "weigh-collect", "weigh-agent"]),
+    (
+        "weigh-session",
+        &[
+            "weigh-schema",
+            "weigh-account",
+            "weigh-agent",
+            "weigh-collect",
+            "weigh-kernel",
+            "weigh-mount",
+            "weigh-trace",
+        ],
+    ),
     (
         "weigh",
         &[

@@ -11,6 +11,8 @@ mod command;
 mod engine;
 mod error;
 pub mod local_agent;
+pub mod products;
+mod sink;
 mod source;
 
 pub use command::ending::{require_recording, status_in_spite_of_error};
@@ -20,4 +22,5 @@ pub use command::{
 };
 pub use engine::{Session, SessionEnd};
 pub use error::{SessionError, SourceError};
+pub use sink::Sink;
 pub use source::{Reaper, Source, Sources};

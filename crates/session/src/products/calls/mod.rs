@@ -1,0 +1,1 @@
+//! System calls, and what each cost.

@@ -1,0 +1,1 @@
+//! One job: its process tree, its limits, and what it leaves.

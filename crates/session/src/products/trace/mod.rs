@@ -1,0 +1,1 @@
+//! A stream of events of the kernel.
