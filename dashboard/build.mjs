@@ -22,7 +22,7 @@ const files = ["report", "explain", "trace"].flatMap((page) => [[`${page}.js`, "
 for (const [name, closing] of files) {
   const text = await readFile(`dist/${name}`, "utf8");
   if (text.toLowerCase().includes(closing) || text.includes("<!--")) {
-    throw new Error(`dist/${name} contains ${closing} or <!--, so it can not stand in a page`);
+    throw new Error(`dist/${name} contains ${closing} or <!--, so it cannot stand in a page`);
   }
   const hash = createHash("sha256").update(text).digest("base64");
   await writeFile(`dist/${name}.sha256`, `${hash}\n`);

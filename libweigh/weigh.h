@@ -101,7 +101,7 @@ enum weigh_reason weigh_why_part(const weigh *w, unsigned subsystem);
 
 /*
  * The same as text, cut to `room`, with what the agent says of it: the configuration that leaves a part out, why a part
- * of a configuration can not be seen. Returns how long it is; 0 if the part is measured.
+ * of a configuration cannot be seen. Returns how long it is; 0 if the part is measured.
  */
 size_t weigh_why_text(const weigh *w, unsigned subsystem, char *text, size_t room);
 
@@ -285,7 +285,7 @@ struct weigh_trace_lost {
 
 /*
  * Reads the stream of a `weigh trace`, by its process, or by the socket that it listens at (WEIGH_NO_STREAM if there
- * is none). NULL, and `reason` if it is not NULL, if that can not be. Everything that comes from then on is seen.
+ * is none). NULL, and `reason` if it is not NULL, if that cannot be. Everything that comes from then on is seen.
  */
 weigh_trace *weigh_trace_open(pid_t pid, const struct weigh_trace_wake *wake, enum weigh_reason *reason);
 weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake *wake,
@@ -293,7 +293,7 @@ weigh_trace *weigh_trace_open_at(const char *path, const struct weigh_trace_wake
 
 /*
  * The same of one of its buffers (`weigh trace --into`), by the name that it has there; NULL: the first that there is.
- * WEIGH_NO_BUFFER if it has none of that name. When that buffer is removed, or its file can not be written any
+ * WEIGH_NO_BUFFER if it has none of that name. When that buffer is removed, or its file cannot be written any
  * more, it has ended for this reader.
  */
 weigh_trace *weigh_trace_open_buffer(pid_t pid, const char *buffer, const struct weigh_trace_wake *wake,

@@ -254,7 +254,7 @@ enum weigh_reason {
 	WEIGH_TOO_MANY = 5,
 	/* no such process is measured */
 	WEIGH_NO_PROCESS = 6,
-	/* the agent can not see this thread: it is in another PID namespace */
+	/* the agent cannot see this thread: it is in another PID namespace */
 	WEIGH_NO_THREAD = 7,
 	/* as many threads of this program are measured as can be */
 	WEIGH_NO_SLOT = 8,
@@ -276,7 +276,7 @@ enum weigh_reason {
 	WEIGH_NOT_UNDERSTOOD = 16,
 	/* the kernel refuses what the agent needs for it */
 	WEIGH_KERNEL_REFUSES = 17,
-	/* whoever measures does not see this part: it was started without it, or the kernel does not tell of it */
+	/* the weigh that measures does not see this part: it was started without it, or the kernel does not tell of it */
 	WEIGH_NOT_SEEN = 18,
 	/* the program has not asked for this part, or has said that it does not want it */
 	WEIGH_NOT_WANTED = 19,
@@ -296,7 +296,7 @@ enum weigh_reason {
 	WEIGH_TOO_MANY_PEERS = 26,
 	/* nobody measured it when it was wanted */
 	WEIGH_NOT_THEN = 27,
-	/* the configuration of whoever measures leaves this part out: weigh_why_text() names it */
+	/* the configuration of the weigh that measures leaves this part out: weigh_why_text() names it */
 	WEIGH_REMOVED = 28,
 	/* the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows */
 	WEIGH_OTHER_PARTS = 29,

@@ -131,7 +131,7 @@ stage() {
 	gzip -9n <"$scratch/licences" >"$doc/licences-of-others.gz"
 }
 
-# Modes and times of all below a folder, whoever made it, with whatever umask.
+# Modes and times of all below a folder, whichever user made it, with whatever umask.
 settle() {
 	find "$1" -type d -exec chmod 755 {} +
 	find "$1" -type f -exec chmod u=rwX,go=rX {} +

@@ -1,6 +1,6 @@
 /*
  * A stand-in for NVIDIA's library with one idle GPU. What it does besides answering, a thread and
- * data of a thread, is what the real one does and what a static glibc can not stand.
+ * data of a thread, is what the real one does and what a static glibc cannot stand.
  */
 #include <pthread.h>
 #include <stddef.h>

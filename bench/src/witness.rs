@@ -2,7 +2,7 @@
 //!
 //! It runs inside whatever measures (weigh, strace, nothing), so that every figure is about the
 //! command alone, got in the same way with and without a tool around it. Refuses a command that
-//! fails: what did not do its work can not be compared.
+//! fails: what did not do its work cannot be compared.
 
 use std::path::Path;
 use std::process::Command;

@@ -161,7 +161,7 @@ fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item 
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => panic!("{} does not build: {status}", to.display()),
-        Err(error) => panic!("{} can not be run: {error}", compiler.display()),
+        Err(error) => panic!("{} cannot be run: {error}", compiler.display()),
     }
 }
 

@@ -178,7 +178,7 @@ function files(page: Page): File[] {
     file.pids.add(t.pid[i] ?? 0);
     const quality = t.quality[i] ?? "exact";
     if (quality !== "exact") file.quality = quality;
-    // A file that one process wrote is one of the job, whoever else read it.
+    // A file that one process wrote is one of the job, whatever else read it.
     const fold = t.fold[i] ?? "own";
     if (file.rows.length === 1 || fold === "own") file.fold = fold;
     file.isWaitedAt ||= t.is_waited_at[i] === true;

@@ -53,7 +53,7 @@ export function ioTimeDetails(page: Page, view: View): HTMLElement | null {
     h("p", { class: "note" }, notes.join(" ")));
 }
 
-/** Which of the two can be seen: what can not is not nothing. */
+/** Which of the two can be seen: what cannot be seen is not 0. */
 interface Seen { reads: boolean; writes: boolean }
 
 function seenIn(page: Page): Seen {

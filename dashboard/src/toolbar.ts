@@ -1,5 +1,5 @@
-// What stretch of the run is shown, and buttons that change it: for a touch screen, a keyboard,
-// and whoever has lost the way.
+// The interval of the run that is shown, and buttons that change it: for a touch screen, for a keyboard,
+// and to get back to the whole.
 
 import { h, replace } from "./dom";
 import { clock, power } from "./format";

@@ -490,7 +490,7 @@ fn metric_name(data: &[u8]) {
     }
 }
 
-/// A message of a program to whoever serves libweigh, without its first number, which would have to
+/// A message of a program to libweigh's server, without its first number, which would have to
 /// be found again with each change of the layout.
 fn client_message(data: &[u8]) {
     use client::Request;

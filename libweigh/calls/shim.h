@@ -73,7 +73,7 @@ static inline void span_end(const struct span *span, bool failed, uint64_t bytes
 		span_close(span, failed, bytes);
 }
 
-/* Whether a descriptor is the library's own, which the program can not know of. */
+/* Whether a descriptor is the library's own, which the program cannot know of. */
 bool is_own(int descriptor);
 int own_descriptor(void);
 

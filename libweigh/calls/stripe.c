@@ -73,7 +73,7 @@ SELDOM static void leave_parents_stripe(void)
 {
 	int kept = errno, file = open_file();
 
-	/* What can not be done now is tried again; until then both add with care. */
+	/* What cannot be done now is tried again; until then both add with care. */
 	if (file >= 0) {
 		map_stripe(file);
 		syscall(SYS_close, file);

@@ -3,7 +3,7 @@
  * refers to.
  *
  * A descriptor that the library does not know is looked up when it is first used: who opened it may have
- * been another program, or the C library by itself. Whoever has no place counts in the rest.
+ * been another program, or the C library by itself. A process without a place counts in the rest.
  */
 #include "io_table.h"
 

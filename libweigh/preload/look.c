@@ -2,7 +2,7 @@
  * What a process can say of itself: memory, CPU time, faults, I/O as the kernel counts them.
  *
  * Reads /proc with system calls of its own, and notes how much it read: the kernel counts that as
- * the process's. What can not be read is not marked as known.
+ * the process's. What cannot be read is not marked as known.
  */
 #include "shim.h"
 #include "io.h"

@@ -27,7 +27,7 @@ struct shared *_Atomic all_mapped;
 
 /*
  * Most programs do nothing but run and end: they have no need of more than two pages of the file.
- * Where the address space is limited the program is to have it: whoever it makes is counted as
+ * Where the address space is limited the program is to have it: a child that it makes is counted as
  * one that got no slot, and looked at in /proc.
  */
 struct shared *whole(void)

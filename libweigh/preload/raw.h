@@ -1,5 +1,5 @@
 /*
- * System calls without the C library: they touch no errno, can not be interposed, are no
+ * System calls without the C library: they touch no errno, cannot be interposed, are no
  * cancellation points, and may be made before anything is set up.
  */
 #ifndef WEIGH_RAW_H

@@ -135,7 +135,7 @@ struct slot *slot_of(uint32_t pid, uint64_t *life);
 uint32_t outer_pid(void);
 /* A child by vfork has its parent's memory, in which its parent goes on. */
 bool is_guest(void);
-/* The slot of whoever calls: a child by vfork or by a system call of its own gets one here. */
+/* The slot of the caller: a child by vfork or by a system call of its own gets one here. */
 struct slot *mine(void);
 struct slot *mine_at_exec(void);
 void inherit(struct slot *slot, uint32_t parent_pid);

@@ -1,11 +1,11 @@
 /*
  * Processes' places in the shared file: how one is taken, whose it is, and how far its process has come.
  *
- * Changes what stands there; takes none where all are taken, or the file can not be mapped.
+ * Changes what stands there; takes none where all are taken, or the file cannot be mapped.
  *
- * A slot is a process's as long as that lives: it, and nobody else, writes there as it likes. Whoever
- * knows of another's may come too late: his process has ended, weigh has given the slot back, and it is
- * somebody else's, of the next generation. So he changes a number only if it is still what only that
+ * A slot is a process's as long as that lives: it, and nobody else, writes there as it likes. A process
+ * that knows of another's may come too late: that one has ended, weigh has given the slot back, and it is
+ * another process's, of the next generation. So it changes a number only if it is still what only that
  * process's can be.
  */
 #include "shim.h"
@@ -42,7 +42,7 @@ void set_pid(struct slot *slot, uint32_t pid)
 		;
 	if (known.is_nested)
 		flag(slot, FLAG_NESTED);
-	/* Who is alone has been entered by whoever made it. */
+	/* A process that is alone has been entered by its maker. */
 	if (all_mapped)
 		all_mapped->pids[index_of(slot)] = listed(generation_of(life), pid);
 }

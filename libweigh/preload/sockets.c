@@ -75,7 +75,7 @@ EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
 	return peer;
 }
 
-/* Whoever did not wait for his connection asks so whether it stands. */
+/* A program that did not wait for its connection asks so whether it stands. */
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
 	int result = real_getsockopt()(fd, level, name, value, length);

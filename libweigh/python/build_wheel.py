@@ -35,7 +35,7 @@ def version() -> str:
 
 
 def compiled(folder: pathlib.Path) -> pathlib.Path | None:
-    """The library, or None if it can not be made here."""
+    """The library, or None if it cannot be made here."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     sources = sorted(LIBRARY.glob("src/*.c"))
     if not sources or not shutil.which(compiler[0]):

@@ -109,7 +109,7 @@ struct weigh_configured {
 	[4] = "the process belongs to another user", \
 	[5] = "as many programs are measured, or have just come, as the agent allows a user, or all of them", \
 	[6] = "no such process is measured", \
-	[7] = "the agent can not see this thread: it is in another PID namespace", \
+	[7] = "the agent cannot see this thread: it is in another PID namespace", \
 	[8] = "as many threads of this program are measured as can be", \
 	[9] = "all accounts are taken: weigh_release() gives them back", \
 	[10] = "the handle is of the process that this one was forked from", \
@@ -120,7 +120,7 @@ struct weigh_configured {
 	[15] = "there is no memory for the accounts", \
 	[16] = "the agent does not understand the request", \
 	[17] = "the kernel refuses what the agent needs for it", \
-	[18] = "whoever measures does not see this part: it was started without it, or the kernel does not tell of it", \
+	[18] = "the weigh that measures does not see this part: it was started without it, or the kernel does not tell of it", \
 	[19] = "the program has not asked for this part, or has said that it does not want it", \
 	[20] = "no agent of weigh answers, and the weigh that has started the program may not measure", \
 	[21] = "it is not counted: the CPU, or the virtual machine, has no such counter, or the weigh calls that measures was started without --counters", \
@@ -130,7 +130,7 @@ struct weigh_configured {
 	[25] = "the stream has no buffer of that name that can be read", \
 	[26] = "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back", \
 	[27] = "nobody measured it when it was wanted", \
-	[28] = "the configuration of whoever measures leaves this part out: weigh_why_text() names it", \
+	[28] = "the configuration of the weigh that measures leaves this part out: weigh_why_text() names it", \
 	[29] = "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows"
 
 /* Names of enum weigh_subsystem. */

@@ -87,7 +87,7 @@ EXPORT enum weigh_reason weigh_want(weigh *w, uint64_t parts)
 	weigh_lock();
 	atomic_store(&weigh_process.has_said, true);
 	if (reason)
-		/* Whoever serves the program later is told then. */
+		/* A later server of the program is told then. */
 		atomic_store(&weigh_process.wants, parts);
 	else
 		reason = say(parts);

@@ -23,7 +23,7 @@ static void let_go(struct weigh *w)
 	struct slot *slot = slot_of(w);
 
 	store(&slot->request, 0);
-	/* The thread may live on: it must not be accounted to whoever has the slot next. */
+	/* The thread may live on: it must not be accounted to the next thread in the slot. */
 	store(&slot->ticket, 0);
 	weigh_forget_counters(w);
 	w->account = 0;

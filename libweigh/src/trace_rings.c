@@ -206,7 +206,7 @@ EXPORT int weigh_trace_intact(weigh_trace *t)
 	return is_whole;
 }
 
-/* Adds to each event how many of its records lie from one position to another; false if they can not be read. */
+/* Adds to each event how many of its records lie from one position to another; false if they cannot be read. */
 static bool walk(const weigh_trace *t, uint64_t ring, uint64_t from, uint64_t to, uint64_t *counts, uint64_t one)
 {
 	const struct weigh_event *record;

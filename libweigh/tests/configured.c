@@ -94,7 +94,7 @@ int main(void)
 	size_t length;
 
 	open_sockets();
-	/* Built-in parts have their names whoever serves. */
+	/* Built-in parts have their names under every server. */
 	SAME(weigh_part(w, "block"), WEIGH_BLOCK);
 	CHECK(!strcmp(weigh_part_name(w, WEIGH_KERNEL), "kernel"));
 	CHECK(!weigh_part_name(w, WEIGH_SUBSYSTEMS) && !weigh_part_name(w, 1U << 31));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A stream that does its worst: rings full of nonsense that changes while it is read, positions and sizes that can not
+ * A stream that does its worst: rings full of nonsense that changes while it is read, positions and sizes that cannot
  * be, answers that are none. The reader has to come back, and give out nothing that lies outside of a record.
  *
  * usage: stream_hostile FOLDER ROUNDS

@@ -147,7 +147,7 @@ get_kernel() {
 		fail "apt offers '${package:-nothing}' as linux-image-cloud-amd64, not a 6.1 kernel (Debian 12): give --kernel"
 	progress "downloading $package"
 	(cd "$scratch" && quietly apt-get -o APT::Sandbox::User=root download -qq "$package") || fail "apt-get could not download $package"
-	dpkg-deb --fsys-tarfile "$scratch/$package"_*.deb | tar -C "$scratch" -x ./boot || fail "$package can not be unpacked"
+	dpkg-deb --fsys-tarfile "$scratch/$package"_*.deb | tar -C "$scratch" -x ./boot || fail "$package cannot be unpacked"
 	mv "$scratch"/boot/vmlinuz-6.1.* "$cache/" || fail "$package holds no vmlinuz"
 	kernel=$(newest_kept)
 }
@@ -162,7 +162,7 @@ get_modules() {
 	((${#missing[@]})) || return 0
 	progress "downloading linux-image-$version for its modules"
 	(cd "$scratch" && quietly apt-get -o APT::Sandbox::User=root download -qq "linux-image-$version") || {
-		say "without ${missing[*]}: the package linux-image-$version can not be downloaded"
+		say "without ${missing[*]}: the package linux-image-$version cannot be downloaded"
 		return 0
 	}
 	mkdir -p "$kept"
@@ -185,7 +185,7 @@ kernel_package() {
 # copy_in SRC DST: a file or folder, and the libraries of the executables in it.
 copy_in() {
 	mkdir -p "$root$(dirname "$2")"
-	cp -rL "$1" "$root$2" || fail "$1 can not be copied"
+	cp -rL "$1" "$root$2" || fail "$1 cannot be copied"
 	local program
 	while IFS= read -r program; do
 		is_elf "$program" && copy_libraries "$program"
@@ -311,7 +311,7 @@ mkdir "$root"
 install_missing
 [[ -n $kernel ]] || get_kernel
 ((${#modules[@]} == 0)) || get_modules
-[[ -r $kernel ]] || fail "the kernel $kernel can not be read"
+[[ -r $kernel ]] || fail "the kernel $kernel cannot be read"
 progress "kernel $kernel"
 make_root "$@"
 make_image
@@ -360,7 +360,7 @@ for fetch in ${fetches[@]+"${fetches[@]}"}; do
 		((told != 0)) || exit 125
 		continue
 	fi
-	mv "$scratch/fetched" "${fetch#*:}" || fail "--fetch: ${fetch#*:} can not be written"
+	mv "$scratch/fetched" "${fetch#*:}" || fail "--fetch: ${fetch#*:} cannot be written"
 done
 
 exit "$told"

@@ -42,7 +42,7 @@ bool truth_opens_a_file(void);
 /* Writes the truth, by one write(2), and forgets it. */
 void truth_tell(void);
 
-/* Memory of `bytes`, rounded up to whole pages, between two pages that can not be touched: the
+/* Memory of `bytes`, rounded up to whole pages, between two pages that cannot be touched: the
  * kernel can neither merge it with its neighbours nor let a huge page reach beyond it. */
 char *map_pages(uint64_t bytes, int sharing);
 void unmap_pages(char *start, uint64_t bytes);

@@ -14,7 +14,7 @@
  *   no-rights   no_new_privs
  *   files=N     a soft limit of so many open files
  *   group=FILE  the control group whose list of processes that is
- *   user        becomes nobody; done last, and without it by whoever is root outside
+ *   user        becomes nobody; done last, and without it by a user who is root outside
  *
  * All but the filters and no-rights want root. */
 #include "common.h"
@@ -35,7 +35,7 @@ static void need(bool is_so, const char *what)
 		die("%s", what);
 }
 
-/* Calls that the default profiles refuse to whoever has no capabilities. */
+/* Calls that the default profiles refuse to processes without capabilities. */
 static const int refused[] = {
 	SYS_bpf, SYS_perf_event_open, SYS_add_key, SYS_keyctl, SYS_request_key, SYS_mount,
 	SYS_umount2, SYS_unshare, SYS_setns, SYS_pivot_root, SYS_userfaultfd, SYS_io_uring_setup,
@@ -44,7 +44,7 @@ static const int refused[] = {
 	SYS_kcmp,
 };
 
-/* Refuses these calls, and clone3 as a kernel does that does not know it: a filter can not look at
+/* Refuses these calls, and clone3 as a kernel does that does not know it: a filter cannot look at
  * its flags. */
 static void refuse(const int *calls, size_t count)
 {

@@ -130,7 +130,7 @@ pub struct Both {
 }
 
 impl Row {
-    /// Both figures; none where the report can not have it: the library does not see the call, or
+    /// Both figures; none where the report cannot have it: the library does not see the call, or
     /// this kernel lacks a probe.
     pub fn both(&self, report: &CallsReport, truth: &str) -> Option<Both> {
         let calls: Vec<&CallKind> =

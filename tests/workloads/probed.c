@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 		die("usage: probed COUNT [ms]");
 	uint64_t count = number(argv[1], "COUNT"), ms = argc == 3 ? number(argv[2], "ms") : 0;
 	uint64_t asked = 0;
-	/* They are in memory then: a probe can not have them brought in. */
+	/* They are in memory then: a probe cannot have them brought in. */
 	static char even[] = "even", odd[] = "odd";
 	long sum = even[0] + odd[0] - 'e' - 'o';
 

@@ -228,7 +228,7 @@ static void set_the_day(int hours_wrong)
 		die("clock_settime");
 }
 
-/* Set where the kernel can not be asked about clocks, and at once a child. */
+/* Set where the kernel cannot be asked about clocks, and at once a child. */
 static void without_proc(int hours_wrong)
 {
 	char name[] = "empty-XXXXXX";

@@ -8,7 +8,7 @@
 //!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
-//! thread of its own: whoever holds a [`Server`] polls it and lets it [`Server::handle`].
+//! thread of its own: its host polls the [`Server`] and lets it [`Server::handle`].
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 

@@ -1,5 +1,5 @@
-//! How fast a user's programs may come: each page costs the agent and the kernel memory and time,
-//! and whoever asks for one after the other must not keep others waiting.
+//! Rate limit on a user's programs: each page costs the agent and the kernel memory and time,
+//! and a user who asks for one after the other must not keep others waiting.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

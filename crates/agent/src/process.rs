@@ -40,7 +40,7 @@ impl Peer {
 /// Why a process is not followed for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The descriptor is of something else, or of a process that can not be seen from here.
+    /// The descriptor is of something else, or of a process that cannot be seen from here.
     #[error("it is no process that the agent can see in /proc")]
     NoProcess,
     /// It is not his, or not his alone.
@@ -52,7 +52,7 @@ pub enum Refusal {
     /// It is more than a copy of his weigh's that waits.
     #[error("the process has executed a program already")]
     HasExecuted,
-    /// Whoever has them starts programs that have rights: he would be told nothing of them.
+    /// A process that has them starts programs with privileges, of which it would be told nothing.
     #[error("this weigh has capabilities of its own")]
     HasRights,
     /// What ptrace(2) would not let him look at.

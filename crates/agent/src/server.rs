@@ -36,7 +36,7 @@ pub struct Settings {
     pub programs: Places,
     /// How many of them may be read by others.
     pub copies: Places,
-    /// Whether the accounts of programs are added up, for whoever holds the server.
+    /// Whether the accounts of programs are added up, for the server's host.
     pub adds_up: bool,
     /// Whether it follows users' jobs as well: it starts this very program for that.
     pub follows: bool,
@@ -100,7 +100,7 @@ const LOOKS_AT_ONCE: usize = 4;
 const SESSION: u64 = 1 << 62;
 
 impl Server {
-    /// Listens at a place, which is made for it. Whoever can reach it is served.
+    /// Makes a socket at a path and listens there. Every process that can reach the socket is served.
     pub fn new(path: &Path, settings: Settings) -> Result<Server, ServerError> {
         let mut server = Server::at(listen_at(path)?, settings)?;
         server.path = Some(path.to_owned());

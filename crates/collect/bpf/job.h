@@ -17,9 +17,9 @@
 /* How far the end of a job has come; set by user space, except that a crossing sets HELD. */
 enum phase {
 	PHASE_RUNNING,
-	PHASE_HELD, /* a limit was crossed: who grows further is stopped */
-	PHASE_ENDING, /* the job is being told to end: who grows further is killed */
-	PHASE_KILLING, /* whoever forks is killed */
+	PHASE_HELD, /* a limit was crossed: a process that grows further is stopped */
+	PHASE_ENDING, /* the job is being told to end: a process that grows further is killed */
+	PHASE_KILLING, /* a process that forks is killed */
 };
 
 /* What crossing a limit does to who crosses it. */
@@ -203,7 +203,7 @@ const volatile enum turn turn_layout;
 /*
  * What follows are global functions, verified once each rather than at every call. The kernel
  * side loads in a third of the time for it. They take memory and numbers only: pointers to the
- * kernel's own structures can not be handed over on all kernels.
+ * kernel's own structures cannot be handed over on all kernels.
  */
 int raise_to(__s64 *peak, __s64 value)
 {

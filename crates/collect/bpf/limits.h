@@ -2,7 +2,7 @@
 /*
  * Limits, checked at the update that crosses them. The offender is stopped at that point so that
  * user space can look at it; user space then ends the job. A stop is not seen by a thread that
- * stays in the kernel (MAP_POPULATE, a large read into untouched memory), so whoever goes on
+* stays in the kernel (MAP_POPULATE, a large read into untouched memory), so a process that goes on
  * growing by more than SLACK_BYTES while held is killed.
  */
 #ifndef WEIGH_LIMITS_H
@@ -75,8 +75,8 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	limit = control->limits[limited];
 	warning = control->warnings[limited];
 	/*
-	 * From half of it on every single page is looked at: whoever took some before, and waits for
-	 * a CPU since then, must not come up with them when the limit is reached.
+	 * From half of it on every single page is checked: a thread that took some before, and waits for
+	 * a CPU since then, must not add them after the limit is reached.
 	 */
 	if (value > (__s64)(limit >> 1) && limit && !precise && is_memory(limited))
 		precise = 1;
@@ -121,8 +121,8 @@ static int (*const bpf_send_signal_task)(struct task_struct *task, int sig, enum
 const volatile bool can_signal_task;
 
 /*
- * The signal for whoever is about to add to a number of processes or threads that is past its limit,
- * and for whoever forks while the job is killed; 0 for others.
+* The signal for a thread that is about to add to a number of processes or threads past its limit,
+ * and for one that forks while the job is killed; 0 for others.
  */
 static __always_inline int signal_for_fork(struct job *job, struct control *control)
 {

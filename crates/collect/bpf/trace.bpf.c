@@ -79,7 +79,7 @@ int on_join(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 
-	/* Whoever is on the way out may have passed on_exit. */
+	/* A task on its way out may have passed on_exit. */
 	if (task && !(task->flags & PF_EXITING))
 		take_in(task);
 	return 0;

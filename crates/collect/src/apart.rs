@@ -3,7 +3,7 @@
 //! Without BPF weigh waits for all of its children, takes orphans for the job's, and reads what
 //! all that it has waited for have used: a helper must not be among them. It gets a process group
 //! of its own, so that what the terminal sends to the job's is not for it, weigh's standard error, and what else
-//! weigh was started with. Refuses what the kernel refuses; that the program can not be executed shows by its ends
+//! weigh was started with. Refuses what the kernel refuses; that the program cannot be executed shows by its ends
 //! of the pipes being closed.
 
 use std::ffi::{CString, OsString};

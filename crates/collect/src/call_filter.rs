@@ -1,7 +1,7 @@
 //! A filter of system calls that a process puts into force for itself and all its descendants.
 //!
-//! Emits nothing; a call that the filter picks out stops for the tracer, all others pass. It can
-//! not be taken back: without a tracer who asks for these stops such a call fails with ENOSYS.
+//! Emits nothing; a call that the filter picks out stops for the tracer, all others pass. It
+//! cannot be taken back: without a tracer that asks for these stops such a call fails with ENOSYS.
 
 use std::io;
 

@@ -136,7 +136,7 @@ pub struct KernelCalls {
     functions_take: Duration,
     /// The parts whose borders they are, by the numbers of their recipes.
     of_borders: Vec<Option<String>>,
-    /// The parts that stay attached, whoever else asks for what.
+    /// The parts that stay attached, whatever clients ask for.
     held: u64,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Call>>>,

@@ -53,7 +53,7 @@ pub enum CgroupError {
     /// No memory controller is mounted.
     #[error("no memory controller: control groups are {0}")]
     NoController(Version),
-    /// Our own group can not be found.
+    /// Our own group cannot be found.
     #[error("{0} does not show in which group weigh is")]
     OwnGroupUnknown(PathBuf),
     /// The memory controller does not reach children of our group.
@@ -177,7 +177,7 @@ impl JobCgroup {
         JobCgroup::below(&home, id)
     }
 
-    /// The same, of version 2 only: of version 1 groups can not be delegated safely.
+    /// The same, of version 2 only: of version 1 groups cannot be delegated safely.
     pub fn create_delegated(id: &str) -> Result<JobCgroup, CgroupError> {
         let home = own_home()?;
         match home.is_v2 {
@@ -368,7 +368,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // In the end everything is as it was; what can not be put back does no harm.
+        // In the end everything is as it was; what cannot be put back does no harm.
         let _ = fs::write(self.own.join(SUBTREE), "-memory");
         let _ = self.move_all(&self.child, &self.own);
         let _ = remove_soon(&self.child);

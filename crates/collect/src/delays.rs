@@ -20,7 +20,7 @@ pub const SYSCTL: &str = "/proc/sys/kernel/task_delayacct";
 /// The lock file; its text is the value to restore, empty if there is none.
 pub const LOCK: &str = "/run/weigh-delayacct.lock";
 
-/// Why delays can not be accounted for.
+/// Why delays cannot be accounted for.
 #[derive(Debug, thiserror::Error)]
 pub enum DelaysError {
     /// The kernel has no such switch.
@@ -132,7 +132,7 @@ impl DelaysGuard {
 impl Drop for DelaysGuard {
     /// Restores the switch if no other weigh needs it.
     fn drop(&mut self) {
-        // Either others hold the lock, and the last of them will do it, or the switch can not be
+        // Either others hold the lock, and the last of them will do it, or the switch cannot be
         // written, and then the note stays for the next weigh.
         let _ = self.restore();
     }

@@ -2,7 +2,7 @@
 //! interrupts off, where the kernel has no memory to give; so they should be no larger than they have to.
 //!
 //! Reads `vm.dirty_bytes`, `vm.dirty_ratio`, the machine's memory, and the limit of the control group that the
-//! tables are charged to, of which they take a part only. What it can not read it takes for the most that there
+//! tables are charged to, of which they take a part only. What it cannot read it takes for the most that there
 //! may be.
 
 use libbpf_rs::OpenMapMut;

@@ -33,7 +33,7 @@ use crate::procfs;
 use resolve::Resolver;
 use weigh_parse::fanotify::{Record, number, parse_records};
 
-/// Why opens can not be followed.
+/// Why opens cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum FanotifyError {
     /// The kernel gives no fanotify group.
@@ -60,7 +60,7 @@ pub enum FanotifyError {
 pub struct Open {
     /// The process (thread group), in weigh's PID namespace.
     pub pid: u32,
-    /// The file; `None` if it is gone or its name can not be had.
+    /// The file; `None` if it is gone or its name cannot be had.
     pub path: Option<PathBuf>,
 }
 

@@ -59,13 +59,13 @@ pub struct CpuWaits {
 pub enum Hold {
     /// Nothing.
     Not,
-    /// It is stopped, and so is whoever grows on.
+    /// It is stopped, and so is a process that goes on growing.
     Stop,
-    /// It is stopped; whoever grows on is killed.
+    /// It is stopped; a process that goes on growing is killed.
     Kill,
 }
 
-/// Why a job can not be followed, or not any more.
+/// Why a job cannot be followed, or not any more.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
     /// By the kernel.
@@ -135,7 +135,7 @@ pub trait Follow {
     }
 
     /// The next child of weigh that has ended or stopped, of whatever process group it is; none if
-    /// there is no more now. Whoever waits for children by himself takes away from a tracer what it
+    /// there is no more now. Code that waits for children by itself takes away from a tracer what it
     /// waits for.
     fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
         any_child()
@@ -177,7 +177,7 @@ pub trait Follow {
     fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize;
 
     /// Sets limits and warning marks: (metric, limit, mark). Returns those that the follower
-    /// looks after by itself; the others are left to whoever reads the job.
+    /// looks after by itself; the others are left to the reader of the job.
     fn set_limits(
         &mut self,
         _limits: &[(&str, f64, f64)],
@@ -202,12 +202,12 @@ pub trait Follow {
         Ok(())
     }
 
-    /// From now on whoever grows past a limit is killed, not stopped.
+    /// From now on a process that grows past a limit is killed, not stopped.
     fn set_ending(&mut self) -> Result<(), FollowError> {
         Ok(())
     }
 
-    /// From now on whoever forks is killed.
+    /// From now on a process that forks is killed.
     fn set_killing(&mut self) -> Result<(), FollowError> {
         Ok(())
     }
@@ -229,7 +229,7 @@ pub trait Follow {
     }
 
     /// Has a library count by file in the command's programs, as far as that can be in them, and only in the others who
-    /// follows the job: before the job begins. None if this can not be done beside such a library.
+    /// follows the job: before the job begins. None if this cannot be done beside such a library.
     fn count_beside_library(
         &mut self,
         _command: &OsStr,
@@ -276,7 +276,7 @@ pub fn look_until_settled(job: &mut dyn Follow) -> Result<(), FollowError> {
 }
 
 /// Sends signals to every process of a job, or to one, if it is still of the job after a descriptor
-/// for it was opened: then its PID can not have been given to another before. Returns how many got
+/// for it was opened: then its PID cannot have been given to another before. Returns how many got
 /// all of them.
 pub fn signal_members(
     living: impl Fn() -> Vec<ProcessEnd>,

@@ -17,13 +17,13 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
-/// Why GPUs can not be looked at.
+/// Why GPUs cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuError {
-    /// The library can not be loaded; the loader's text names it.
+    /// The library cannot be loaded; the loader's text names it.
     #[error("{0}")]
     NoLibrary(String),
-    /// The library can not be started.
+    /// The library cannot be started.
     #[error("{library}: {source}")]
     Open {
         /// The library.

@@ -3,7 +3,7 @@
 //! Opens one `perf_event_open` counter per metric on a process that has not yet executed its
 //! command. The counter starts at that exec and every later thread and process inherits it; the
 //! kernel adds the counts of ended ones to it. Emits [`HardwareCount`]s. Each counter is optional:
-//! one that can not be had says why and the others go on.
+//! one that cannot be had says why and the others go on.
 //!
 //! Not seen: what a set-user-ID program does (the kernel takes counters off a process that gains
 //! rights by exec), unless weigh itself has CAP_PERFMON and the program's rights do not change.

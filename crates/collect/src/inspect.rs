@@ -1,7 +1,7 @@
 //! A close look at one process, made while it is stopped at the point where it crossed a limit.
 //!
 //! Reads its arguments, mappings, kernel stack and open files from `/proc`, and turns addresses
-//! of its stack into `function+offset` or `module+offset`. Whatever can not be read is named with
+//! of its stack into `function+offset` or `module+offset`. Whatever cannot be read is named with
 //! the reason, and the rest goes on: the process may be of another user, or end meanwhile.
 
 mod symbols;

@@ -2,7 +2,7 @@
 //!
 //! Loads the programs of `bpf/io.bpf.c`, attaches them while somebody asks, and reads what they keep.
 //! Emits [`Event`]s as processes are done with files, and at any time what they still hold open. Refuses
-//! to start where calls can not be followed; what else a kernel lacks is named with its reason.
+//! to start where calls cannot be followed; what else a kernel lacks is named with its reason.
 
 mod beside_traced;
 mod calls;

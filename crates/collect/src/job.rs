@@ -31,7 +31,7 @@ use crate::optional::{Offers, Parts};
 use crate::requirements::{self, Missing};
 use skeleton::types;
 
-/// Why a job can not be followed in the kernel.
+/// Why a job cannot be followed in the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The kernel or the rights do not allow it.
@@ -47,7 +47,7 @@ pub enum JobError {
     )]
     NotShown(u32),
     /// The kernel has no descriptor for it.
-    #[error("process {pid} can not be followed: {error}")]
+    #[error("process {pid} cannot be followed: {error}")]
     NotReached {
         /// Whose.
         pid: u32,
@@ -292,7 +292,7 @@ impl KernelJob {
         self.checks_calls
     }
 
-    /// From now on forks of the job that a limit forbids do not begin, on a kernel that can not stop
+    /// From now on forks of the job that a limit forbids do not begin, on a kernel that cannot stop
     /// a child before its first instruction. It slows every call on the machine a little: only
     /// where the user has set such a limit, or a job is being killed.
     fn hold_forks(&mut self) {

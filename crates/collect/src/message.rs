@@ -1,8 +1,8 @@
 //! What weigh says to people on standard error.
 //!
-//! Texts go into a queue; a thread of its own, made for the first of them, writes them in their order. So whoever
-//! measures or enforces never waits for a terminal, a pipe or a disk, and never fails for one: what finds no room
-//! and what cannot be written is dropped and counted, and the count is told when something can be written again.
+//! Texts go into a queue; a thread of its own, made for the first of them, writes them in their order. So a
+//! thread that measures or enforces never waits for a terminal, a pipe or a disk, and never fails for one: what finds
+//! no room and what cannot be written is dropped and counted, and the count is printed when writing works again.
 //! Standard error is not made non-blocking: the job shares its open file description. Nothing of what is written
 //! steers a terminal but weigh's own colours and what a [`Frame`] is drawn over.
 //!

@@ -30,10 +30,10 @@ use crate::spaces;
 pub use job::PolledJob;
 use process::Process;
 
-/// Why a tree can not be followed.
+/// Why a tree cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
-    /// The first process can not be read.
+    /// The first process cannot be read.
     #[error("cannot follow process {pid}: {source}")]
     Root {
         /// Its PID.
@@ -41,7 +41,7 @@ pub enum PollError {
         /// Why not.
         source: ProcError,
     },
-    /// The list of processes can not be read.
+    /// The list of processes cannot be read.
     #[error("cannot list /proc: {0}")]
     List(std::io::Error),
 }

@@ -2,9 +2,9 @@
 //!
 //! The library (`libweigh/preload`) puts what it hears into a file that it shares with weigh: who
 //! is started, executes and ends, how much memory he held, and on level 3 what he does with files
-//! and sockets. Nothing is sent, so nothing is lost on the way, whoever is killed. Emits a row for
+//! and sockets. Nothing is sent, so nothing is lost on the way, whichever process is killed. Emits a row for
 //! each process; sums come from the kernel's own counts of all that weigh has waited for (CPU
-//! time, faults, I/O). Where the library can not be (static programs, set-user-ID programs, other
+//! time, faults, I/O). Where the library cannot be (static programs, set-user-ID programs, other
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
 mod clock;
@@ -72,10 +72,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Processes that a job may have beyond its limit when it is told to end.
 const LAST_WISH: u32 = 16;
 
-/// Why a job can not be followed in this way.
+/// Why a job cannot be followed in this way.
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    /// The library can not be put anywhere.
+    /// The library cannot be put anywhere.
     #[error("no place for the library that is loaded into the job's programs: {tried}")]
     NoPlace {
         /// Each place, and what was wrong with it.
@@ -93,14 +93,14 @@ pub enum PreloadError {
         /// The hard limit.
         most: u64,
     },
-    /// weigh's own counts can not be read.
+    /// weigh's own counts cannot be read.
     #[error("cannot read /proc/self/io: {0}")]
     OwnIo(io::Error),
     /// It is of a lower level.
     #[error("the library that was loaded does not count by file")]
     CountsNothing,
     /// Programs get the library when they begin.
-    #[error("a process that runs already can not be followed by a library: that takes bpf")]
+    #[error("a process that runs already cannot be followed by a library: that takes bpf")]
     RunsAlready,
 }
 
@@ -274,7 +274,7 @@ impl PreloadedJob {
             "a process did not wait for its children, whose counts the kernel keeps nowhere: looked \
              at in /proc now and then"
         } else if self.waited_io.has_lost_threads {
-            "what a thread of weigh did that has ended can not be told from what the job did"
+            "what a thread of weigh did that has ended cannot be told from what the job did"
         } else {
             "the job has not ended: looked at in /proc now and then"
         };
@@ -503,7 +503,7 @@ pub(crate) fn is_kept_out_of(command: &OsStr) -> bool {
     program::why_blind(command) & FLAG_SANITIZED != 0
 }
 
-/// Why a library can not be loaded into a command; none if it can, or if nobody knows.
+/// Why a library cannot be loaded into a command; none if it can, or if nobody knows.
 pub fn why_blind_in(command: &OsStr) -> Option<&'static str> {
     program::reason(program::why_blind(command))
 }

@@ -1,7 +1,7 @@
 //! Measuring without rights, exactly: the job is traced with ptrace(2).
 //!
 //! Each thread stops at births, execs and its own end; there the numbers that the kernel keeps of it
-//! are read from `/proc` while it can not change or vanish. If calls are wanted (level 3), it stops
+//! are read from `/proc` while it cannot change or vanish. If calls are wanted (level 3), it stops
 //! at those too, at all of them or at those that a filter in the job picks out. Emits counters,
 //! population, bounds of memory, a row for each process, and the files that were opened. Signals, job control, exit statuses
 //! and the order of things are the job's own; if weigh is killed, the kernel detaches and the job
@@ -15,8 +15,8 @@
 //! do not get their rights, because Linux gives none under an ordinary user's tracer (a warning
 //! says so); at level 2 what is in no file of `/proc` is unknown (network, opened files, …); peaks of several
 //! processes together are bounded, not exact. Being stopped costs the job some microseconds for
-//! each process and signal. While weigh itself is stopped, so is whoever comes to such a point.
-//! A filter of calls can not be taken back: without its tracer they fail with ENOSYS, so it is put
+//! each process and signal. While weigh itself is stopped, so is each thread that comes to such a point.
+//! A filter of calls cannot be taken back: without its tracer they fail with ENOSYS, so it is put
 //! into a job only if the user asks for it, and nobody under it is let go.
 //! Refuses where ptrace(2) is forbidden, and says by whom.
 

@@ -41,9 +41,9 @@ impl Remains {
         rusage::adopt_orphans();
     }
 
-    /// Who is alive: whom it knew, and whoever came from them.
+    /// Living processes: those that it knew, and their descendants.
     pub fn living(&mut self) -> Vec<u32> {
-        // Where /proc can not be read nobody is waited for.
+        // Where /proc cannot be read no process is waited for.
         let stats = list_processes().unwrap_or_default();
         let adopters = [std::process::id()];
         let members = tree::members(&stats, self.root, &adopters, |id| self.known.contains(&id));
@@ -77,7 +77,7 @@ mod tests {
         let mut remains = Remains::of(child.id()).unwrap();
         remains.note([child.id(), 1]);
         assert!(remains.living().contains(&child.id()));
-        assert!(remains.living().contains(&1), "one that was told of, whoever its parent is");
+        assert!(remains.living().contains(&1), "one that was told of, whatever its parent is");
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!remains.living().contains(&child.id()));

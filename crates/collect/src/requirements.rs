@@ -10,7 +10,7 @@ use weigh_schema::library::Followed;
 pub enum Missing {
     /// The kernel has no type information.
     #[error(
-        "this kernel has no BTF ({path}: {error}); BPF programs can not be fitted to it. A kernel built with CONFIG_DEBUG_INFO_BTF=y has it"
+        "this kernel has no BTF ({path}: {error}); BPF programs cannot be fitted to it. A kernel built with CONFIG_DEBUG_INFO_BTF=y has it"
     )]
     Btf {
         /// Where it was looked for.

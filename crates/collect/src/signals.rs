@@ -341,7 +341,7 @@ pub fn send(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     Ok(pidfd_send_signal(process, signal)?)
 }
 
-/// Sends signals to a process that can not be reaped meanwhile; whether any of them reached it.
+/// Sends signals to a process that cannot be reaped meanwhile; whether any of them reached it.
 pub fn send_in_turn(pid: u32, list: &[i32]) -> bool {
     let pidfd = Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     pidfd.is_some_and(|pidfd| {

@@ -2,7 +2,7 @@
 //!
 //! The child waits between fork and exec until it is told to go. It gets the signal dispositions,
 //! mask, descriptors, limits, timers, terminal and environment that weigh itself was started with. Refuses
-//! commands that can not be executed, with the error that exec gave.
+//! commands that cannot be executed, with the error that exec gave.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -158,7 +158,7 @@ pub fn spawn_with(
 /// `CLONE_INTO_CGROUP` of `<linux/sched.h>`, which libc declares in too narrow a type.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Forks into a control group of version 2; none if that can not be done, and nothing has happened.
+/// Forks into a control group of version 2; none if that cannot be done, and nothing has happened.
 ///
 /// # Safety
 ///
@@ -234,7 +234,7 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
 /// closed them: closing them in weigh itself then costs nothing.
 pub(crate) fn leave_descriptors_to_child() {
     // SAFETY: the child calls only functions that are safe after a fork. It is never waited for:
-    // weigh ends next, and whoever adopts it reaps it.
+    // weigh ends next, and the process that adopts it reaps it.
     unsafe {
         if libc::fork() == 0 {
             libc::setsid();

@@ -37,17 +37,17 @@ use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
 pub use ring::{Found, Rings};
 
-/// Why events can not be had.
+/// Why events cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The kernel or the rights do not allow it.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Membership can not be followed, or there is no such process.
+    /// Membership cannot be followed, or there is no such process.
     #[error(transparent)]
     Members(#[from] JobError),
     /// A map could not be made.
-    #[error("{what} of {bytes} bytes can not be made: {error}")]
+    #[error("{what} of {bytes} bytes cannot be made: {error}")]
     Map {
         /// Which.
         what: &'static str,
@@ -66,8 +66,8 @@ pub enum TraceError {
         /// What the verifier said last.
         said: String,
     },
-    /// A program can not be attached.
-    #[error("{probe} can not be attached: {error}{hint}")]
+    /// A program cannot be attached.
+    #[error("{probe} cannot be attached: {error}{hint}")]
     Attach {
         /// What it is for.
         probe: String,
@@ -76,11 +76,11 @@ pub enum TraceError {
         /// What may help.
         hint: &'static str,
     },
-    /// Rings can not be read.
-    #[error("the rings can not be read: {0}")]
+    /// Rings cannot be read.
+    #[error("the rings cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// A counter can not be had.
-    #[error("the counter '{name}' can not be had: {why}")]
+    /// A counter cannot be had.
+    #[error("the counter '{name}' cannot be had: {why}")]
     Counter {
         /// Its name.
         name: String,

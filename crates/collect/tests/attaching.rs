@@ -75,7 +75,7 @@ fn parts_come_and_go_and_leave_the_others_as_they_are() {
     calls.attach_only(u64::MAX).unwrap();
     assert_eq!(calls.attached_parts(), calls.available_parts());
     let all: usize = calls.attached().iter().map(|part| part.probes).sum();
-    // Three are for whoever is followed; five are of two parts each, and two of three; one is on standby.
+    // Three are for followed threads; five are of two parts each, and two of three; one is on standby.
     assert_eq!(links().len(), all + 3 - 5 - 2 * 2 - 1, "{:?}", calls.attached());
     calls.detach();
     assert_eq!((links().len(), calls.attached_parts()), (0, 0));
@@ -109,7 +109,7 @@ fn what_loading_and_attaching_cost() {
     }
 }
 
-/// A program waits for its page when it begins. The kernel keeps whoever changes the table of pages for ten
+/// A program waits for its page when it begins. The kernel holds a caller that changes the table of pages for ten
 /// milliseconds and more, each time.
 #[test]
 fn programs_that_come_and_go_are_not_kept() {

@@ -156,7 +156,7 @@ fn requests_to_a_server_are_counted_and_so_is_waiting_for_it() {
     assert_eq!(later(asked, "fuse_requests"), 0);
     let (waited, served) = (waiting(asked, "fuse"), field(asked, "fuse", "server_ns"));
     assert!(served >= 37 * 3_000_000 && served <= followed.truth("stat_ns"), "{asked:?}");
-    // Whoever asks may lose the CPU before it waits.
+    // The client may lose the CPU before it waits.
     assert!(waited > served / 2 && waited <= asked.time_ns(), "{asked:?}");
     // And now and then for a lock, which is a wait for nobody's answer: for less than two answers take.
     assert!(waiting(asked, "sched") < waited / 20, "{asked:?}");

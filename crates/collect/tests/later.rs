@@ -151,7 +151,7 @@ fn synchronous_writes_are_the_call_s_own() {
     assert_eq!(followed.later_of(followed.truth("first"), "pwrite64", "block_bytes"), 0);
 }
 
-/// Each time that the device gets the pages they are charged once, whoever sends them there.
+/// Each time that the device gets the pages they are charged once, whatever sends them there.
 #[test]
 fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
     let followed = writers("rewritten", Sharing::Bytes);

@@ -1,5 +1,5 @@
 //! What jobs do to make it hard for a library in their programs: nothing of it may harm them, and
-//! what the library can not see must be said.
+//! what the library cannot see must be said.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)] // the other tests use the rest

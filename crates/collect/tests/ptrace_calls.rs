@@ -279,7 +279,7 @@ fn a_static_program_without_names_can_trace() {
         let note = run.notes.iter().find(|note| note.metric == "files_opened_total").unwrap();
         assert!(note.reason.contains("was traced by another"), "{how}: {}", note.reason);
     }
-    // With the filter it can not be let go: its calls would fail. It is told no, and that is said.
+    // With the filter it cannot be let go: its calls would fail. It is told no, and that is said.
     let run = trace_calls(&[&program, "traceme", "/bin/true"], Stops::Filtered);
     assert_eq!(run.status.code(), Some(7), "the child could not be traced");
     let reason = run.statuses[0].reason.as_deref().unwrap_or_default();

@@ -4,7 +4,7 @@
 //! in memory, and the others in a file beside the table. That file has segments: the calls of a range of
 //! [`RANGE`] numbers, as far as they were known when memory was full. Each says where the last one of its
 //! range stands, so that memory has one number for a range, and a bit that comes hours after its call
-//! finds its way: the segments of a range are added up when they are read. Refuses what can not be written,
+//! finds its way: the segments of a range are added up when they are read. Refuses what cannot be written,
 //! or is not what was.
 
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //!
 //! Reads who calls whom, the part of each function, and the tables of operations. Emits crossings:
 //! the part that calls, the function that is called, from how many places. A function without a part
-//! is walked through in the part of whoever calls it. Refuses nothing.
+//! is walked through in the part of its caller. Refuses nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::elf::Elf;
 use crate::subsystem::Subsystems;
 use crate::symbols::{Kind, Symbols};
 
-/// Stands for whoever calls and is of no part.
+/// Stands for a caller that is of no part.
 pub const NOBODY: usize = usize::MAX;
 
 /// Pages of code are the largest thing that a table of operations is not.

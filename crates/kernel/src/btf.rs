@@ -13,7 +13,7 @@ const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
 const KIND_FUNC: u32 = 12;
 
-/// Why type information can not be read.
+/// Why type information cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum BtfError {
     /// Something else.

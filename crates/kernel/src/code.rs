@@ -68,7 +68,7 @@ impl Function {
     }
 
     /// Whether it is a part that the compiler has moved away from its function, or a trampoline: the
-    /// same as whoever calls it.
+    /// same as its caller.
     pub fn is_part(&self) -> bool {
         self.name().ends_with(".cold") || self.name().starts_with("__SC")
     }

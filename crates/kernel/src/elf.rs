@@ -14,8 +14,8 @@ use crate::symbols::{Kind, Symbol, Symbols};
 /// Why an ELF file is no kernel that can be analysed.
 #[derive(Debug, Error)]
 pub enum ElfError {
-    /// It can not be read.
-    #[error("its ELF file can not be read: {0}")]
+    /// It cannot be read.
+    #[error("its ELF file cannot be read: {0}")]
     Malformed(String),
     /// It is for another machine.
     #[error("it is for {0}; x86_64 was expected: no other machine's instructions are read")]

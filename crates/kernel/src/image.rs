@@ -58,7 +58,7 @@ pub enum ImageError {
     #[error("the kernel in it begins with {0:02x?}, which is no compression known")]
     UnknownCompression([u8; 4]),
     /// The compressed data is wrong.
-    #[error("the kernel in it can not be unpacked by {by}: {why}")]
+    #[error("the kernel in it cannot be unpacked by {by}: {why}")]
     Unpack {
         /// The compression.
         by: &'static str,

@@ -4,7 +4,7 @@
 //! Bytes in, [`Analysis`] out: reads an image (`vmlinuz` or `vmlinux`) and, where they are given, a
 //! list of symbols, type information, and the functions that ftrace offers; opens nothing itself.
 //! Refuses what each module below says it refuses. docs/kernel.md says what it is for and what it
-//! can not see.
+//! cannot see.
 
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -67,16 +67,16 @@ pub struct Input<'a> {
     pub filter_functions: Option<&'a str>,
     /// Names of system calls; none: all.
     pub wanted: &'a [String],
-    /// Names of the parts that are told apart; none: all. Another belongs to whoever calls it.
+    /// Names of the parts that are told apart; none: all. Another belongs to its caller.
     pub told_apart: &'a [String],
     /// The parts of the kernel.
     pub subsystems: &'a Subsystems,
 }
 
-/// Why a kernel can not be analysed.
+/// Why a kernel cannot be analysed.
 #[derive(Debug, Error)]
 pub enum AnalysisError {
-    /// The image can not be unpacked.
+    /// The image cannot be unpacked.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// Its ELF file is none of a kernel.
@@ -85,7 +85,7 @@ pub enum AnalysisError {
     /// The list of symbols is of no use.
     #[error("the list of symbols: {0}")]
     Symbols(#[from] SymbolsError),
-    /// No list was given, and the image's own can not be read.
+    /// No list was given, and the image's own cannot be read.
     #[error("a list of symbols (/proc/kallsyms, System.map) is needed; of the image's own: {0}")]
     Embedded(#[from] EmbeddedError),
     /// The type information is wrong.

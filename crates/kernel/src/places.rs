@@ -21,11 +21,11 @@ const SHIPPED: &[u8] = include_bytes!("../data/functions.gz");
 /// The most that a table may unpack to: the shipped one is 1.1 MB.
 const LARGEST: u64 = 64 << 20;
 
-/// Why a table of functions can not be read.
+/// Why a table of functions cannot be read.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// Not packed by gzip, or cut short, or too large.
-    #[error("the table of functions can not be unpacked: {0}")]
+    #[error("the table of functions cannot be unpacked: {0}")]
     Unpack(#[from] std::io::Error),
     /// A line of another form.
     #[error("line {0} of the table of functions is no `PATH<tab>NAME NAME…`")]

@@ -143,7 +143,7 @@ impl Subsystems {
         &self.list
     }
 
-    /// The number of the part that a file belongs to; none if it belongs to whoever calls it.
+    /// The number of the part that a file belongs to; none if it belongs to its caller.
     pub fn of(&self, path: &str) -> Option<usize> {
         self.longest(path).filter(|number| *number < END)
     }

@@ -259,7 +259,7 @@ fn images_that_are_none_say_what_is_wrong() {
         analyse(&input).expect_err("it is refused").to_string()
     };
     assert!(said(b"").contains("neither an ELF file nor an x86 boot image"));
-    assert!(said(b"\x7fELF").contains("ELF file can not be read"));
+    assert!(said(b"\x7fELF").contains("ELF file cannot be read"));
     let mut sample = kernel();
     sample.machine = 183;
     assert!(said(&sample.elf()).contains("for aarch64; x86_64 was expected"));

@@ -30,7 +30,7 @@ pub struct Caller {
 }
 
 /// Who writes to a program may take its set-user-ID bit from it. The kernel above leaves that to the file
-/// system below, and that leaves the bit to whoever has CAP_FSETID: so no thread here has it.
+/// system below, and that leaves the bit to threads with CAP_FSETID: so no thread here has it.
 pub fn prepare() {
     if READY.replace(true) {
         return;
@@ -42,7 +42,7 @@ pub fn prepare() {
     change(|effective| effective - CapabilitySet::FSETID);
 }
 
-/// Whoever is not root has nothing to change.
+/// A user who is not root has nothing to change.
 fn change(to: impl Fn(CapabilitySet) -> CapabilitySet) {
     if let Ok(sets) = capabilities(None)
         && sets.permitted.contains(CapabilitySet::FSETID)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a folder is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// It can not be looked at.
+    /// It cannot be looked at.
     #[error("{what} {}: {error}", path.display())]
     Unreachable {
         /// SOURCE or MOUNTPOINT.
@@ -60,7 +60,7 @@ pub enum MountError {
     )]
     NoHelper,
     /// The kernel, or the helper, said no.
-    #[error("{} can not be mounted: {error}", mountpoint.display())]
+    #[error("{} cannot be mounted: {error}", mountpoint.display())]
     Refused {
         /// Where.
         mountpoint: PathBuf,
@@ -68,7 +68,7 @@ pub enum MountError {
         error: io::Error,
     },
     /// It could not be taken away.
-    #[error("{} can not be unmounted: {error}", mountpoint.display())]
+    #[error("{} cannot be unmounted: {error}", mountpoint.display())]
     Stays {
         /// Where.
         mountpoint: PathBuf,

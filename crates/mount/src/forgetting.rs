@@ -2,7 +2,7 @@
 //!
 //! Linux 6.18 and later (FUSE 7.45) let go of names and inodes that nobody refers to when they are told to
 //! (`FUSE_NOTIFY_PRUNE`), and take no lock for it. An older kernel could be told that a name is no longer true;
-//! but it waits then for whoever does something in that directory, who waits for weigh, and if weigh is
+//! but it waits then for a thread that does something in that directory, which waits for weigh, and if weigh is
 //! killed meanwhile nobody ever goes on. So there it is left to the kernel what to remember.
 
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ pub fn run(inodes: &Weak<Inodes>, kernel: &OwnedFd, crowd: &Receiver<()>) {
     }
 }
 
-/// Until there is room, or the kernel can not, or is not there any more.
+/// Until there is room, or the kernel cannot forget, or is not there any more.
 fn forget_some(inodes: &Arc<Inodes>, kernel: &OwnedFd) -> Result<(), Errno> {
     let mut asked = 0;
     loop {

@@ -1,7 +1,7 @@
 //! `weigh io mount`: a file system that passes everything on to a folder, and counts what passes.
 //!
 //! Reads the kernel's requests from `/dev/fuse`; emits the folder's own answers, and [`Event`]s for the
-//! accounting of `weigh io`. Refuses places that can not be served, each with its reason.
+//! accounting of `weigh io`. Refuses places that cannot be served, each with its reason.
 //!
 //! * [`Mounted`]: a mount, from its making to its end.
 //! * `place`: what is refused before anything is mounted.

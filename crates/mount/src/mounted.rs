@@ -25,8 +25,8 @@ const THREADS: (usize, usize) = (4, 16);
 /// The most descriptors that the kernel allows anybody.
 const MOST_FILES: &str = "/proc/sys/fs/nr_open";
 
-/// ioctl(2) by its number, with room for what goes in and out, of which it says how much comes out. Whoever
-/// mounts brings it along: it takes a call that is not safe, and such there are none of here.
+/// ioctl(2) by its number, with room for what goes in and out, of which it says how much comes out. The
+/// caller brings it along: it takes an unsafe call, and there is no `unsafe` here.
 pub type Control = fn(BorrowedFd<'_>, u32, &mut [u8; 32]) -> io::Result<usize>;
 
 /// What is asked of a mount.

@@ -1,4 +1,4 @@
-//! What is refused before anything is mounted: places that can not be served, or not be served at.
+//! What is refused before anything is mounted: places that cannot be served, or not be served at.
 
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;

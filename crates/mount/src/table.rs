@@ -203,7 +203,7 @@ impl Inodes {
         self.known().by_node.len()
     }
 
-    /// The kernel can not be asked to forget any.
+    /// The kernel cannot be asked to forget any.
     pub fn is_never_forgotten(&self) {
         self.is_asked.store(true, Ordering::Relaxed);
     }
@@ -326,7 +326,7 @@ impl Known {
         oldest.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// Gives up descriptors until there are no more than this, or all have been looked at: whoever has a file
+    /// Gives up descriptors until there are no more than this, or all have been looked at: a request that has a file
     /// open, or is about to, holds it.
     fn let_go(&mut self, most: usize) -> Vec<Arc<Inode>> {
         /// So many are looked at each time.

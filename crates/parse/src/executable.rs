@@ -2,7 +2,7 @@
 //!
 //! Reads their headers, the strings of their dynamic symbols and of the libraries they need, or the names of their own
 //! functions if they are linked statically. If those were taken out (`strip`), their code is looked through for the
-//! call itself. What can not be understood counts as a program that does not trace.
+//! call itself. What cannot be understood counts as a program that does not trace.
 
 mod code;
 

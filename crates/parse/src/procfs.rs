@@ -1,8 +1,8 @@
 //! Parsers of the text under `/proc`.
 //!
-//! They accept whatever a process can put into its
-//! name, arguments and paths (spaces, newlines, brackets, bytes that are no UTF-8); what they can
-//! not understand they leave out or answer with `None`, they never panic and never guess a 0.
+//! They accept whatever a process can put into its name, arguments and paths (spaces, newlines, brackets,
+//! bytes that are not UTF-8). What they do not understand they leave out or answer with `None`; they never panic
+//! and never guess a 0.
 
 mod maps;
 

@@ -62,7 +62,7 @@ pub struct Tally {
     pub living: u64,
 }
 
-/// What a job has had written to devices: pages that it made dirty, whoever sent them on their way,
+/// What a job has had written to devices: pages that it made dirty, whatever submitted them,
 /// and direct writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {

@@ -133,7 +133,7 @@ pub static COST_COLUMNS: LazyLock<Vec<CostColumn>> = LazyLock::new(|| {
 
 impl CostColumn {
     /// The number as the account holds it; none if its part of the kernel was not looked into, or its file does
-    /// not have it. Of some parts the scheduler knows that they are waited for, whoever looks into them.
+    /// not have it. Of some parts the scheduler knows that they are waited for, even where nothing looks into them.
     pub fn raw(&self, row: &CallRow) -> Option<u64> {
         if row.absent.0 & 1 << self.number != 0 {
             return None;

@@ -78,7 +78,7 @@ pub struct LaterRule {
     pub start: Function,
     /// What is captured there.
     pub start_capture: Capture,
-    /// Whoever calls this with the same value does it for that call.
+    /// A thread that calls this with the same value does it for that call.
     pub end: Function,
     /// What is captured there.
     pub end_capture: Capture,

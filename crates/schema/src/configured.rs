@@ -1,4 +1,4 @@
-//! What a configuration has made of the parts of the kernel, as whoever measures tells programs with
+//! What a configuration has made of the parts of the kernel, as the server tells programs with
 //! libweigh: which are left out and why, the names of those that it defines, and of their numbers.
 //!
 //! Emits the bytes of a structure, and that structure as C. Refuses nothing: a text that is too long is cut.

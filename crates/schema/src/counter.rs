@@ -1,7 +1,7 @@
 //! Raw counters: the numbers that the kernel side keeps per process and per job.
 //!
 //! Declared here once. The BPF programs get their array slots and the kernel fields to read from
-//! a header that `collect`'s build script derives from this table, so a slot can not be mistaken
+//! a header that `collect`'s build script derives from this table, so a slot cannot be mistaken
 //! for another.
 
 use serde::{Deserialize, Serialize};

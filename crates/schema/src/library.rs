@@ -1,4 +1,4 @@
-//! What libweigh, the kernel side and whoever serves libweigh share, declared once: the layout of a
+//! What libweigh, the kernel side and libweigh's server share, declared once: the layout of a
 //! program's page, the messages on the socket, and the reasons why something is not measured.
 //!
 //! Derived: `page.h`, for libweigh and the BPF programs, and `weigh_account.h`, for users.
@@ -183,8 +183,8 @@ numbered! {
     TooMany = "TOO_MANY", "as many programs are measured, or have just come, as the agent allows a user, or all of them";
     /// The process is not measured.
     NoProcess = "NO_PROCESS", "no such process is measured";
-    /// The thread can not be found.
-    NoThread = "NO_THREAD", "the agent can not see this thread: it is in another PID namespace";
+    /// The thread cannot be found.
+    NoThread = "NO_THREAD", "the agent cannot see this thread: it is in another PID namespace";
     /// Threads of the program.
     NoSlot = "NO_SLOT", "as many threads of this program are measured as can be";
     /// Tokens of the program.
@@ -206,7 +206,7 @@ numbered! {
     /// The kernel refused.
     Kernel = "KERNEL_REFUSES", "the kernel refuses what the agent needs for it";
     /// The server has not got that part.
-    NotSeen = "NOT_SEEN", "whoever measures does not see this part: it was started without it, or the kernel does not tell of it";
+    NotSeen = "NOT_SEEN", "the weigh that measures does not see this part: it was started without it, or the kernel does not tell of it";
     /// The program has not asked for that part.
     NotWanted = "NOT_WANTED", "the program has not asked for this part, or has said that it does not want it";
     /// Nobody has the rights.
@@ -226,7 +226,7 @@ numbered! {
     /// Nobody measured then; somebody may now.
     NotThen = "NOT_THEN", "nobody measured it when it was wanted";
     /// The configuration of the server.
-    Removed = "REMOVED", "the configuration of whoever measures leaves this part out: weigh_why_text() names it";
+    Removed = "REMOVED", "the configuration of the weigh that measures leaves this part out: weigh_why_text() names it";
     /// Another server, with other parts.
     OtherParts = "OTHER_PARTS", "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows";
 }

@@ -1,7 +1,7 @@
 //! Limits on a job: `METRIC=VALUE` and what to do when one is crossed.
 //!
 //! Reads the text of `--limit`; refuses unknown metrics (with the nearest that exist), metrics
-//! that can not be limited, and amounts that are not of the metric's unit.
+//! that cannot be limited, and amounts that are not of the metric's unit.
 
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;

@@ -62,7 +62,7 @@ pub enum Mechanism {
     Ptrace,
     /// A library that is loaded into the job's programs.
     Preload,
-    /// A library in dynamic programs, and ptrace(2) for those that it can not be in.
+    /// A library in dynamic programs, and ptrace(2) for those that it cannot be in.
     #[serde(rename = "preload+ptrace")]
     PreloadPtrace,
     /// A file system in user space that weigh serves.

@@ -8,7 +8,7 @@
 //!
 //! To write, a program moves the ring's head on by what the record takes, fills it, and writes the stamp that
 //! stands before it last ([`stamp`]): its position and 1, and the key of these rings, by which 64 bits of a record, which
-//! a program that is followed may choose, can not be taken for a stamp when another one is to stand there. A reader
+//! a program that is followed may choose, cannot be taken for a stamp when another one is to stand there. A reader
 //! at position `p`, below the head, finds the record whole when its stamp is that of `p`. It has been overtaken when the head is beyond `p` and the ring's size: then what it
 //! has read meanwhile may be of several records. The owner is never overtaken, for a program that finds no room
 //! before him gives its record up, and counts it.

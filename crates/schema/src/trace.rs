@@ -1,7 +1,7 @@
 //! What a recording of `weigh trace` says of itself beside its rows: all that is needed to read it back.
 //!
-//! It stands as JSON in the metadata of the Parquet file, under [`NOTE`]. Whoever reads it takes what it
-//! knows; another number behind the slash means that it can not.
+//! It stands as JSON in the metadata of the Parquet file, under [`NOTE`]. A reader takes the keys that
+//! it knows; with another number behind the slash it refuses.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! One HTML file that needs nothing else, no network either: a bundle of `dashboard/` with the data
 //! that it draws. The file's policy admits exactly the embedded script and style (by their hashes)
-//! and no connection at all, so text from the job can not become code.
+//! and no connection at all, so text from the job cannot become code.
 
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why type information can not be read.
+/// Why type information cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BtfError {
     /// Something else.

@@ -122,7 +122,7 @@ pub enum Right {
     Source(Source),
 }
 
-/// A filter, checked. A comparison with what can not be had (a pointer on the way is NULL) is false.
+/// A filter, checked. A comparison with what cannot be had (a pointer on the way is NULL) is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Both.
@@ -305,7 +305,7 @@ fn number(walker: &Walker<'_>, path: &Path) -> Result<Source, Refusal> {
 fn not_a_number(walker: &Walker<'_>, path: &Path, kind: String) -> Refusal {
     let end = path.span.at + path.span.length;
     let what = walker.text.get(path.span.at..end).unwrap_or_default().to_string();
-    let why = "it can not be compared with a number, but perhaps with a \"text\"";
+    let why = "it cannot be compared with a number, but perhaps with a \"text\"";
     path.span.refuse(walker.text, Wrong::Type { what, kind, why })
 }
 

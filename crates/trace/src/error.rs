@@ -1,4 +1,4 @@
-//! Why a wish can not be granted: what is wrong, where in the text, and what exists that is near.
+//! Errors in an event spec: cause, position, suggestions.
 
 use std::fmt;
 
@@ -59,8 +59,8 @@ pub enum Wrong {
         /// The modules.
         modules: Vec<String>,
     },
-    /// Types of modules that can not be read, one of which may have it.
-    #[error("{wrong}; of these modules the types can not be read: {}", damaged.join(", "))]
+    /// Types of modules that cannot be read, one of which may have it.
+    #[error("{wrong}; of these modules the types cannot be read: {}", damaged.join(", "))]
     DamagedModules {
         /// What was not found.
         wrong: Box<Wrong>,
@@ -101,7 +101,7 @@ pub enum Wrong {
         /// How many it has.
         all: usize,
     },
-    /// A program or library can not be probed there, or at all.
+    /// A program or library cannot be probed there, or at all.
     #[error("{path}: {why}")]
     Executable {
         /// The file.
@@ -118,7 +118,7 @@ pub enum Wrong {
     )]
     NoCounter(String),
     /// This machine does not have it.
-    #[error("the counter '{name}' can not be had: {why}; counters that can be had here: {}", here.join(", "))]
+    #[error("the counter '{name}' cannot be had: {why}; counters that can be had here: {}", here.join(", "))]
     CounterNotHere {
         /// Its name.
         name: String,
@@ -162,7 +162,7 @@ pub enum Wrong {
         what: String,
         /// Its type.
         kind: String,
-        /// What can not be done with it.
+        /// What cannot be done with it.
         why: &'static str,
     },
     /// No such constant.
@@ -172,7 +172,7 @@ pub enum Wrong {
     #[error("there are two fields named '{0}'")]
     Twice(String),
     /// The kernel's type information is damaged.
-    #[error("the kernel's type information can not be followed: {0}")]
+    #[error("the kernel's type information cannot be followed: {0}")]
     Btf(crate::btf::BtfError),
 }
 
@@ -183,7 +183,7 @@ fn named(all: usize) -> String {
     }
 }
 
-/// A wish that can not be granted.
+/// An event spec that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The text.

@@ -145,7 +145,7 @@ fn both(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
     Ok(filter)
 }
 
-/// A chain is a tree as deep as it is long, and whoever walks it goes as deep.
+/// A chain is a tree as deep as it is long, and a walk through it goes as deep.
 fn count(parts: usize, cursor: &Cursor<'_>) -> Result<usize, Refusal> {
     if parts < LONGEST_LIST {
         return Ok(parts + 1);

@@ -97,7 +97,7 @@ pub enum IntoError {
     /// It is said twice.
     #[error("'{0}' was said before")]
     Twice(String),
-    /// It can not be.
+    /// It cannot be.
     #[error("'{clause}': expected {expected}")]
     Value {
         /// The clause.

@@ -1,8 +1,8 @@
 //! Where a value lies in a program at the moment of a probe: a register, memory behind one, a constant.
 //!
 //! Reads what compilers write into the notes of points (`-4@%edi`, `8@-16(%rbp,%rax,4)`, `4@$5`; on aarch64
-//! `-4@w0`, `8@[sp, 16]`, `4@5`); emits places in the registers that the kernel hands over (`struct pt_regs`). What can not be followed is kept
-//! as it was written.
+//! `-4@w0`, `8@[sp, 16]`, `4@5`); emits places in the registers that the kernel hands over (`struct pt_regs`).
+//! What cannot be followed is kept as it was written.
 
 /// Where a value lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Operand {
     },
     /// Nowhere: it is always that.
     Constant(u64),
-    /// In a place that can not be followed, as it was written.
+    /// In a place that cannot be followed, as it was written.
     Other(String),
 }
 

@@ -4,7 +4,7 @@
 //! would tell of others, or of where the kernel lies.
 //!
 //! Each tracepoint that is granted is passed in the thread itself, never in an interrupt: what an interrupt does
-//! is whoever's it is, while the thread that it interrupts is the user's. What a probe may read, in its
+//! is not the thread's own work, while the thread that it interrupts is the user's. What a probe may read, in its
 //! fields and in its filters alike (a filter that may ask tells), are the places that are named here, and no others,
 //! however they are written; addresses of the kernel are none of them.
 
@@ -149,7 +149,7 @@ pub const MOST_PROBES: usize = 16;
 /// Bytes of all rings of a stream.
 pub const MOST_RING_BYTES: usize = 32 << 20;
 
-/// What would help whoever is refused.
+/// What would help a user who is refused.
 const HELP: &str = "root, or who has CAP_BPF and CAP_PERFMON, may follow it without the agent";
 
 /// Whether a user may follow what an event names, by its name alone: nothing is opened or looked up for that.

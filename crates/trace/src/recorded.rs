@@ -26,7 +26,7 @@ pub enum RecordedError {
     /// An event has too many fields.
     #[error("the event {0} has more than {MOST_FIELDS} fields")]
     Fields(String),
-    /// A field can not have such a size.
+    /// A field cannot have such a size.
     #[error("the field {name} of {event} has {bytes} bytes, which none of its kind has")]
     Size {
         /// The event.
@@ -181,7 +181,7 @@ pub enum Cell<'c> {
     Number(i64),
     /// A text, or bytes.
     Text(&'c [u8]),
-    /// Functions, by numbers that whoever asks for their names knows; none is 0.
+    /// Functions, by numbers that the resolver of names knows; none is 0.
     Frames(&'c [u64]),
 }
 

@@ -28,7 +28,7 @@ pub struct Argument {
     pub slot: i16,
     /// Whether it can be below 0, if nobody knows its type.
     pub is_signed: bool,
-    /// Why it can not be had, if it can not.
+    /// Why it cannot be had, if it cannot.
     pub why_not: Option<String>,
     /// Of a system call: where its value lies, and what it is.
     pub of_call: Option<CallArgument>,
@@ -274,7 +274,7 @@ fn usdt_argument(found: &[&UsdtPoint], number: usize) -> Argument {
     for point in found {
         match point.arguments.get(number) {
             Some(Operand::Other(place)) => {
-                argument.why_not = Some(format!("it lies where it can not be followed: {place}"));
+                argument.why_not = Some(format!("it lies where it cannot be followed: {place}"));
             }
             Some(operand) => argument.is_signed |= operand.is_signed(),
             None => argument.why_not = Some("not every place of the point has it".to_string()),

@@ -2,7 +2,7 @@
 //! note that says where it is, what it is called, and where its arguments lie at that moment.
 //!
 //! Reads the notes of an ELF file (`.note.stapsdt`); emits points. A note that is damaged is left out; an
-//! argument in a place that can not be followed is kept with what was written, for whoever asks for it.
+//! argument in a place that cannot be followed is kept with what was written, for a spec that asks for it.
 
 use object::elf::{FileHeader64, SHT_NOTE};
 use object::endian::Endianness;

@@ -181,7 +181,7 @@ fn an_event_that_is_added_is_looked_at_and_none_follows_once_it_is_removed() {
         let totals = [told.first_total, told.pairs_total, told.unanswered_total];
         assert_eq!((totals, told.waiting_total), ([6, 1, 5], 0), "{told:?}");
     }
-    // What lacks the value can not be looked at, and none does then.
+    // What lacks the value cannot be looked at, and none does then.
     let asks = [Ask::top("9 by tid").unwrap(), Ask::histogram("size by tid").unwrap()];
     let mut synthesis = Synthesis::new(&asks, &all[..1], 99).unwrap();
     let mut bare = probe("g:c");

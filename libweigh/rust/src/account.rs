@@ -109,7 +109,7 @@ pub enum Reason {
     TooMany = 5,
     /// No such process is measured.
     NoProcess = 6,
-    /// The agent can not see this thread: it is in another PID namespace.
+    /// The agent cannot see this thread: it is in another PID namespace.
     NoThread = 7,
     /// As many threads of this program are measured as can be.
     NoSlot = 8,
@@ -131,7 +131,7 @@ pub enum Reason {
     NotUnderstood = 16,
     /// The kernel refuses what the agent needs for it.
     Kernel = 17,
-    /// Whoever measures does not see this part: it was started without it, or the kernel does not tell of it.
+    /// The weigh that measures does not see this part: it was started without it, or the kernel does not tell of it.
     NotSeen = 18,
     /// The program has not asked for this part, or has said that it does not want it.
     NotWanted = 19,
@@ -151,7 +151,7 @@ pub enum Reason {
     TooManyPeers = 26,
     /// Nobody measured it when it was wanted.
     NotThen = 27,
-    /// The configuration of whoever measures leaves this part out: weigh_why_text() names it.
+    /// The configuration of the weigh that measures leaves this part out: weigh_why_text() names it.
     Removed = 28,
     /// The agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows.
     OtherParts = 29,

@@ -81,7 +81,7 @@ impl std::fmt::Display for Reason {
 impl std::error::Error for Reason {}
 
 /// The calling thread, as it is measured. Each of its clones and the thread itself know it; no other
-/// thread may use it, and so it can not be sent to one.
+/// thread may use it, and so it cannot be sent to one.
 pub struct Thread {
     handle: NonNull<raw::Handle>,
     _of_this_thread: PhantomData<*mut ()>,

@@ -96,15 +96,15 @@ pub(super) struct LeftProcesses {
 pub struct IoBook {
     /// What could not be seen of any row.
     pub unseen: Unseen,
-    /// Kinds of transfer that can not be seen: their numbers are not known.
+    /// Kinds of transfer that cannot be seen: their numbers are not known.
     pub unseen_kinds: Vec<Transfer>,
-    /// Numbers that can not be known: what is counted of them all the same is not told.
+    /// Numbers that cannot be known: counts of them are not reported.
     pub unseen_fields: Vec<Field>,
-    /// Whether it can not be seen what was read ahead in vain.
+    /// Whether it cannot be seen what was read ahead in vain.
     pub is_ahead_unseen: bool,
     /// Whether who tells of files tells of the end of their last names, too.
     pub is_told_of_ends: bool,
-    /// Whether it can not be seen what devices did.
+    /// Whether it cannot be seen what devices did.
     pub are_devices_unseen: bool,
     pub(super) rows: HashMap<(FileId, Who), Kept>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
@@ -237,7 +237,7 @@ impl IoBook {
         let known = self.processes.entry(asked.pid).or_default();
         let (path_calls, path_ns) = (known.path_calls, known.path_ns);
         let failed_opens = known.failed_opens;
-        // Whoever could not be looked at has no name: what it had holds.
+        // A process that could not be read has no name: the earlier one stays.
         if known.name.is_empty() || !asked.name.is_empty() {
             *known = asked.clone();
         }

@@ -10,7 +10,7 @@ use weigh_schema::{Number, Quality, Unit};
 use super::book::IoBook;
 
 /// The numbers of a file and process, or of several, as far as they are seen; `moves_unseen` says whether more may
-/// have been moved by kinds that are not. A kind of transfer that can not be seen at all is there without numbers.
+/// have been moved by kinds that are not. A kind of transfer that cannot be seen at all is there without numbers.
 /// So is mapped memory where only a part of it is seen, for that is by no call.
 pub fn totals(book: &IoBook, numbers: &Numbers, moves_unseen: bool) -> Totals {
     let unseen = book.unseen;

@@ -1,8 +1,8 @@
 //! What a job of a user without rights reads and writes, followed in the kernel: he asks, over a stream, and another
 //! process with the agent's rights, one for each job, hands on what the kernel side tells.
 //!
-//! Nothing of the kernel's is given into his hands: whoever has a table can read what is in it for others, and
-//! write it. What he is not to know the kernel side does not tell in the first place (`bpf/owner.h`).
+//! The user gets no descriptor of a kernel table: with one it could read the rows of others, and write them.
+//! What it may not know is never reported by the kernel side (`bpf/owner.h`).
 
 mod kept;
 mod remote;

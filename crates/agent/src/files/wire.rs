@@ -75,7 +75,7 @@ pub enum Tell {
     },
     /// It was done.
     Done,
-    /// It was not, or can not be.
+    /// It was not, or cannot be.
     Refused(String),
     /// Yes or no.
     Is(bool),

@@ -30,7 +30,7 @@ use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
 use super::wire::{self, Ask, Glimpse, MOST_TOLD, Tell, VERSION};
 
-/// Whoever does not answer for so long is lost.
+/// An agent that does not answer for so long is lost.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);

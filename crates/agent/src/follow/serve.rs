@@ -69,7 +69,7 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
             }
             Followed::Files => files::serve(user),
             Followed::Writes => writes::serve(user),
-            // Whoever knows events serves them.
+            // The server that knows events serves them.
             Followed::Events => Err(io::ErrorKind::Unsupported.into()),
         }
     };

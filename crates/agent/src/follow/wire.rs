@@ -54,7 +54,7 @@ pub enum Hold {
     Not,
     /// It is stopped.
     Stop,
-    /// It is stopped; whoever grows on is killed.
+    /// It is stopped; a process that goes on growing is killed.
     Kill,
 }
 
@@ -106,9 +106,9 @@ pub enum Ask {
     SetUnseen(u64, u64),
     /// To stop nobody any more.
     Release,
-    /// To kill whoever grows on.
+    /// To kill a process that goes on growing.
     SetEnding,
-    /// To kill whoever forks.
+    /// To kill a process that forks.
     SetKilling,
     /// How the collectors fare.
     Statuses,
@@ -134,7 +134,7 @@ pub struct Glimpse {
 pub enum Tell {
     /// It was done.
     Done,
-    /// It was not, or can not be.
+    /// It was not, or cannot be.
     Refused(String),
     /// The job, and with a fresh reading some of the living.
     Job(Box<Glimpse>, Vec<ProcessEnd>),

@@ -30,7 +30,7 @@ enum Ask {
 enum Tell {
     /// It was done.
     Done,
-    /// It was not, or can not be.
+    /// It was not, or cannot be.
     Refused(String),
     /// What was found.
     Found(WrittenFound),

@@ -96,12 +96,12 @@ fn a_counter_that_is_not_here_is_refused_before_anything_starts() {
             (&["-e", "sched_switch if counter(cs) > 1"], &["no part of a filter", "^^^^^^^"]),
             (
                 &["-e", "sched_switch{counter(rffffffffffffffff)}"],
-                &["can not be had", "page-faults"],
+                &["cannot be had", "page-faults"],
             ),
         ],
     );
     if !here.contains("counter(cycles)") {
-        let words = ["the counter 'cycles' can not be had", "no such counter", "cpu-clock"];
+        let words = ["the counter 'cycles' cannot be had", "no such counter", "cpu-clock"];
         return are_refused(&scratch, &[(&["-e", "sched_switch{counter(cycles)}"], &words)]);
     }
     let [enter, exit] = call(GETRUSAGE, "cycles");

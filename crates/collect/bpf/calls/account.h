@@ -5,7 +5,7 @@
  * A thread has a window while a call, or an interval between weigh_begin() and weigh_end(), is
  * open. Each moment of it belongs to exactly one part of the kernel: the innermost one that was
  * entered and not left. At each border the time since the last one goes to whose it was, so the
- * parts can not add up to more than the whole. Off the CPU the same holds, for `waiting`.
+ * parts cannot add up to more than the whole. Off the CPU the same holds, for `waiting`.
  */
 #ifndef WEIGH_CALLS_ACCOUNT_H
 #define WEIGH_CALLS_ACCOUNT_H

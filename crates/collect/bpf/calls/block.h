@@ -44,7 +44,7 @@ static __always_inline void handed_in(struct bio *bio)
 
 	/*
 	 * One without data asks the device to write down what it holds: nothing completes by bytes.
-	 * Whoever had a bio of this address before must not be charged for this one.
+	 * The owner of an earlier bio at this address must not be charged for this one.
 	 */
 	if (!BPF_CORE_READ(bio, bi_iter.bi_size))
 		goto not_ours;

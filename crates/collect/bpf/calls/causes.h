@@ -22,7 +22,7 @@ struct cause {
 /* What completions brought for a call that is still open: the call adds it up at its end. */
 struct transfer {
 	__u64 requests, bytes, queue_ns, device_ns;
-	__u64 carried; /* of the bytes: pages that are charged to whoever made them dirty, too */
+	__u64 carried; /* of the bytes: pages that are charged to their dirtier, too */
 	__u64 carried_queue_ns, carried_device_ns; /* of the times: what they are charged with */
 	__u64 written; /* of the bytes: written to the device on behalf of the one who is charged */
 	__u64 foreign_requests, foreign; /* parts with bytes of files that nobody followed made dirty, and those */
@@ -121,7 +121,7 @@ static __always_inline struct weigh_later *later_of(struct cause *cause)
 	return &cell->account.later;
 }
 
-/* The same of whoever asked for a call of the job. */
+/* The same of the requester of a call of the job. */
 static __always_inline struct weigh_later *also_later_of(struct cause *cause)
 {
 	struct weigh_account *account;

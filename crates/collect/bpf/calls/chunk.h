@@ -6,7 +6,7 @@
  *
  * What is done to a chunk under its lock is done page by page, and the verifier follows each page:
  * so there are as few branches as may be, and what a branch depends on is read from the table anew,
- * where its value can not be known beforehand.
+ * where its value cannot be known beforehand.
  */
 #ifndef WEIGH_CALLS_CHUNK_H
 #define WEIGH_CALLS_CHUNK_H
@@ -55,8 +55,8 @@ union shares {
 struct chunk {
 	struct bpf_spin_lock lock;
 	/*
-	 * Zero before whoever made it has come to it, and when it leaves the table in a moment. An entry that has
-	 * left is another's at once: who had looked it up before that finds here that it is not the one he looked for.
+	 * Zero until its maker has set it, and just before the entry leaves the table. An entry that has left is
+	 * reused at once: code that had looked it up before sees by the key that it is another one.
 	 */
 	struct chunk_key key;
 	__u64 held; /* by all owners */
@@ -85,7 +85,7 @@ const volatile __u8 new_chunk[sizeof(struct chunk)];
 __u64 live_chunks;
 
 /*
- * A new one (no error) has no key yet: whoever made it gives it one, under its lock. One that exists can be gone
+* A new one (no error) has no key yet: its maker sets one, under its lock. One that exists can be gone
  * by the time that it is looked up.
  */
 static __always_inline struct chunk *chunk_for(struct chunk_key *key, int *error)

@@ -45,7 +45,7 @@ static __always_inline bool take_work(struct cause *cause, __u64 key)
 	return true;
 }
 
-/* Whoever queues it, or else whoever started the timer that does. */
+/* The thread that queues it, or else the one that started the timer that does. */
 SEC("?tp_btf/workqueue_queue_work")
 int BPF_PROG(workqueue__queue, int cpu, void *queue, void *work)
 {

@@ -243,7 +243,7 @@ static __always_inline struct weigh_account *charged(struct cause *cause)
 	return &cell->account;
 }
 
-/* The same of whoever asked for a call of the job. */
+/* The same of the requester of a call of the job. */
 static __always_inline struct weigh_account *also_charged(struct cause *cause)
 {
 	return cause->cell && cause->client ? account_of(cause) : 0;
@@ -270,7 +270,7 @@ static __always_inline void remember(struct recipe *recipe, struct values *value
 
 	if (!captured(&key.value, values, &recipe->match))
 		return;
-	/* Whoever had it before is not the one who has it now. */
+	/* The earlier holder is not the present one. */
 	before = bpf_map_lookup_elem(&remembered, &key);
 	if (before) {
 		cause = *before;
@@ -310,7 +310,7 @@ static __always_inline void begin_later(struct recipe *recipe, struct values *va
 	if (!captured(&key.value, values, &recipe->match))
 		return;
 	found = bpf_map_lookup_elem(&remembered, &key);
-	/* Whoever was here before, and whose return was missed, is here no more. */
+	/* An earlier run whose return was missed is over. */
 	bpf_map_delete_elem(&runs_for, &place);
 	if (!found)
 		return;

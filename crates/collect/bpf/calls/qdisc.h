@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Queues before devices: packets that a call puts into one, how long they are in it, and those that
- * it throws away. Who takes a packet out is whoever has the device at that moment.
+ * it throws away. A packet is taken out by the thread that has the device at that moment.
  */
 #ifndef WEIGH_CALLS_QDISC_H
 #define WEIGH_CALLS_QDISC_H

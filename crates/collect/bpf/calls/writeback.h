@@ -49,7 +49,7 @@ int BPF_PROG(writeback__await)
 	return 0;
 }
 
-/* Whoever hands work to the kernel's writers waits until it is done, as sync does. */
+/* A thread that hands work to the kernel's writers waits until it is done, as sync does. */
 SEC("?tp_btf/writeback_queue")
 int BPF_PROG(writeback__queue)
 {

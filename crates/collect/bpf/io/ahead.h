@@ -31,7 +31,7 @@ struct ahead_of {
 
 struct ahead {
 	struct bpf_spin_lock lock;
-	struct ahead_key key; /* zero before whoever made it has come to it, and when it leaves the table in a moment */
+	struct ahead_key key; /* zero until its maker has set it, and just before the entry leaves the table */
 	__u64 inode; /* a mapping's address may be another file's by now, if nobody saw the pages go */
 	struct ahead_of of[AHEAD_READERS];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What devices read and wrote of the job's files, when a request is done: what is read is his who handed the
- * request in, what is written is his who made the pages dirty, whoever handed them in.
+* What devices read and wrote of the job's files, at the completion of a request. Reads are charged to the
+ * submitter; writes to the process that made the pages dirty, whatever submitted them.
  *
  * The pages of a request lead to their files. What goes past the page cache has none: it is of the file
  * that the call is about which hands it in.
@@ -127,7 +127,7 @@ static __always_inline int hand_in(struct bio *bio)
 	__u64 key = (__u64)bio;
 
 	handed.who = doer(task, member(task));
-	/* Whoever had a bio of this address before must not be taken for this one. */
+	/* The owner of an earlier bio at this address must not be taken for this one's. */
 	if (operation > REQ_OP_WRITE || !BPF_CORE_READ(bio, bi_iter.bi_size) ||
 	    (!handed.who && (operation == REQ_OP_READ || !live_owned))) {
 		bpf_map_delete_elem(&bios, &key);

@@ -139,8 +139,8 @@ struct io_places {
 struct io_use {
 	struct bpf_spin_lock lock;
 	/*
-	 * Without a process before whoever made it has come to it, and when it leaves the table in a moment: since
-	 * 6.1 it is another's then, and who still has its address must not take it for the one that it looked for.
+	 * Without a process until its maker has set it, and just before the entry leaves the table: since 6.1 it is
+	 * reused at once, and code that still has its address must not take it for the one that it looked up.
 	 */
 	struct io_key key;
 	__u32 mode, rdev, links;

@@ -24,7 +24,7 @@ struct owned_key {
 
 struct owned {
 	struct bpf_spin_lock lock;
-	/* Zero before whoever made it has come to it, and when it leaves the table in a moment: it is another's then. */
+	/* Zero until its maker has set it, and just before the entry leaves the table: it is reused at once. */
 	struct owned_key key;
 	__u64 held; /* pages that somebody owns */
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */

@@ -20,7 +20,7 @@ use super::functions::let_go;
 use super::links::{Outcome, Plan};
 use crate::job::{JobError, bpf};
 
-/// Stands for whoever asks for anything: the job's threads, and calls where they are followed. The
+/// Stands for every client that asks for anything: the job's threads, and calls where they are followed. The
 /// parts that others' time depends on come with it.
 pub const ANYTHING: u64 = 1;
 
@@ -122,7 +122,7 @@ impl KernelCalls {
         }
     }
 
-    /// What stays attached, whoever else asks for what; from the next time on.
+    /// What stays attached, whatever clients ask for; from the next time on.
     pub fn hold(&mut self, parts: u64) {
         self.held = parts;
     }

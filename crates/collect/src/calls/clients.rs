@@ -35,7 +35,7 @@ pub struct Page {
 }
 
 /// A copy of a page's accounts, for other programs. The kernel maps its arrays for nobody who may not
-/// write them (a descriptor that may only read can not be shared, and only shared ones are mapped).
+/// write them (a descriptor that may only read cannot be shared, and only shared ones are mapped).
 pub struct Copy {
     file: OwnedFd,
     mapping: Mapped,

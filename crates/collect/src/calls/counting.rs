@@ -1,7 +1,7 @@
 //! Counters of the CPU: of calls by an event on each CPU, which the BPF programs read at a call's borders;
 //! of intervals of libweigh by events of their own threads, which the programs read themselves.
 //!
-//! Tries each that is wanted before anything is loaded. Refuses none: one that can not be had says why.
+//! Tries each that is wanted before anything is loaded. Refuses none: one that cannot be had says why.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -137,7 +137,7 @@ impl Functions {
             self.lacking.push((part, why));
         }
         if border.forbidden > 0 {
-            let why = format!("{} functions can not be probed in any kernel", border.forbidden);
+            let why = format!("{} functions cannot be probed in any kernel", border.forbidden);
             self.lacking.push((part, why));
         }
         let chosen = border.functions.len() + border.forbidden;
@@ -185,7 +185,7 @@ impl Functions {
         let kernel = Kernel { symbols: Symbols::of_this_kernel(), types: Types::of_this_kernel() };
         for (place, subsystem) in configuration.subsystems.iter().enumerate() {
             let part = (SUBSYSTEMS.len() + place) as u32;
-            // What is not wanted is looked up too: a mistake is one whoever asks.
+            // What is not wanted is looked up too: a mistake is reported in any case.
             let probes = kernel.probes(subsystem, part)?;
             if is_wanted(&subsystem.name) {
                 found.wanted.push((subsystem.name.clone(), part));
@@ -254,7 +254,7 @@ impl Functions {
         self.wanted.iter().map(part).chain(self.without_room.iter().map(none)).collect()
     }
 
-    /// The same where functions can not be probed at all.
+    /// The same where functions cannot be probed at all.
     fn without(&self, reason: &str) -> Vec<Attached> {
         let mut parts: Vec<Attached> = self.parts().into_iter().map(|(_, part)| part).collect();
         for part in &mut parts {
@@ -281,8 +281,8 @@ impl Probe {
 
     fn complaint(&self, error: &str) -> String {
         match &self.at {
-            Some(at) => format!("{at}'{}' can not be probed: {error}", self.function),
-            None => format!("{} can not be probed: {error}", self.function),
+            Some(at) => format!("{at}'{}' cannot be probed: {error}", self.function),
+            None => format!("{} cannot be probed: {error}", self.function),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Puts pages into the table that programs find them in, and takes them out.
 //!
-//! The kernel makes such a change at once, and then keeps whoever asked for it until no program can still be
+//! The kernel makes such a change at once, and then holds the caller until no program can still be
 //! looking at what was there before: ten milliseconds and more. A program waits for its page when it begins,
 //! and one server has all of them; so each change is a thread's of its own, and what is waited for is only that it
 //! can be seen. A place that is given up is taken until it is empty.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
-/// More threads at once than that there are not: whoever is next waits.
+/// Threads at once, at most: the next one waits.
 const THREADS: usize = 64;
 /// Between two looks at the table.
 const PAUSE: Duration = Duration::from_micros(20);
@@ -106,7 +106,7 @@ impl Placing {
     }
 }
 
-/// What can not be found out is not there yet: who puts it tells of its end.
+/// What cannot be found out is not there yet: who puts it tells of its end.
 fn is_there(table: &MapHandle, place: u32) -> bool {
     table.lookup(&place.to_ne_bytes(), MapFlags::ANY).is_ok_and(|found| found.is_some())
 }

@@ -3,7 +3,7 @@
 //! Makes a call that the kernel does not know, so that it does nothing but come and go: before anything is
 //! attached, then as any thread of the machine, then as one that is followed, told as others are to be. Emits
 //! the differences. The call has a cell of its own, which is of no job: see [`is_trial`]. Refuses nothing: what
-//! can not be tried, as by a thread that is not its process's first, is not known.
+//! cannot be tried, as by a thread that is not its process's first, is not known.
 
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};

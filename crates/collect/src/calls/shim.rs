@@ -3,7 +3,7 @@
 //! counts.
 //!
 //! Emits cells without the parts of the kernel: those are in the accounts that programs share with
-//! the kernel side. Refuses commands that the library can not be loaded into, with the reason.
+//! the kernel side. Refuses commands that the library cannot be loaded into, with the reason.
 
 pub mod layout;
 pub(crate) mod ticks;

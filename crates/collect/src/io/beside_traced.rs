@@ -1,5 +1,5 @@
 //! Reads and writes of one job without any rights, counted by a library in its dynamic programs, and by a tracer in
-//! those that it can not be in: static ones, those of another C library, those without its environment.
+//! those that it cannot be in: static ones, those of another C library, those without its environment.
 //!
 //! Emits what both tell, in one row for each file and process, and says of each row who counted in it. Nothing is
 //! counted by both, for who counts is settled at each exec. Refuses processes that run already: programs get the
@@ -115,7 +115,7 @@ impl FollowIo for BesideTracedIo {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        // Whoever has ended for the library has ended for the tracer, or is known to it still.
+        // A process that has ended for the library has ended for the tracer, or is known to it still.
         let of_library = self.library.events();
         let of_tracer = self.traced.events();
         let mut events: Vec<Event> =

@@ -31,7 +31,7 @@ pub enum FileSystemError {
         /// Why.
         source: std::io::Error,
     },
-    /// The table of mounts can not be read, or has nothing above the folder.
+    /// The table of mounts cannot be read, or has nothing above the folder.
     #[error("{path}: {MOUNTS} does not say what is mounted there")]
     Unknown {
         /// The folder.

@@ -52,7 +52,7 @@ pub trait FollowIo {
         Vec::new()
     }
 
-    /// The command has been waited for: whoever else became weigh's child may be, too.
+    /// The command has been waited for: other processes that became weigh's children may be, too.
     fn reap(&mut self) {}
 
     /// What was told since the last time.

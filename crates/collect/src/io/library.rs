@@ -91,7 +91,7 @@ impl FollowIo for LibraryIo {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        // Whoever follows the job tells of its processes; here they come from the counts.
+        // The job's follower reports its processes; here they come from the counts.
         self.job.iter().for_each(|job| drop(job.borrow_mut().events()));
         self.counted.events()
     }

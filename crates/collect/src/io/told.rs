@@ -27,7 +27,7 @@ pub enum Kept {
 pub struct Told(Vec<u8>);
 
 impl Told {
-    /// A number that differs whenever what is told does: who finds another one can not read it.
+    /// Changes with the layout of what is sent: a reader that finds another number cannot read it.
     pub fn layout() -> u64 {
         let sizes = layout::SIZES.map(|size| size.to_string()).join(" ");
         let text = weigh_schema::io::c_header() + env!("CARGO_PKG_VERSION") + &sizes;

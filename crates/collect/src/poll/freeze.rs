@@ -1,11 +1,11 @@
 //! Stopping a whole job from outside, faster than it can fork.
 //!
-//! Sends SIGSTOP to whoever is known to be of the job, then reads `stat` and nothing else of every
+//! Sends SIGSTOP to each known process of the job, then reads `stat` and nothing else of every
 //! process that can be seen, in the order of their numbers, and sends it to the others; then of
 //! those whose numbers are newer, as long as there are any; and again, until a pass finds nobody new
 //! and everybody has come to a stop: who was in a fork when the signal came finishes that first.
 //! A signal goes through a descriptor of the process that was opened before its `stat` was read:
-//! if it arrives, it was that process. Gives up after a while; whoever asks can ask again.
+//! if it arrives, it was that process. Gives up after a while; the caller can try again.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -75,7 +75,7 @@ impl Crowd {
             self.stop_one(*pid, &mut stopped);
         }
         while Instant::now() < until {
-            // Who was sent the signal can wait to be looked at again; who was not, can not.
+            // A process that was sent the signal can wait for its next look; one that was not cannot.
             let is_news = self.stop_more(&mut stopped);
             newest = self.stop_newer(newest, until, &mut stopped);
             if !is_news && !rest(&mut stopped) {

@@ -33,7 +33,7 @@ pub struct Process {
     exit_code: Option<i32>,
     threads: u64,
     rss_bytes: u64,
-    /// Pages of its own that it may have in common with whoever forked it: all that it had when it
+    /// Pages of its own that it may have in common with its parent: all that it had when it
     /// was first seen.
     inherited_at_most: Option<u64>,
     virtual_bytes: u64,

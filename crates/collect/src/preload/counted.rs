@@ -1,7 +1,7 @@
-//! What the library counts by file, for whoever tells of it, and what it is held against.
+//! What the library counts by file, for the reports, and the kernel's counts that it is held against.
 //!
 //! Emits the grounds of a report: what the kernel itself has counted beside what was seen, the programs
-//! that the library was not in, what it can not know. Refuses to call anything exact that the kernel's own
+//! that the library was not in, what it cannot know. Refuses to call anything exact that the kernel's own
 //! counters have more of.
 
 use std::cell::RefCell;

@@ -290,7 +290,7 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_OTHER_LOADER = 128;
     /// The program gets other rights than who executes it has.
     FLAG_PRIVILEGED = 256;
-    /// The library can not be reached from its root directory.
+    /// The library cannot be reached from its root directory.
     FLAG_OUT_OF_REACH = 512;
     /// It uses io_uring.
     FLAG_URING = 1024;
@@ -314,7 +314,7 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_GUEST = 524288;
 }
 
-numbered! { NUMBERS, "What stands for a PID where a process can not know that which weigh sees.",
+numbered! { NUMBERS, "What stands for a PID where a process cannot know that which weigh sees.",
     /// More than any PID.
     HIDDEN = 1073741824;
     /// Lower than this is the PID that the process itself sees.
@@ -338,12 +338,12 @@ numbered! { LIVES, "How a slot's life is put together.",
 /// that one's.
 pub const UNTOLD: u64 = 1 << 63;
 
-/// Whose a slot is, in one word: so whoever changes one of these has looked at all of them.
+/// Owner of a slot, in one word: so a change of one of these is made with all of them in view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// How often the slot was given back.
     pub generation: u32,
-    /// Its PID as weigh sees it; where it can not know that, a number with [`HIDDEN`] in it.
+    /// Its PID as weigh sees it; where it cannot know that, a number with [`HIDDEN`] in it.
     pub pid: u32,
     /// One of [`STATES`]; 0 while it is free.
     pub state: u32,

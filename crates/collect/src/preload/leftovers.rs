@@ -3,7 +3,7 @@
 //! As long as a process of its job may execute something, the loader looks for the library there,
 //! and complains on the job's standard error if it is gone. So a folder stays while its weigh lives
 //! (he holds a lock), or while any process names it in its environment or maps it. Refuses to judge
-//! what it can not see: folders of other users, of other PID namespaces, or with processes of this
+//! what it cannot see: folders of other users, of other PID namespaces, or with processes of this
 //! user whose environment is closed, or empty, and that are not older than the folder.
 
 use std::fs::{File, OpenOptions};
@@ -34,7 +34,7 @@ pub fn claim(folder: &Path) -> io::Result<File> {
     let path = folder.join(OWNER);
     let mut owner = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     flock(&owner, FlockOperation::NonBlockingLockExclusive)?;
-    // Not before the lock is held: whoever finds this and no lock knows that there was one.
+    // Not before the lock is held: a reader that finds this and no lock knows that there was one.
     owner.write_all(Maker::here()?.text().as_bytes())?;
     Ok(owner)
 }
@@ -111,7 +111,7 @@ fn is_in_use(folder: &Path, made_ns: u64) -> io::Result<bool> {
 }
 
 /// Whether a process has the folder in its environment or in its address space; nothing if that
-/// can not be seen.
+/// cannot be seen.
 fn names(pid: u32, folder: &Path) -> Option<bool> {
     let path = folder.as_os_str().as_bytes();
     for _ in 0..LOOKS {
@@ -134,7 +134,7 @@ fn names(pid: u32, folder: &Path) -> Option<bool> {
     None
 }
 
-/// Of one that can not be looked into. An ordinary user's processes that have become somebody
+/// Of one that cannot be looked into. An ordinary user's processes that have become somebody
 /// else's did so by a set-user-ID program, and the loader takes the variable out of those.
 fn may_be_of_job(pid: u32, made_ns: u64) -> bool {
     let of = |name| procfs::read_of(pid, name).ok();
@@ -174,7 +174,7 @@ mod tests {
         assert!(folder.exists(), "somebody has it in his environment");
         job.kill().unwrap();
         job.wait().unwrap();
-        // Whoever is just being made by another test still holds the lock, until he executes.
+        // A child that another test has just forked still holds the lock, until it executes.
         let begun = std::time::Instant::now();
         while folder.exists() && begun.elapsed() < Duration::from_secs(10) {
             sweep(parent.path());

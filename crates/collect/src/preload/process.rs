@@ -77,9 +77,9 @@ impl Process {
         })
     }
 
-    /// Reads the slot of a process that is no more, and ends its life there: whoever knew the process
-    /// and has not said so by now says nothing more. What he says of the processes that are alive is
-    /// said here for him.
+    /// Reads the slot of a process that is no more, and ends its life there: a process that knew it and has
+    /// not reported it by now reports nothing more. What it would report of its living children is entered
+    /// here in its place.
     pub fn close(shared: &Shared, index: usize) -> Option<Process> {
         let life = &shared.slots[index].life;
         loop {
@@ -243,9 +243,9 @@ pub fn recycle(shared: &Shared, index: usize) {
     let slot = &shared.slots[index];
     let life = slot.life.load(Ordering::Acquire);
     let start: *const Slot = slot;
-    // SAFETY: the slot is made of atomics, for which zeros are valid; whoever used it is gone, nobody
-    // takes it before it is among the free ones, and who has it in mind still writes nothing unless he
-    // finds there what never stands in a slot of another generation, nor in an empty one.
+    // SAFETY: the slot is made of atomics, for which zeros are valid; its process is gone, no
+    // process takes it before it is among the free ones, and one that still knows it writes nothing unless
+    // it finds there what never stands in a slot of another generation, nor in an empty one.
     unsafe { std::ptr::write_bytes(start.cast_mut().cast::<u8>(), 0, size_of::<Slot>()) };
     slot.life.store(life, Ordering::Release);
     shared.pids[index].store(u64::from(Life::of(life).generation) << 32, Ordering::Release);

@@ -131,7 +131,7 @@ impl Tally {
         let (mut over, mut living): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, process)| has_ended(process, alive, began_ns));
         wait_for_children(&mut over, &mut living, alive);
-        // They may have said their last since, and now can not any more.
+        // They may have reported for the last time since, and now cannot any more.
         for (index, process) in &mut over {
             let closed = Process::close(shared, *index).map(|p| p.found(&self.hidden));
             *process = closed.unwrap_or_else(|| process.clone());
@@ -369,7 +369,7 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     if alive.contains(&process.pid) {
         return false;
     }
-    // Whoever began meanwhile was not listed perhaps, and has not ended yet though it says so.
+    // A process that began meanwhile may not have been listed, and has not ended though it looks so.
     if process.started_ns >= look_began_ns {
         return false;
     }

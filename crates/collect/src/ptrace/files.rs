@@ -3,7 +3,7 @@
 //! Reads `/proc/PID/task/TID/{io,stat}`, which hold the numbers of that thread alone (unlike
 //! `/proc/PID/io`, to which the kernel adds the children that were waited for), and
 //! `/proc/TID/{schedstat,status}`, which do too: the shorter a path, the less the kernel has to set
-//! up for it. Of a process also `cmdline` and `statm`. What can not be read is left as it was, and told.
+//! up for it. Of a process also `cmdline` and `statm`. What cannot be read is left as it was, and told.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ impl Files {
         Ok(Files { proc, buffer: vec![0; LONGEST].into() })
     }
 
-    /// What one read of a file gives; none if it can not be read.
+    /// What one read of a file gives; none if it cannot be read.
     fn read(&mut self, path: std::fmt::Arguments<'_>) -> Option<&[u8]> {
         let mut name = [0u8; 64];
         // The last byte stays 0, whatever is written.

@@ -66,8 +66,8 @@ pub struct Guard {
     phase: Phase,
     /// Whether those who wait are to go on, to meet a signal that they were sent.
     pub is_release_due: bool,
-    /// Who was sent a signal that he has not met yet: whoever he gives birth to before that is sent
-    /// the same.
+    /// Processes that were sent a signal they have not met yet: a child that one of them makes before
+    /// that is sent the same.
     told: HashMap<u32, i32>,
 }
 

@@ -26,7 +26,7 @@ pub struct Untraced {
     pub pid: u32,
     /// Its program.
     pub program: PathBuf,
-    /// Why it can not be traced.
+    /// Why it cannot be traced.
     pub why: &'static str,
     /// What was known of it by then.
     pub row: ProcessEnd,
@@ -298,7 +298,7 @@ impl Job {
     }
 
     /// A process is no longer traced, and does not end. From here on it is counted, from its very
-    /// beginning, by whoever follows it; its present thread has done `seen`.
+    /// beginning, by its follower; its present thread has done `seen`.
     pub fn let_go(&mut self, pid: u32, program: PathBuf, why: &'static str, seen: CounterValues) {
         let now_ns = self.now_ns();
         let Some(mut process) = self.processes.remove(&pid) else { return };

@@ -1,7 +1,7 @@
 //! Whether a library that counts by itself is in a program that has just begun (`weigh io --mechanism preload+ptrace`).
 //!
 //! Reads what the dynamic loader will go by: what the program is, its environment, and whether it trusts that. Where
-//! the library can not be in it for sure, the tracer counts. Nothing is asked of the program.
+//! the library cannot be in it for sure, the tracer counts. Nothing is asked of the program.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;

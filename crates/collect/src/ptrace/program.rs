@@ -1,7 +1,7 @@
 //! Whether a program will want to trace others itself: a process can have one tracer only.
 //!
 //! Reads the executable file, once for each version of it: `weigh_parse::executable` says what of it.
-//! What can not be read or understood counts as a program that does not trace, and so does a static
+//! What cannot be read or understood counts as a program that does not trace, and so does a static
 //! one without names that makes the call in another way than C libraries do, or beyond the
 //! part that is looked through. So does a file that a process serves (FUSE): it may be
 //! one of the job, and stand still while the tracer waits for it.

@@ -1,4 +1,4 @@
-//! Why a job can not be traced.
+//! Why a job cannot be traced.
 //!
 //! Reads what the kernel tells of its own rules; emits an error that says what to do.
 
@@ -6,7 +6,7 @@ use std::io;
 
 use crate::procfs;
 
-/// Why a job can not be traced.
+/// Why a job cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// Tracing is forbidden.

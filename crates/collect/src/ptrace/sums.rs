@@ -2,7 +2,7 @@
 //! and of those who are not traced.
 //!
 //! Reads what the tracer keeps, and looks at the living; gives counters that only grow, a reading, and what was found
-//! amiss. Refuses nothing: who can not be looked at is counted, or named.
+//! amiss. Refuses nothing: a process that cannot be read is counted, or named.
 
 use std::time::Instant;
 

@@ -43,7 +43,7 @@ pub struct Sums {
 struct Member {
     start_ticks: u64,
     threads: u64,
-    /// Pages of its own that it may have in common with whoever forked it, at most.
+    /// Pages of its own that it may have in common with its parent, at most.
     inherited: Option<u64>,
 }
 

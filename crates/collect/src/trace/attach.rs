@@ -214,7 +214,7 @@ pub(super) fn let_go(mut links: Vec<Link>) {
     std::thread::scope(|scope| {
         while links.len() > each {
             let some = links.split_off(links.len() - each);
-            // Who can not have a thread lets go of them himself.
+            // Without a thread to be had, this one detaches them.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || drop(some));
         }
         drop(links);

@@ -1,4 +1,4 @@
-//! Rings are made: by whoever may, before programs write into them. Who reads them is given their descriptors.
+//! Makes rings, by a process that may, before programs write into them; readers are given their descriptors.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -69,7 +69,7 @@ impl Buffer {
         self.rings.as_fd()
     }
 
-    /// Descriptors for whoever is to read.
+    /// Descriptors for the reader.
     pub fn for_reader(&self) -> io::Result<ReaderFds> {
         Ok(ReaderFds {
             rings: self.rings.as_fd().try_clone_to_owned()?,

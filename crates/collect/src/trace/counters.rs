@@ -24,7 +24,7 @@ pub(super) struct Counter {
     _events: Vec<OwnedFd>,
 }
 
-/// Why a counter can not be had on this machine; none if it can, or if rights are missing to know.
+/// Why a counter cannot be had on this machine; none if it can, or if rights are missing to know.
 pub fn why_no_counter(counted: Counted) -> Option<String> {
     let cpu = online().first().copied().unwrap_or(0);
     let error = match on_cpu(counted, cpu).err()? {

@@ -86,7 +86,7 @@ impl Follower {
     }
 
     /// Shows what lies between where he is and where others are, with whether it is before him still; in rings where
-    /// he was overtaken nothing. False if it can not all be read (any more).
+    /// he was overtaken nothing. False if it cannot all be read (any more).
     pub fn between(&mut self, others: &[u64], mut visit: impl FnMut(&[u8], bool)) -> bool {
         for (ring, other) in others.iter().take(self.at.len()).enumerate() {
             let at = self.at[ring];

@@ -48,7 +48,7 @@ impl Memory {
     pub(super) fn word(&self, place: usize) -> Option<&AtomicU64> {
         let fits = place.is_multiple_of(8) && place.checked_add(8)? <= self.bytes;
         // SAFETY: it lies within the mapping, which lives as long as `self` and begins at a page, so it is
-        // aligned; whoever else writes it, this side only does so by atomic operations.
+        // aligned; others may write it, but this side only does so by atomic operations.
         fits.then(|| unsafe { self.begin.add(place).cast::<AtomicU64>().as_ref() })
     }
 
@@ -64,8 +64,8 @@ impl Memory {
         }
     }
 
-    /// Some bytes; none beyond the end. What they are may change if whoever writes them does not keep to what
-    /// is agreed on: then it is nonsense, of the same length.
+    /// Some bytes; none beyond the end. What they are may change if the writer breaks the
+    /// protocol: then it is nonsense, of the same length.
     pub(super) fn bytes(&self, place: usize, length: usize) -> Option<&[u8]> {
         let fits = place.checked_add(length)? <= self.bytes;
         // SAFETY: they lie within the mapping, which lives as long as `self`; programs write there only before

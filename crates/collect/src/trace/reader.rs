@@ -10,7 +10,7 @@ use weigh_schema::ring::Layout;
 use super::memory::{Access, Memory};
 use super::ring::{Found, Rings};
 
-/// So much is shown of a ring at once: whoever reads has other things to do as well.
+/// So much is shown of a ring at once: the reader has other things to do as well.
 const AT_ONCE: u64 = 256 * 1024;
 /// After so many bytes it is said that their place is free.
 const STRIDE: u64 = 64 * 1024;

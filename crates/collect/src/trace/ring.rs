@@ -1,7 +1,7 @@
 //! Rings as `weigh_schema::ring` lays them out, read where they lie: no record is copied.
 //!
-//! Made from a descriptor of the array alone, by whoever was given one: it needs no rights. What it says of itself
-//! is checked, and nothing is read beyond what the kernel has mapped, whatever it holds.
+//! Made from a descriptor of the array alone, by any process that was given one: it needs no privileges.
+//! What the array says of itself is checked, and nothing is read beyond what the kernel has mapped.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,7 +24,7 @@ pub enum Found<'r> {
     Pending,
     /// The ring has gone on beyond it: it begins again, at the latest at this position.
     Overtaken(u64),
-    /// What can not be.
+    /// What cannot be.
     Broken,
 }
 

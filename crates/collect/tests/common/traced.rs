@@ -17,7 +17,7 @@ use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
-/// A tracer waits for all children of this process, whoever started them: one test at a time.
+/// A tracer waits for all children of this process, whichever test started them: one test at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

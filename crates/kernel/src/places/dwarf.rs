@@ -3,7 +3,7 @@
 //! Reads `.debug_info` and what it points to: of each compilation unit its name and which addresses
 //! are its own, nothing below. So a function that a header defines is of the file that it was
 //! compiled into. Emits a path, from the top of the kernel's sources, for an address. Refuses
-//! information that can not be read; sections that are compressed are among that.
+//! information that cannot be read; sections that are compressed are among that.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use thiserror::Error;
 
 use crate::elf::Elf;
 
-/// Why debugging information can not be read.
+/// Why debugging information cannot be read.
 #[derive(Debug, Error)]
-#[error("its debugging information can not be read: {0}")]
+#[error("its debugging information cannot be read: {0}")]
 pub struct DwarfError(#[from] gimli::Error);
 
 /// Addresses and the files they are from.

@@ -26,7 +26,7 @@ const ORDER: usize = 3;
 /// The most that a name may take, packed or not.
 const LONGEST: usize = 1024;
 
-/// Why an image's own symbols can not be read.
+/// Why an image's own symbols cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EmbeddedError {
     /// There is nowhere to look.

@@ -86,7 +86,7 @@ impl Processes {
     }
 
     /// The process of a thread that has asked before, without a look at it: one that executes a program or
-    /// takes a page in holds locks, and whoever looks at it then waits for what it waits for.
+    /// takes a page in holds locks, and a reader of its /proc files then waits for what it waits for.
     pub fn known_of(&self, thread: u32) -> Option<u32> {
         self.known_now().threads.get(&thread).map(|(process, _)| *process)
     }

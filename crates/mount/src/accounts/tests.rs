@@ -126,7 +126,7 @@ fn nothing_is_counted_any_more_once_it_is_stopped() {
     let events = accounts.events();
     assert_eq!(uses(&events)[0].numbers.bytes[1][1], 1009);
     assert_eq!(calls(&events).len(), 1);
-    // Whoever asks from now on is looked at, and told of no more.
+    // A caller from now on is looked up, and no longer reported.
     accounts.who(std::process::id());
     assert!(accounts.so_far().is_empty() && accounts.events().is_empty());
 }

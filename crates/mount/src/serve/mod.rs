@@ -1,7 +1,7 @@
 //! The requests: what the kernel asks for is done with the folder below, by descriptors.
 //!
-//! Whoever asks has been found to have the rights (`default_permissions`). Locks are the kernel's own, among
-//! those who use the mount.
+//! The kernel has checked the caller's permissions already (`default_permissions`). Locks are the kernel's own,
+//! among the users of the mount.
 
 mod attributes;
 mod data;

@@ -43,7 +43,7 @@ impl Capture {
     }
 }
 
-/// Reads what is to be captured; what was expected if it can not be.
+/// Reads what is to be captured; what was expected if it cannot be.
 pub fn parse(text: &str, name: &str, at: At) -> Result<Capture, String> {
     let trimmed = text.trim();
     let is_address = trimmed.starts_with('&');

@@ -37,7 +37,7 @@ pub fn parse(file: &str, text: &str) -> Result<Configuration, ConfigurationError
         ConfigurationError { at, problem: Problem::NotToml(error.message().to_string()) }
     })?;
     let read = Reader { source, taken: Vec::new() }.configuration(table.get_ref())?;
-    // Whoever names a file means something by it: this one would change nothing.
+    // A user who names a file wants it to change something: this one would change nothing.
     if read == Configuration::default() {
         return Err(ConfigurationError { at: source.at("", 0..0), problem: Problem::Nothing });
     }
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
             }
             let capture = capture(&item, name)?;
             if capture.is_address {
-                let expected = "something that can be added up; an address can not";
+                let expected = "something that can be added up; an address cannot";
                 return Err(ConfigurationError::value(&item.at, &capture.text, expected));
             }
             let slot = self.slot(part, name, &item.at)?;
@@ -540,7 +540,7 @@ mod tests {
             "subsystem.x.boundary.f.n: expected what to capture",
         ),
         ("[subsystem.x.boundary]\nf = { n = \"a+b\" }", "'a+b' is no name"),
-        ("[subsystem.x.boundary]\nf = { n = \"&a->b\" }", "an address can not"),
+        ("[subsystem.x.boundary]\nf = { n = \"&a->b\" }", "an address cannot"),
         ("[subsystem.x.boundary]\nf = { entries = \"a\" }", "every part has a number of this one"),
         (
             "[subsystem.x.boundary]\nf = {a='a',b='a',c='a',d='a',e='a'}",

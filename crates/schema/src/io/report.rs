@@ -49,7 +49,7 @@ pub struct IoReport<Files = Vec<FileUse>> {
     /// The process that was followed from the time it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Where the file system is mounted that was followed, whoever used it.
+    /// Where the file system is mounted that was followed, whatever process used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
     /// What was found of all files together.
@@ -92,7 +92,7 @@ pub struct IoFound {
     /// Calls that have no row of their own where each was wanted; they are in all sums.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<Untold>,
-    /// Kinds of transfer, and numbers, that are not exact for what the mechanism can not see, by their keys.
+    /// Kinds of transfer, and numbers, that are not exact for what the mechanism cannot see, by their keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub qualities: BTreeMap<String, Trust>,
     /// What is not in the numbers, and why.

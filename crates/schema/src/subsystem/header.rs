@@ -7,7 +7,7 @@ use super::{
 };
 use crate::own::OWN_NUMBERS;
 
-/// The structure that all sides share, as C: for BPF programs, libweigh, and whoever includes it.
+/// The structure that all sides share, as C: for BPF programs, libweigh, and programs that include it.
 pub fn c_header() -> String {
     let mut text = String::from(
         "/* Derived from crates/schema/src/subsystem/table.rs by `weigh generate`. */\n\

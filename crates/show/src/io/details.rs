@@ -156,7 +156,7 @@ pub(crate) const DOUBTS: [Doubt; 6] = [
         about: "reads and writes",
         quality: Quality::Unavailable,
         sign: "≥ ",
-        reason: "nothing was seen that moved bytes, and what may have done so can not be seen here",
+        reason: "nothing was seen that moved bytes, and what may have done so cannot be seen here",
         fields: ORDER,
     },
     Doubt {

@@ -18,13 +18,13 @@ pub struct IoPage {
     pub advice: Vec<AdviceRow>,
     /// Who wrote what others read, those of most bytes first.
     pub flows: Vec<FlowRow>,
-    /// Whether mapped memory can not be seen: its column would say of all files that nothing was done.
+    /// Whether mapped memory cannot be seen: its column would say of all files that nothing was done.
     pub is_mapped_unseen: bool,
-    /// Whether calls that read can not be seen.
+    /// Whether calls that read cannot be seen.
     pub are_reads_unseen: bool,
-    /// Whether calls that write can not be seen.
+    /// Whether calls that write cannot be seen.
     pub are_writes_unseen: bool,
-    /// Whether what devices do can not be seen.
+    /// Whether what devices do cannot be seen.
     pub are_devices_unseen: bool,
     /// The slowest calls, in words, where each was wanted.
     pub slowest: Vec<String>,

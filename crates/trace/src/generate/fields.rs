@@ -10,7 +10,7 @@ use crate::record::{CUT, offset};
 const USER_STACK: u64 = 1 << 8;
 
 impl Writer<'_> {
-    /// The header's id: 0 if it can not be had.
+    /// The header's id: 0 if it cannot be had.
     pub(super) fn write_id(&mut self) {
         match self.knows_id {
             true => self.code.load(R::R0, R::Frame, ID, 8),

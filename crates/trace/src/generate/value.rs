@@ -13,7 +13,7 @@ use crate::walk::{End, Hop, Meaning, Place};
 const THIS_CPU: u64 = 0xffff_ffff;
 
 impl Writer<'_> {
-    /// R0 is the value, as a number of 64 bits; R6 to R9 stay. If it can not be had, `absent` follows.
+    /// R0 is the value, as a number of 64 bits; R6 to R9 stay. If it cannot be had, `absent` follows.
     pub(super) fn value(&mut self, source: &Source, absent: Label) {
         match source {
             Source::Tgid => {
@@ -153,7 +153,7 @@ impl Writer<'_> {
                 self.extend(size.bytes, size.is_signed);
             }
             Operand::Constant(value) => self.code.constant(R::R0, *value),
-            // Whoever asks for it has been refused.
+            // A spec that asks for it has been refused.
             Operand::Other(_) => self.code.constant(R::R0, 0),
         }
     }

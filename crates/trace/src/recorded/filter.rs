@@ -108,7 +108,7 @@ impl Binder<'_> {
             return self.text(left, part, how, (value, *span));
         }
         if !part.is_number(self.probe) {
-            let why = "it can not be compared with a number, but perhaps with a \"text\"";
+            let why = "it cannot be compared with a number, but perhaps with a \"text\"";
             return Err(self.refuse_type(left, "a text, or bytes, or a stack", why));
         }
         let mask = match mask {
@@ -218,7 +218,7 @@ impl Binder<'_> {
         }
         match self.part(path) {
             Ok(Some(part)) if !part.is_number(self.probe) => {
-                let why = "it can not be compared with a number";
+                let why = "it cannot be compared with a number";
                 Err(self.refuse_type(path, "a text, or bytes, or a stack", why))
             }
             Ok(part) => Ok(part.map(Side::Part)),

@@ -46,7 +46,7 @@ pub fn probe_cost() -> Result<ProbeCost, String> {
         program.set_autoload(name.starts_with(OWN) && (functions.many || !name.ends_with(MANY)));
     }
     let mut skeleton = loading::load(open, &offers).map_err(|error| error.to_string())?;
-    let unknown = || "it can not be tried by this thread".to_string();
+    let unknown = || "it cannot be tried by this thread".to_string();
     functions.try_out(&mut skeleton)?.cost().ok_or_else(unknown)
 }
 

@@ -35,7 +35,7 @@ pub(super) enum KprobeError {
     /// The kernel says no.
     #[error("{}", refused(.0))]
     Refused(#[from] io::Error),
-    /// The program can not be attached to it.
+    /// The program cannot be attached to it.
     #[error("{0}")]
     Attach(io::Error),
 }

@@ -32,7 +32,7 @@ pub(in crate::calls) struct OnRequest {
 }
 
 impl OnRequest {
-    /// Tries each part; what there is of each. What can not be probed anywhere can not be attached later either.
+    /// Tries each part; what there is of each. What cannot be probed anywhere cannot be attached later either.
     pub(in crate::calls) fn try_out(
         functions: &Functions,
         skeleton: &mut skeleton::CallsSkel<'static>,

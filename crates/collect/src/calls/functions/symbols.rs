@@ -14,7 +14,7 @@ struct Known {
     address: u64,
 }
 
-/// The functions by name; none if the list can not be read.
+/// The functions by name; none if the list cannot be read.
 pub(super) struct Symbols(HashMap<String, Known>);
 
 impl Symbols {
@@ -63,7 +63,7 @@ impl Symbols {
     pub(super) fn check(&self, function: &Function) -> Result<(), ConfigurationError> {
         let name = &function.name;
         match self.0.get(name).map(|known| known.many) {
-            // Whoever may not read the list finds out when it does not attach.
+            // Without permission to read the list, the failed attachment tells.
             _ if self.0.is_empty() => Ok(()),
             Some(1) => Ok(()),
             Some(many) => {

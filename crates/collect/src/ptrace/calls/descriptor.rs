@@ -1,6 +1,6 @@
 //! What a descriptor of a stopped thread refers to.
 //!
-//! Asks the kernel each time (`/proc/TID/fd`): what is asked can not be out of date,
+//! Asks the kernel each time (`/proc/TID/fd`): what is asked cannot be out of date,
 //! however descriptors are copied, inherited, sent, or shared. Asks no file system: one that is
 //! served by a process of the job would answer only when the tracer lets that go on.
 

@@ -1,5 +1,5 @@
 //! What each process does with each file, as the tracer counts it: shared by the thread that traces and
-//! whoever tells of it.
+//! the one that reports.
 //!
 //! Takes what was done; emits the same events as the kernel side of `weigh io`. Knows no system call.
 

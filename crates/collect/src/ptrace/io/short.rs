@@ -18,7 +18,7 @@ pub struct Words {
 /// This machine's own.
 pub const LONG: Words = Words { bytes: 8, offset_bytes: 8 };
 
-/// The same call under this machine's own number; none if it is of no interest, or its arguments can not be read.
+/// The same call under this machine's own number; none if it is of no interest, or its arguments cannot be read.
 pub fn widened(tid: u32, call: &Call) -> Option<(Call, Words)> {
     let (mut number, shape) = short::own(call.number)?;
     let mut arguments = call.arguments.map(low);

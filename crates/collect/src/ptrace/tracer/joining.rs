@@ -1,4 +1,4 @@
-//! Who joins the job: the command or a process that runs, and whoever is born; and whom a limit makes wait.
+//! Attaches to the command, to a running PID and to new children; holds forks at a limit.
 //!
 //! Reads what parents tell of their children and what `/proc` says of them; emits them into the [`Job`]. A child may
 //! stop at its birth before its parent tells of it, and a parent that is killed never does.

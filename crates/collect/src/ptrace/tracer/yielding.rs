@@ -1,4 +1,4 @@
-//! A process can have one tracer only: whoever wants to trace, or is to be traced by another, is let go.
+//! Detaches: a process can have one tracer only, so one that wants to trace, or is to be traced by another, is let go.
 //!
 //! Emits who was let go into the [`Job`], which looks at him in `/proc` from then on. Refuses under a filter of
 //! system calls, where calls fail that no tracer asks for.
@@ -69,7 +69,7 @@ impl Tracer {
     }
 }
 
-/// One that wants to trace, and can not, because its calls fail without weigh.
+/// One that wants to trace, and cannot, because its calls fail without weigh.
 pub(super) fn warn_of_tracer(job: &mut Job, program: &str) {
     let warning = format!(
         "{program} traces others, which fails under --seccomp: its filter makes weigh \

@@ -148,7 +148,7 @@ fn a_follower_finds_that_he_was_overtaken() {
     assert_eq!(rings.record(0, 0, rings.head(0)), Found::Overtaken(90 * 48));
 }
 
-/// What whoever does not know the key would put where the stamps of the next round will be.
+/// What a writer without the key would put where the stamps of the next round will be.
 fn guess(layout: Layout, place: usize, at: u64) -> u64 {
     let offset = (place - LINE) as u64 % layout.bytes as u64;
     let round = at / layout.bytes as u64 + 1;
