@@ -37,6 +37,7 @@ check: test-dependencies $(BUNDLE)
 	cargo clippy --profile tested --locked --workspace --all-targets -- -D warnings
 	target/tools/bin/cargo-deny --locked check bans licenses sources
 	cd dashboard && npm run --silent check
+	scripts/shape --check
 
 # What measuring costs and how right it is; writes docs/measurements/performance.md and docs/measurements/accuracy.md. Wants
 # root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,

@@ -195,11 +195,13 @@ vm() {
 	return $status
 }
 
-# What the compiler said of the workspace when it built the tests, which cargo says again.
+# What the compiler said of the workspace when it built the tests, which cargo says again; and the shape of the sources.
 lint() {
-	local said
+	local said status=0
 	said=$("${tests[@]}" --workspace --no-run 2>&1) || { echo "$said" && return 1; }
-	! grep -A12 -E '^(warning|error)' <<<"$said"
+	! grep -A12 -E '^(warning|error)' <<<"$said" || status=1
+	scripts/shape --check || status=1
+	return $status
 }
 
 beside format cargo fmt --all --check
