@@ -65,7 +65,7 @@ typedef struct weigh_peer weigh_peer;
 /*
  * The handle of the calling thread; the same one if it has one already. Never NULL: weigh_why() says
  * whether it is measured. It takes two messages to the agent, three if that has a configuration (at most 2 s
- * each; 30 s for the first at $WEIGH_SOCKET, where somebody may have to make himself ready) the first time in a
+ * each; 30 s for the first at $WEIGH_SOCKET, where the server may have to get ready first) the first time in a
  * process, one in each further thread (at most 2 s). The handle ends with its thread.
  */
 weigh *weigh_open(void);
@@ -253,7 +253,7 @@ void weigh_peer_close(weigh_peer *peer);
  *		printf("%llu\n", (unsigned long long)weigh_trace_number(e, &length));
  *
  * Each reader has its own position in the stream's rings, which it reads where they lie, without a copy and, while there
- * is something, without a system call. Who is too slow is overtaken: he loses events, nobody else does, and he
+ * is something, without a system call. A reader that is too slow is overtaken: it loses events, no other does, and it
  * is told how many. Nothing is allocated after opening. A reader is one thread's at a time. None of this needs
  * an agent, nor any rights but those to ask the stream: its own user's, or root's.
  */
@@ -325,7 +325,7 @@ enum weigh_reason weigh_trace_why(const weigh_trace *t);
 /*
  * Readable (poll, epoll) when the reader is waked, and when the stream has ended. weigh_trace_next() clears it. It is a
  * descriptor of epoll(7): the kernel sends no SIGIO for those, and F_SETFL with O_ASYNC changes nothing, without an
- * error. Who wants a signal has a thread poll it.
+ * error. For a signal, have a thread poll it.
  */
 int weigh_trace_fd(const weigh_trace *t);
 

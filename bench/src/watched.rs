@@ -53,7 +53,7 @@ pub fn target(way: &Way, moved: Option<&str>, block: u64) -> Option<f64> {
     }
 }
 
-/// Who watches.
+/// What watches the work.
 pub struct Way {
     /// Its name.
     pub name: &'static str,

@@ -272,7 +272,7 @@ function rowsOf(page: Page, file: File, columns: Column[], names: Map<number, st
     button.setAttribute("aria-expanded", String(isOpen));
   };
   turn(open.has(file.path));
-  // Who selects a path to copy it does not want it opened.
+  // A click that selects a path to copy it is not to open it.
   shown.addEventListener("click", () => {
     if (getSelection()?.isCollapsed !== false) turn(!open.has(file.path));
   });

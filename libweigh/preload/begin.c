@@ -86,7 +86,7 @@ static struct slot *adopt(struct slot *slot, uint32_t pid)
 	return slot;
 }
 
-/* Who has executed the program may have left in the slot what /proc would tell. */
+/* The executor of the program may have left in the slot what /proc would tell. */
 static uint32_t known_pid(const struct slot *slot, uint32_t local)
 {
 	uint64_t life = is_meant(slot) ? slot->life : 0;
@@ -111,7 +111,7 @@ static void __attribute__((constructor)) begin(int argc, char **argv)
 	own_generation = *end ? strtoul(end + 1, NULL, 10) : 0;
 	if (!map_file(path, index))
 		goto out;
-	/* Who comes out of a program in which the library was not may come from anywhere. */
+	/* A program executed by one that the library was not in may come from anywhere. */
 	known.is_nested = !is_meant(own_slot) || own_slot->flags & FLAG_NESTED;
 	uint32_t local = RAW(getpid), pid = known_pid(own_slot, local);
 	struct slot *slot = adopt(own_slot, pid);

@@ -176,7 +176,7 @@ struct slot *mine(void)
 	return slot_of_caller(false);
 }
 
-/* Who was made to execute a program does so at once: no need to ask the kernel when it began. */
+/* A child that was made to execute a program does so at once: no need to ask the kernel when it began. */
 struct slot *mine_at_exec(void)
 {
 	return slot_of_caller(true);

@@ -3,8 +3,8 @@
  * sleeps, as weigh sees it.
  *
  * In a time namespace of its own a process has that clock ahead or behind. The clock of the day is
- * everybody's, and weigh has written down how far it is ahead of the other: who finds something
- * else is in such a namespace, or the day was set and weigh has not looked yet. Then, and only then,
+* the same for all, and weigh has written down how far it is ahead of the other: a process that finds
+ * something else is in such a namespace, or the day was set and weigh has not looked yet. Then, and only then,
  * the kernel is asked. Where that cannot be, or it tells of the children's namespace, what weigh has
  * written down last is not long ago.
  */
@@ -78,7 +78,7 @@ static bool agrees_with_weigh(int64_t boot, int64_t lead)
 /*
  * The estimate is of no use while the day is set and weigh has not looked; the kernel tells of the
  * namespace that children will be in, which is another one after unshare(2). If weigh is the one
- * who is late, nothing agrees, and the kernel is the best there is.
+ * that is late, nothing agrees, and the kernel is the best there is.
  */
 static int64_t lead_found_out(int64_t boot, int64_t estimate)
 {

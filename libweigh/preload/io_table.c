@@ -387,7 +387,7 @@ static void leave_use(struct io_use *use)
 			if (at && at < USES)
 				uses_file->uses[at].next_in_bucket = use->next_in_bucket;
 		}
-		/* Who is counting in it finishes first, unless he was killed, or interrupted by us. */
+		/* A thread that counts in it finishes first, unless it was killed, or interrupted by us. */
 		bool locked = io_lock(&use->lock);
 		uses_file->states[index] = USE_DONE;
 		if (locked)

@@ -38,7 +38,7 @@ static uint64_t named(const struct weigh_configured *configured)
 	return parts;
 }
 
-/* Who serves at a place that the environment names may be anybody: texts end, and numbers are of parts that there are. */
+/* The server at a path from the environment may be anything: texts are ended, and numbers are held to parts that exist. */
 static void make_sound(struct weigh_configured *configured)
 {
 	uint64_t parts;

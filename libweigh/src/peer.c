@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Other processes' accounts: a copy that the agent renews. The kernel lets nobody map the array itself
- * to be read only and not let him write.
+ * Other processes' accounts: a copy that the agent renews. The kernel cannot map the array itself
+ * for reading only.
  */
 #include "internal.h"
 #include <errno.h>

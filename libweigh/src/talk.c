@@ -109,7 +109,7 @@ enum weigh_reason weigh_talk_for(const struct weigh_request *request, struct wei
 	do {
 		length = send(weigh_process.socket, request, sizeof(*request), MSG_NOSIGNAL);
 	} while (length < 0 && errno == EINTR);
-	/* Who was turned away finds the reason there, though nobody listens any more. */
+	/* A client that was turned away finds the reason there, though nothing listens any more. */
 	length = receive(reply, with, room);
 	if (length == sizeof(*reply) && reply->layout == WEIGH_LAYOUT && reply->reason == WEIGH_MEASURED)
 		return WEIGH_MEASURED;

@@ -165,7 +165,7 @@ void weigh_trace_let_go(weigh_trace *t)
 	if (t->given < 0)
 		return;
 	place = &t->places[t->given];
-	/* Who has asked, and was told that it was whole, has read it before. */
+	/* A reader that has asked, and was told that it was whole, has read it before. */
 	if (t->was_whole || weigh_trace_intact(t)) {
 		t->seen[t->given_event]++;
 		moved = place->next - place->position;
@@ -240,7 +240,7 @@ static bool account(weigh_trace *t)
 		uint64_t at = place->position, stream = t->positions[ring];
 
 		place->is_overtaken |= head(t, ring) - at > t->ring_bytes;
-		/* Nobody overtakes the stream: where the reader was overtaken it is ahead of him. */
+		/* Nothing overtakes the stream: where the reader was overtaken, the stream is ahead of it. */
 		if (place->is_overtaken)
 			continue;
 		if (!walk(t, ring, at, stream, lost, (uint64_t)-1) || !walk(t, ring, stream, at, lost, 1))

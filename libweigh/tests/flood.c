@@ -164,7 +164,7 @@ static int enter_and_keep(void)
 	int agent = dial();
 	ssize_t length;
 
-	/* Who is turned away finds nobody to listen, and then the answer. */
+	/* A client that is turned away finds nothing to listen, and then the answer. */
 	send(agent, &request, sizeof(request), MSG_NOSIGNAL);
 	while ((length = recvmsg(agent, &message, 0)) < 0 && errno == ECONNRESET)
 		;

@@ -140,7 +140,7 @@ int main(int count, char **arguments)
 	SAME(ask(agent, WEIGH_ASK_JOIN, 1, 0, 0), WEIGH_NO_THREAD);
 	SAME(ask(agent, WEIGH_ASK_JOIN, (uint64_t)getppid(), 0, 0), WEIGH_NO_THREAD);
 	SAME(ask(agent, WEIGH_ASK_JOIN, (uint64_t)getpid(), MAX_SLOTS, 0), WEIGH_NOT_UNDERSTOOD);
-	/* Who has no page has no threads either. */
+	/* A program without a page has no threads either. */
 	other = dial();
 	SAME(ask(other, WEIGH_ASK_JOIN, (uint64_t)getpid(), 0, 0), WEIGH_NOT_UNDERSTOOD);
 	SAME(ask(other, WEIGH_ASK_CONFIGURED, 0, 0, 0), WEIGH_NOT_UNDERSTOOD);

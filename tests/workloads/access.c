@@ -165,7 +165,7 @@ static void shared(const char *path, uint64_t children)
 				whole(read(file, buffer, 1009), 1009, "read");
 			_exit(0);
 		}
-		/* One after the other: who reads when is known. */
+		/* One after the other: the order of the readers is known. */
 		reap(child);
 	}
 }

@@ -100,7 +100,7 @@ static void own_mounts(void)
 static void container(void)
 {
 	need(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0, "nobody");
-	/* Who has changed his user may not write these files of his own before. */
+	/* A process that has changed its user may not write these files of its own before. */
 	need(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0, "dumpable");
 	need(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) == 0, "namespaces");
 	put("/proc/self/setgroups", "deny");

@@ -42,7 +42,7 @@ pub struct Row {
     each: f64,
     /// The key of the truth; those that end with `_ns` are seconds.
     truth: &'static str,
-    /// Who tells the truth.
+    /// The witness of the truth.
     pub witness: &'static str,
     /// How far it may be off.
     pub allowed: Allowed,

@@ -77,7 +77,7 @@ __attribute__((noinline, noclone)) static void inner(int number, long wide)
 		in_registers(number, wide);
 	else
 		in_memory(number, wide);
-	/* So that it is no jump: who calls is to be on the stack. */
+	/* So that it is no jump: the caller is to be on the stack. */
 	__asm__ volatile("");
 }
 

@@ -87,7 +87,7 @@ impl Survey {
     pub fn compare(mut self, slow: SlowRule) -> Comparison {
         if !self.asked.is_empty() {
             let others = self.kinds.remove(&(INTERVAL.to_string(), None)).unwrap_or_default();
-            // However long they took: who is asked for is said.
+            // No limit of time: calls that were asked for are shown however long they took.
             let borders = borders(&others, SlowRule::Seconds(f64::INFINITY));
             let asked = self.asked.into_iter().map(|(token, _)| (token, borders.clone()));
             return Comparison::of_asked(self.measured, asked.collect());

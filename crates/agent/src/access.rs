@@ -6,7 +6,7 @@
 
 use weigh_collect::calls::ThreadCredentials;
 
-/// Who asks, as it was when it connected.
+/// The client, as it was when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Its user and group.
@@ -17,7 +17,7 @@ pub struct Caller {
     pub effective: u64,
 }
 
-/// Who is asked about, as it is now.
+/// The process that is asked about, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Effective, saved and real user.

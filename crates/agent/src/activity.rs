@@ -1,7 +1,7 @@
 //! Whether a session is of use to anybody: a few bytes that it shares with the server.
 //!
 //! The session notes each request, and that it follows something. The server reads that when another user finds no
-//! place: who follows nothing and has asked nothing for long gives up its own.
+//! place: a session that follows nothing and has asked nothing for long gives up its own.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Who has asked nothing for so long, and follows nothing, is idle.
+/// A session that has asked nothing for so long, and follows nothing, is idle.
 pub const IDLE: Duration = Duration::from_secs(10);
 
 /// What stands there of one who follows something.

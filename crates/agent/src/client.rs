@@ -60,7 +60,7 @@ pub enum Received {
 }
 
 impl Client {
-    /// Who has connected. None if it has ended.
+    /// The process that has connected. None if it has ended.
     pub fn new(connection: OwnedFd, calls: &mut KernelCalls) -> io::Result<Client> {
         let who = socket_peercred(&connection)?;
         // Without this the connection, which children inherit, would outlive the process.

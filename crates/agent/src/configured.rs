@@ -15,7 +15,7 @@ use weigh_schema::subsystem::SUBSYSTEMS;
 pub struct LeftOut {
     /// As a set.
     pub parts: u64,
-    /// Who does so, for those who miss them.
+    /// What leaves them out, for users who miss them.
     pub why: String,
 }
 

@@ -1,7 +1,7 @@
 //! How many places there are for what costs memory, and who may have one more.
 //!
-//! Who holds places of a kind gets another one while it holds fewer than are free: so nobody takes all, and who
-//! comes later finds some. Root has places of its own. What all of them take together is held below the unit's
+//! A user who holds places of a kind gets another one while it holds fewer than are free: so none takes all, and
+//! later users find some. Root has places of its own. What all of them take together is held below the unit's
 //! `MemoryMax` by a test.
 
 use weigh_schema::library::{Followed, STREAMS_OF_A_USER};

@@ -19,7 +19,7 @@ pub fn give_way_to_agent() {
 /// It comes before everything that the agent itself can be: more than all of the memory that there is.
 const OOM_SCORE: &str = "1000";
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The process that connected, by the number it has here.
@@ -43,19 +43,19 @@ pub enum Refusal {
     /// The descriptor is of something else, or of a process that cannot be seen from here.
     #[error("it is no process that the agent can see in /proc")]
     NoProcess,
-    /// It is not his, or not his alone.
+    /// It is not the user's, or not the user's alone.
     #[error("the process is not the user's own")]
     NotOwn,
-    /// It is no child of his weigh's.
+    /// It is no child of the user's weigh.
     #[error("the process is no child of this weigh")]
     NoChild,
-    /// It is more than a copy of his weigh's that waits.
+    /// It is more than a waiting copy of the user's weigh.
     #[error("the process has executed a program already")]
     HasExecuted,
     /// A process that has them starts programs with privileges, of which it would be told nothing.
     #[error("this weigh has capabilities of its own")]
     HasRights,
-    /// What ptrace(2) would not let him look at.
+    /// A process that ptrace(2) would not let the user look at.
     #[error("the process has rights of its own, or does not let itself be looked at")]
     Hidden,
     /// Rights in a user namespace are none outside.
@@ -107,7 +107,7 @@ fn owned(pid: u32, user: u32) -> Result<Status, Refusal> {
     Ok(status)
 }
 
-/// The process that a descriptor stands for, if it is one that a peer may have followed: a child of his
+/// The process that a descriptor stands for, if it is one that a peer may have followed: a child of its
 /// own that has executed nothing yet.
 pub fn command_of(peer: Peer, pidfd: BorrowedFd<'_>) -> Result<u32, Refusal> {
     let pid = pid_of(pidfd)?;

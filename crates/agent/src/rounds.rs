@@ -1,4 +1,4 @@
-//! Who is served next: in each round one of each user, whatever its others ask meanwhile.
+//! The order of service: in each round one request of each user, whatever its others ask meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Rounds {
                 *best = event;
             }
         }
-        // Who has nothing to ask begins anew.
+        // A user with nothing to ask begins anew.
         self.0 = next;
         self.0.values().copied().collect()
     }

@@ -228,7 +228,7 @@ impl Server {
             // It has ended.
             Err(_) => return,
         };
-        // Who is served already goes on to be.
+        // Clients that are served already go on to be.
         if memory_reserve::is_short() {
             let _ = client.answer(Reason::NoMemory, 0, 0, None);
             return;
@@ -508,7 +508,7 @@ impl Server {
         if self.waiting > 0 {
             return self.looks.again(self.look_began.elapsed());
         }
-        // Programs are told before the last look that nobody looks any more: who watches something
+        // Programs are told before the last look that nothing looks any more: one that watches something
         // from then on says so.
         let left: u32 = self.clients.values().map(|client| client.settle(0)).sum();
         if left > 0 { self.looks.again(self.look_began.elapsed()) } else { self.looks.stop() }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Of the time that threads of the job are runnable and wait for a CPU: who had that CPU meanwhile.
+* While threads of the job are runnable and wait for a CPU: the threads that had that CPU.
  *
  * Each CPU has a clock for each of those who can have it. A wait begins with a snapshot of the clocks of the CPU that
  * the thread is queued on, and ends with their differences. All of it happens under the lock of that CPU's queue, but
@@ -106,7 +106,7 @@ static __always_inline void end_wait(struct cpu_wait *wait, struct job *job, __u
 	atomic_add(&job->waited_unknown, passed);
 }
 
-/* Where nothing has been switched since the clocks began, who runs there has done so since. */
+/* Where nothing has been switched since the clocks began, the thread that runs there has done so since. */
 static __always_inline void note_turn(struct task_struct *task, struct thread *thread)
 {
 	struct cpu_clocks *clocks;

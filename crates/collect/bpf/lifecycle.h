@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who belongs to the job, and what the kernel itself counts for each of its threads.
+* Membership of the job, and what the kernel itself counts for each of its threads.
  *
  * Membership is inherited in the kernel at each fork, whatever the new thread's parent, session,
  * or namespaces are. A thread's counters are settled (what is new since the last time goes into
@@ -339,7 +339,7 @@ static __always_inline void end_process(struct task_struct *task, struct process
 				       BPF_CORE_READ(task, signal, group_exit_code) :
 				       BPF_CORE_READ(task, group_leader, exit_code);
 	BPF_CORE_READ_STR_INTO(&process->name, task, group_leader, comm);
-	/* Who was about to end anyway is chosen, too. */
+	/* The OOM killer also chooses a process that was about to end anyway. */
 	if (BPF_CORE_READ(task, signal, oom_mm) && (process->wait_status & 0x7f) == SIGKILL)
 		count(job, process, COUNTER_OOM_KILLS, 1);
 	leave_memory(process, process_key(task), job, followed(task)->mm, true);

@@ -103,7 +103,7 @@ int check(enum limited limited, struct job *job, struct control *control, __s64 
 	if (job->crossed == limited && job->crossed_value > (__s64)limit)
 		limit = job->crossed_value;
 	if (control->phase >= PHASE_ENDING) {
-		/* Who was told to end may need a little to do so; more he does not get. */
+		/* A process that was told to end may need a little to do so; it gets no more. */
 		if (control->hold == HOLD_KILL && value > (__s64)(limit + last_wish(limited, limit)))
 			bpf_send_signal(SIGKILL);
 	} else if (control->hold == HOLD_KILL && is_memory(limited) &&

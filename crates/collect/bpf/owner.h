@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * For whom a job is followed, if he has no rights of his own: whom he may signal, and of whom he is not
- * told what it does. Without an owner the verifier drops all of it.
+* The user that a job is followed for, if without privileges: which processes it may signal, and of which
+ * processes it is told nothing. Without an owner the verifier drops all of it.
  */
 #ifndef WEIGH_OWNER_H
 #define WEIGH_OWNER_H
@@ -21,7 +21,7 @@ static __always_inline bool may_signal(struct task_struct *task)
 	       BPF_CORE_READ(task, real_cred, suid.val) == owner;
 }
 
-/* Who has made a user namespace has all capabilities in it, and in those below it. */
+/* The maker of a user namespace has all capabilities in it, and in those below it. */
 static __always_inline bool is_in_own_namespace(const struct cred *cred)
 {
 	struct user_namespace *users = BPF_CORE_READ(cred, user_ns);

@@ -263,7 +263,7 @@ impl JobCgroup {
     }
 }
 
-/// Removes a group. Who has ended, or was moved, leaves it a moment later, so this tries for some
+/// Removes a group. A process that has ended, or was moved, leaves it a moment later, so this tries for some
 /// milliseconds; one that is gone is no error.
 fn remove_soon(path: &Path) -> io::Result<()> {
     let deadline = Instant::now() + REMOVING;

@@ -109,7 +109,7 @@ impl DelaysGuard {
         flock(&lock, FlockOperation::LockShared)
             .map_err(|errno| access("lock", lock_path)(errno.into()))?;
         if !was_on || !read_switch(switch)? {
-            // The note comes first: who finds the switch on finds the note too.
+            // The note comes first: a weigh that finds the switch on finds the note too.
             lock.write_all(b"0").map_err(access("write", lock_path))?;
             std::fs::write(switch, "1").map_err(access("write", switch))?;
         }

@@ -37,7 +37,7 @@ pub struct Wanted {
     pub network: bool,
     /// Opened files, where function probes work.
     pub files: bool,
-    /// Who had a CPU while threads waited for it: each switch between threads of the machine pays for that.
+    /// Which threads had a CPU while others waited for it: each switch between threads of the machine pays for that.
     pub cpu_waits: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct CpuWaits {
     pub others_ns: u64,
     /// Nobody: a quota was used up, or the CPU was on its way to the thread.
     pub nobody_ns: u64,
-    /// Who had it was missed.
+    /// The thread that had it was missed.
     pub unknown_ns: u64,
 }
 
@@ -242,7 +242,7 @@ pub trait Follow {
         None
     }
 
-    /// Who had the CPUs that threads waited for; else why that is not known.
+    /// Which threads had the CPUs that others waited for; else why that is not known.
     fn cpu_waits(&self) -> Result<CpuWaits, String> {
         Err("it needs root and BPF".to_string())
     }
@@ -283,7 +283,7 @@ pub fn signal_members(
     to: Option<u32>,
     signals: &[i32],
 ) -> usize {
-    // The oldest first: who waits for others hears of it before they are gone.
+    // The oldest first: a process that waits for others hears of it before they are gone.
     let mut before = living();
     before.retain(|process| to.is_none_or(|pid| process.pid == pid));
     before.sort_by_key(|process| process.started_ns);

@@ -73,7 +73,7 @@ pub enum Apart {
     Threads,
 }
 
-/// Who is followed.
+/// The processes that are followed.
 enum Whose {
     /// A command or a process, and what they start.
     Job,
@@ -111,8 +111,8 @@ impl KernelIo {
         Ok(kernel)
     }
 
-    /// The same for a user who has no rights of his own: of processes that have gained rights he
-    /// is told sums, and of all others' files their names as far as these processes see them.
+    /// The same for a user without privileges: of processes that have gained privileges it gets
+    /// sums, and of all others' files their names as far as these processes see them.
     pub fn open_as(telling: Telling, apart: Apart, owner: Owner) -> Result<KernelIo, JobError> {
         KernelIo::open_for(telling, apart, Whose::Owner(owner))
     }

@@ -164,10 +164,10 @@ impl KernelJob {
         KernelJob::open_for(wanted, enforced, None)
     }
 
-    /// The same for a user who has no rights of his own, if one is named: whom he may not signal
-    /// no limit of his stops or kills, and of programs that have gained rights he is told what they
+    /// The same for a user without privileges, if one is named: no limit stops or kills a process that
+    /// the user may not signal, and of programs that have gained privileges it is told what they
     /// use, not their arguments, stacks and files. Nothing is put into the way of all calls of
-    /// the machine for him.
+    /// the machine for it.
     pub fn open_for(
         wanted: Wanted,
         enforced: Enforced,

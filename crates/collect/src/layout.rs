@@ -128,7 +128,7 @@ pub(crate) fn set_peaks(process: &mut ProcessEnd, key: &[u8], memory: &types::me
     }
 }
 
-/// Who had the CPUs that the job waited for.
+/// Which threads had the CPUs that the job waited for.
 pub(crate) fn cpu_waits(job: &types::job) -> CpuWaits {
     let ns = |turn: types::turn| job.waited.get(turn.0 as usize).copied().unwrap_or_default();
     CpuWaits {

@@ -151,7 +151,7 @@ fn load_queued(queued: &Mutex<Receiver<Work>>) -> Loaded {
     loop {
         let next = queued.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {
-            // Who needs it asks once more, and hears why there is none.
+            // Code that needs it asks once more, and gets the reason why there is none.
             Ok(Work::Make(table)) => drop(table.make()),
             Ok(Work::Load(program)) => {
                 let outcome = program.load_when_ready();

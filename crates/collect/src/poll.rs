@@ -132,7 +132,7 @@ impl JobPoller {
         let stats = list_processes().map_err(PollError::List)?;
         let mut members =
             tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
-        // Parents first, and who is gone by his turn counts as gone: then whatever a parent has
+        // Parents first, and a process that is gone by its turn counts as gone: then whatever a parent has
         // taken over by the time it is read is not counted with the child again.
         let mut in_order: Vec<&Stat> = members.values().copied().collect();
         in_order.sort_by_key(|stat| Identity::of(stat));

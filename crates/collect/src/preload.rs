@@ -1,7 +1,7 @@
 //! Following a job without rights by a library that is loaded into its programs (LD_PRELOAD).
 //!
-//! The library (`libweigh/preload`) puts what it hears into a file that it shares with weigh: who
-//! is started, executes and ends, how much memory he held, and on level 3 what he does with files
+//! The library (`libweigh/preload`) writes into a file that it shares with weigh: which process
+//! is started, executes and ends, how much memory it held, and on level 3 what it does with files
 //! and sockets. Nothing is sent, so nothing is lost on the way, whichever process is killed. Emits a row for
 //! each process; sums come from the kernel's own counts of all that weigh has waited for (CPU
 //! time, faults, I/O). Where the library cannot be (static programs, set-user-ID programs, other
@@ -164,7 +164,7 @@ impl PreloadedJob {
         LibraryEntry { library: library.clone(), file: file.clone() }
     }
 
-    /// Somebody else counts in programs that the library is not in: whether he does in a process.
+    /// A tracer counts in programs that the library is not in: `in_process` says whether it does in one.
     pub(crate) fn let_others_count(&mut self, in_process: impl Fn(u32) -> bool + 'static) {
         self.tally.elsewhere = Elsewhere(Some(Box::new(in_process)));
     }
@@ -244,7 +244,7 @@ impl PreloadedJob {
             self.uses.iter().for_each(|uses| uses.look(&self.place, &self.tally, &ended));
             ended.iter().for_each(|(slot, _)| process::recycle(&self.place, *slot));
             let with_slot = self.tally.living.iter().filter(|p| !p.said_its_last());
-            // Who is known by a number only can be sent nothing, but lives.
+            // A process that is known by a number only can be sent nothing, but lives.
             self.alive = now.into_iter().chain(with_slot.map(|p| p.pid)).collect();
             self.reading = self.sum_up(poll.reading);
             self.tell_witness();
@@ -402,7 +402,7 @@ impl Follow for PreloadedJob {
         self.reading.clone()
     }
 
-    /// Who has ended but was not waited for yet is not in the kernel's sums.
+    /// A process that has ended but was not waited for yet is not in the kernel's sums.
     fn unsettled(&self) -> u64 {
         u64::from(self.alive.is_empty() && !has_no_children())
     }
@@ -452,7 +452,7 @@ impl Follow for PreloadedJob {
     }
 
     fn set_ending(&mut self) -> Result<(), FollowError> {
-        // Who is told to end may need a few to do so.
+        // A process that is told to end may need a few to do so.
         let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
         let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         self.sentry.iter().for_each(Sentry::set_ending);

@@ -215,7 +215,7 @@ impl TracedJob {
         self.counts.clone()
     }
 
-    /// Forgets what there is to tell of processes: who asks for files alone is not told.
+    /// Forgets what there is to report of processes: a caller that asks for files alone does not get it.
     pub fn forget_events(&mut self) {
         let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
         let mut job = self.shared.job();

@@ -1,4 +1,4 @@
-//! The processes of a job whose follower is lost: who is still alive.
+//! The living processes of a job whose follower is lost.
 //!
 //! Reads `/proc`. Emits PIDs, and what wait4(2) knows of those that were waited for. What they do is
 //! not looked at.

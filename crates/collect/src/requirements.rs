@@ -43,7 +43,7 @@ pub enum Missing {
     },
 }
 
-/// What an agent follows for a user, as he asks for it.
+/// What an agent follows for a user, in the words of its verbs.
 fn served() -> String {
     let verbs = Followed::ALL.iter().filter_map(|followed| match followed {
         Followed::Job => Some("`weigh run`"),

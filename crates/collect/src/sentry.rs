@@ -75,7 +75,7 @@ pub fn lines(limits: &[(&str, f64, f64)], hold: Hold) -> Vec<Line> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Who passes a limit stops the job.
+    /// A process that passes a limit stops the job.
     Watching,
     /// The job is told to end.
     Ending,

@@ -169,7 +169,7 @@ static READER: AtomicI32 = AtomicI32::new(0);
 /// `info` is what the kernel gave the handler, which reads it no more.
 pub(crate) unsafe fn hand_to_reader(signal: i32, info: *mut libc::siginfo_t) {
     let (process, reader) = (std::process::id(), READER.load(Ordering::Acquire));
-    // SAFETY: the call is safe in a handler, and only reads what the caller vouches for; who is interrupted keeps its
+    // SAFETY: the call is safe in a handler, and only reads what the caller vouches for; the interrupted thread keeps its
     // error number.
     unsafe {
         let error = *libc::__errno_location();

@@ -103,7 +103,7 @@ pub struct Settings {
 pub struct Descriptors {
     /// The shared array.
     pub state: i32,
-    /// Who is followed.
+    /// The storage that marks followed threads.
     pub members: Option<i32>,
 }
 

@@ -1,7 +1,7 @@
 //! Where the kernel lists its tracepoints by groups: types have none.
 //!
-//! Reads tracefs where it is mounted. Where it is nowhere (in many containers and small systems), who may mount is given
-//! one that nobody else sees, for as long as this process lives. Refuses nothing: there is a list, or none.
+//! Reads tracefs where it is mounted. Where it is nowhere (in many containers and small systems), a process that may
+//! mount gets one that no other sees, for as long as it lives. Refuses nothing: there is a list, or none.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};

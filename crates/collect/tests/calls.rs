@@ -60,7 +60,7 @@ fn the_parts_of_each_call_add_up_to_its_time() {
         let (seen, truth) =
             (followed.cell(call).account.time_ns(), followed.truth(&format!("{call}_ns")));
         assert!(seen <= truth, "{call}: {seen} of {truth}");
-        // Who has waited is often off the CPU again between the call's end and his clock.
+        // A thread that has waited is often off the CPU again between the call's end and its clock.
         let most = truth / 50 + 1_000_000;
         assert!(truth - seen <= most, "{call}: {seen} of {truth}");
     }

@@ -106,7 +106,7 @@ fn pages_that_a_call_sends_on_their_way_are_counted() {
     assert!(waiting(synced, "writeback") > 0, "{synced:?}");
 }
 
-/// Who writes faster than a device may have dirty pages is held back.
+/// A process that makes pages dirty faster than the device's limit is held back.
 #[test]
 fn pauses_of_writers_are_no_waits_for_a_device() {
     let _alone = traced::alone();

@@ -1,6 +1,6 @@
-//! A slot of the shared file is another's as soon as weigh has given it back. Who still has in mind
-//! whose it was (who made the process, waited for it, or has its number in his environment) may be held
-//! up for any time before he says what he knows: he must not say it of another process.
+//! A slot of the shared file is another's as soon as weigh has given it back. A process that knows the
+//! earlier one (that made it, waited for it, or has its number in the environment) may be held up for
+//! any time before it reports: it must not report of another process.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)] // the other tests use the rest

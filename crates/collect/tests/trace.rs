@@ -58,7 +58,7 @@ fn a_program_is_called_while_it_is_attached_and_only_then() {
         assert!(attached.elapsed() < Duration::from_secs(5), "it is never called");
     }
     trace.remove(number);
-    // Who is at work in it when it is detached may end it.
+    // A thread at work in it when it is detached may end it.
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(called(&trace), 0, "it is called after it was detached");
 }

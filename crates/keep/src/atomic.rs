@@ -113,7 +113,7 @@ impl AtomicFile {
     /// Gives the file its name.
     pub(crate) fn commit(mut self) -> Result<(), KeepError> {
         if let Some(replaced) = &self.place.replaced {
-            // Who may not give it away keeps it: the rights are what protects its bytes.
+            // A user who may not give it away keeps it: the permissions are what protects its bytes.
             let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
             self.set_rights(replaced.mode() & RIGHTS)?;
         }

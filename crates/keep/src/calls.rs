@@ -193,7 +193,7 @@ pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
 /// Shows every call of a file; returns how many there are. What a file lacks, no row of it has.
 pub fn each_call(path: &Path, mut visit: impl FnMut(CallRow)) -> Result<u64, KeepError> {
     let (columns, _) = lacking::<CallRow>(path)?;
-    // Who was in the way is known whole or not at all.
+    // A rival is known whole or not at all.
     let is_unknown =
         |kind: &RivalKind| kind.columns().iter().any(|name| columns.contains(&name.as_str()));
     let unknown: Vec<usize> =
@@ -330,7 +330,7 @@ fn interval(
     )
 }
 
-/// Who was in the call's way: absent where nobody was.
+/// The rival of a call: absent where there was none.
 fn rival((place, kind): (usize, &'static RivalKind)) -> [Column<CallRow>; 3] {
     let [pid, name, time] = &kind.columns();
     let known = move |row: &mut CallRow, set: &dyn Fn(&mut Rival)| {

@@ -274,7 +274,7 @@ impl StreamWriter {
         (self.rows_pending, self.text_pending) = (0, 0);
     }
 
-    /// Asks for room first, for the row group and the end of the file: who finds none has written
+    /// Asks for room first, for the row group and the end of the file: a writer that finds none has written
     /// nothing, and can still close the file.
     fn write_group(&mut self) -> Result<(), KeepError> {
         let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST + self.notes;

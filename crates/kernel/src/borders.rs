@@ -45,7 +45,7 @@ pub struct Ground<'a> {
     pub ends: &'a [bool],
     /// Those that tables of operations hold, by the kind of table.
     pub held: &'a BTreeMap<usize, BTreeSet<usize>>,
-    /// Who calls by which kind.
+    /// The parts, and which of them call by tables of which kind.
     pub subsystems: &'a Subsystems,
 }
 

@@ -20,7 +20,7 @@ thread_local! {
     static READY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who asks.
+/// The process that asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     /// The user.
@@ -29,7 +29,7 @@ pub struct Caller {
     pub gid: u32,
 }
 
-/// Who writes to a program may take its set-user-ID bit from it. The kernel above leaves that to the file
+/// A write to a program may take its set-user-ID bit from it. The kernel above leaves that to the file
 /// system below, and that leaves the bit to threads with CAP_FSETID: so no thread here has it.
 pub fn prepare() {
     if READY.replace(true) {
@@ -48,7 +48,7 @@ fn change(to: impl Fn(CapabilitySet) -> CapabilitySet) {
         && sets.permitted.contains(CapabilitySet::FSETID)
     {
         let effective = to(sets.effective) & sets.permitted;
-        // It may fail for nobody who has what he asks for.
+        // It cannot fail for a caller that has what it asks for.
         let _ = set_capabilities(None, CapabilitySets { effective, ..sets });
     }
 }
@@ -63,12 +63,12 @@ pub fn keeping_bits<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Caller {
-    /// Whether he has the rights of root, as far as can be told from here.
+    /// Whether it has the privileges of root, as far as can be told from here.
     pub fn is_root(self) -> bool {
         self.uid == 0
     }
 
-    /// Makes something as the caller, with his umask.
+    /// Makes something as the caller, with its umask.
     pub fn make<T>(self, umask: u32, work: impl FnOnce() -> T) -> T {
         prepare();
         let umask = rustix::process::umask(Mode::from_raw_mode(umask));
@@ -77,7 +77,7 @@ impl Caller {
         done
     }
 
-    /// Does something as the caller, who has no other rights than his own.
+    /// Does something as the caller, with no other rights than its own.
     pub fn act_alone<T>(self, work: impl FnOnce() -> T) -> T {
         prepare();
         self.act(CapabilitySet::empty(), work)

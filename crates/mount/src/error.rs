@@ -54,7 +54,7 @@ pub enum MountError {
         "/dev/fuse cannot be opened: {0}; most systems open it to all users (chmod 0666 /dev/fuse), else become root"
     )]
     Device(io::Error),
-    /// Who is not root needs a helper that is.
+    /// A user who is not root needs a helper that is.
     #[error(
         "without CAP_SYS_ADMIN a mount needs the program fusermount3, which is not there; install it (Debian: apt-get install fuse3), or become root"
     )]

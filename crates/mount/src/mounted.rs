@@ -42,7 +42,7 @@ pub struct Wish {
     pub control: Control,
 }
 
-/// A folder that is served, for as long as this is kept; who has something of it open goes without then.
+/// A folder that is served, for as long as this is kept; files that are open then are served no longer.
 #[derive(Debug)]
 pub struct Mounted {
     /// None in the end.
@@ -156,7 +156,7 @@ impl Mounted {
         self.state.open.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes the mount away, if nobody has by now. Who has something of it open goes on to be served.
+    /// Takes the mount away, if nobody has by now. Files that are open go on to be served.
     pub fn detach(&self) -> Result<(), MountError> {
         // Once more would take away what it was mounted over.
         if self.is_over() || self.is_detached.swap(true, Ordering::Relaxed) {

@@ -99,7 +99,7 @@ pub struct Status {
     pub effective_uid: Option<u32>,
     /// Process the thread belongs to.
     pub process: Option<u32>,
-    /// Who traces it; 0 if nobody does.
+    /// Its tracer; 0 if it has none.
     pub tracer: Option<u32>,
     /// Parent.
     pub parent_pid: Option<u32>,

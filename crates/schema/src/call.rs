@@ -566,7 +566,7 @@ pub struct SingleCall {
     pub rivals: BTreeMap<String, RivalSeen>,
 }
 
-/// Who was in the way of a call.
+/// The process that was in the way of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RivalSeen {
     /// The process.

@@ -240,7 +240,7 @@ pub struct ExplainedKind {
     /// What else differs: counts, bytes, and times that are no part of the call's own. The first
     /// tells slow ones from ordinary ones best.
     pub counters: Vec<CounterDifference>,
-    /// Who was in the way of the slow ones, and more often than in that of the ordinary ones.
+    /// Rivals of the slow ones, in their way more often than in that of the ordinary ones.
     pub rivals: Vec<RivalShare>,
     /// The tokens of the slowest, where these are intervals, the slowest first; not more than a few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -340,7 +340,7 @@ pub struct CounterDifference {
     pub ordinary_calls_total: u64,
 }
 
-/// Who was in the way of slow calls.
+/// A rival of slow calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RivalShare {
     /// How: a name of [`RIVALS`](crate::call::RIVALS).

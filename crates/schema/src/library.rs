@@ -160,7 +160,7 @@ numbered! {
     Job = "JOB", "a job's processes, and what they use";
     /// What a job reads and writes.
     Files = "FILES", "what a job reads and writes, by file";
-    /// Events of the user's own threads, by probes that are attached for him.
+    /// Events of the user's own threads, by probes that the agent attaches.
     Events = "EVENTS", "events of the user's own threads";
     /// What a job has written to devices.
     Writes = "WRITES", "what a job has written to devices";
@@ -231,7 +231,7 @@ numbered! {
     OtherParts = "OTHER_PARTS", "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows";
 }
 
-/// A number that differs whenever what is shared does: who finds another one does not share.
+/// Changes with the shared layout: a program that finds another number does not share.
 pub fn layout() -> u64 {
     // Each message has it: it is found once.
     static LAYOUT: OnceLock<u64> = OnceLock::new();

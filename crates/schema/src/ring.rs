@@ -11,7 +11,7 @@
 //! a program that is followed may choose, cannot be taken for a stamp when another one is to stand there. A reader
 //! at position `p`, below the head, finds the record whole when its stamp is that of `p`. It has been overtaken when the head is beyond `p` and the ring's size: then what it
 //! has read meanwhile may be of several records. The owner is never overtaken, for a program that finds no room
-//! before him gives its record up, and counts it.
+//! before the owner's position gives its record up, and counts it.
 
 use std::fmt::Write as _;
 

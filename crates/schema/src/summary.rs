@@ -168,7 +168,7 @@ pub struct LimitOutcome {
     /// The same as the user wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<String>,
-    /// Who looks: `bpf` (in the kernel, at the update itself), `ptrace` (the tracer, at the birth
+    /// What checks it: `bpf` (in the kernel, at the update itself), `ptrace` (the tracer, at the birth
     /// itself) or `interval` (weigh, now and then).
     pub enforced_by: String,
     /// Whether it was crossed.

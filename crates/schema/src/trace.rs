@@ -35,7 +35,7 @@ pub mod column {
 pub struct TraceNote {
     /// [`RECORDING`].
     pub schema: String,
-    /// Who was followed, and since when.
+    /// What was followed, and since when.
     pub origin: Origin,
     /// What the records' clock showed in the end.
     pub ended_ns: u64,
@@ -55,7 +55,7 @@ pub struct TraceNote {
     pub threads: Vec<ThreadNote>,
 }
 
-/// Who was followed, and since when.
+/// What was followed, and since when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The command, as a shell would be given it; empty if there was none.

@@ -1,4 +1,4 @@
-//! The borders that ARCHITECTURE.md draws, held: who may know whom, and who may hold `unsafe`.
+//! The borders that ARCHITECTURE.md draws: which crate may know which, and which may hold `unsafe`.
 //!
 //! Reads what `cargo metadata` says and the sources themselves.
 
@@ -69,7 +69,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 const COLLECT: &str = "weigh-collect";
 const KERNEL_FACING: &[&str] = &["libbpf-rs", "libbpf-sys", "libc", "nvml-wrapper"];
 
-/// Who holds `unsafe` outside of the workspace, and why he has to.
+/// Code with `unsafe` outside of the workspace, and why it needs it.
 const UNSAFE_OUTSIDE: &[(&str, &str)] =
     &[("libweigh/rust", "it calls libweigh's C"), ("fuzz/src/streams.rs", "it calls libweigh's C")];
 

@@ -76,7 +76,7 @@ pub enum Point {
     Usdt {
         /// The file.
         path: String,
-        /// Who provides it.
+        /// Its provider.
         provider: String,
         /// Its name.
         name: String,

@@ -31,7 +31,7 @@ pub struct Maps<'m> {
     pub state: i32,
     /// Where records are written: one into each whose predicate holds.
     pub buffers: Vec<Buffer>,
-    /// Who is followed: threads that have 2 in this storage; none: everybody.
+    /// Followed are threads that have 2 in this storage; none: all threads.
     pub members: Option<i32>,
     /// What is kept of system calls under way, by threads: for a probe that has their begin and end.
     pub calls: Option<i32>,

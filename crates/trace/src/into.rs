@@ -13,7 +13,7 @@ use weigh_schema::ring;
 /// CPUs have numbers below this.
 const MOST_CPUS: usize = 1 << 16;
 
-/// Who writes into the same ring.
+/// The CPUs that write into the same ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// All CPUs.

@@ -85,7 +85,7 @@ impl FieldKind {
         }
     }
 
-    /// How such a field is read by one who did not ask for it himself: where its value came from is not known.
+    /// How such a field is read by a reader that did not ask for it: where its value came from is not known.
     pub fn as_read(self, bytes: u32, is_signed: bool) -> (Shape, Content) {
         let shape = match self {
             FieldKind::Unsigned => Shape::Unsigned,

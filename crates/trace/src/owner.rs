@@ -1,7 +1,7 @@
-//! Whose events an ordinary user may see: those of threads that are his, and have gained no rights.
+//! Events that an ordinary user may see: those of the user's own threads, unless they have gained privileges.
 //!
 //! Reads the kernel's types; emits where a thread's credentials lie in them. The rule is the one by which the
-//! kernel lets somebody look into a process (ptrace): all user IDs and group IDs are his, there are
+//! kernel lets somebody look into a process (ptrace): all user IDs and group IDs are the user's, there are
 //! no capabilities, and the process has not been closed to others (PR_SET_DUMPABLE), as the kernel does itself
 //! when a program with more rights is executed.
 
@@ -12,7 +12,7 @@ use crate::path::Path;
 use crate::signature::of_tracepoint;
 use crate::walk::{End, Walker};
 
-/// The user, and how his threads are told.
+/// The user, and how the user's threads are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The user.

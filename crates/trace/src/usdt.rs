@@ -23,7 +23,7 @@ const MOST: usize = 1 << 16;
 /// One place of a point; compilers copy code, so a point may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsdtPoint {
-    /// Who provides it.
+    /// Its provider.
     pub provider: String,
     /// Its name there.
     pub name: String,

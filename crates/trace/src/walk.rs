@@ -132,7 +132,7 @@ pub struct Place {
     pub meaning: Meaning,
 }
 
-/// Who follows paths: the event's arguments, and the text that they are written in.
+/// Follows paths: the event's arguments, and the text that they are written in.
 pub struct Walker<'a> {
     /// The kernel's types.
     pub btf: &'a Btf,

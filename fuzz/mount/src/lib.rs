@@ -45,7 +45,7 @@ pub fn prepare() {
     rustix::process::setrlimit(Resource::Fsize, least).expect("less is always allowed");
 }
 
-/// Serves a folder to who is at the other end of a socket that keeps messages apart, until he is gone; what was counted.
+/// Serves a folder to the peer of a socket that keeps messages apart, until it is gone; what was counted.
 /// It is done as nobody: what comes may ask for devices, and for other users' files.
 pub fn serve(folder: OwnedFd, kernel: OwnedFd, exact: bool) -> Vec<Event> {
     let thread = std::thread::spawn(move || {

@@ -443,8 +443,8 @@ def account(
 def token(of: Token) -> int:
     """The number of a token, which is what the agent, ``weigh calls`` and ``weigh explain`` know it by.
 
-    Of a text it is made by hashing (blake2b, 8 bytes), the same in each process, and there is no way back: who
-    wants to find his texts again notes them with their numbers.
+    Of a text it is made by hashing (blake2b, 8 bytes), the same in each process, and there is no way back: a program
+    that has to find its texts again notes them with their numbers.
     """
     return _library.token(of)
 

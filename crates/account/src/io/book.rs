@@ -33,7 +33,7 @@ pub struct Row {
     pub places: Places,
     /// The slowest call: its time, its number, when it ended.
     pub slowest: (u64, u64, u64),
-    /// Who has counted it.
+    /// The mechanisms that counted it.
     pub sources: Sources,
 }
 

@@ -50,8 +50,8 @@ fn bytes(numbers: &Numbers, direction: usize) -> u64 {
     numbers.bytes.iter().map(|bytes| bytes[direction]).sum()
 }
 
-/// Whether it was mapped to be read: what the page cache has already is read without a sign of it. Who stores into
-/// it is taken for a writer alone.
+/// Whether it was mapped to be read: what the page cache has already is read without a sign of it. A process that
+/// stores into it is taken for a writer alone.
 fn loads_unseen(numbers: &Numbers) -> bool {
     numbers.get(Field::Maps) > 0 && numbers.bytes[Transfer::Mapped as usize][WRITTEN] == 0
 }

@@ -22,7 +22,7 @@ pub fn totals(book: &IoBook, numbers: &Numbers, moves_unseen: bool) -> Totals {
         read_calls: numbers.calls[kind as usize][0],
         written_bytes: numbers.bytes[kind as usize][1],
         write_calls: numbers.calls[kind as usize][1],
-        // Who does not see reads and writes still sees copies: they are requests of their own.
+        // A mechanism that does not see reads and writes still sees copies: they are requests of their own.
         unseen: match kind {
             _ if book.unseen_kinds.contains(&kind) => Unseen { reads: true, writes: true },
             Transfer::Copied => Unseen::default(),

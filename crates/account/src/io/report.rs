@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(moment(8).written_bytes, Some(5));
     }
 
-    /// Who reads a pipe waits for who writes it: that is not to hide the files.
+    /// A reader of a pipe waits for its writer: that is not to hide the files.
     #[test]
     fn files_come_before_what_was_waited_at() {
         let mut book = IoBook::default();

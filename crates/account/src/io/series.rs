@@ -166,7 +166,7 @@ impl IoSeries {
         if book.unseen_kinds.contains(&Transfer::Mapped) {
             for moment in &mut step.moments {
                 (moment.mapped_read_bytes, moment.mapped_written_bytes) = (None, None);
-                // Who does not see the page cache does not see what it has from devices.
+                // A mechanism that does not see the page cache does not see what it has from devices.
                 (moment.device_read_bytes, moment.device_written_bytes) = (None, None);
             }
         }

@@ -1,4 +1,4 @@
-//! The user's side: a job whose reads and writes the agent has followed for him.
+//! The user's side: a job whose reads and writes the agent has followed.
 //!
 //! Reads answers from a stream; emits what the kernel side itself would. When the agent is lost the job goes on: what
 //! was told until then stays, of files that were open as they were looked at last, and is said to be no more than that.
@@ -152,7 +152,7 @@ impl State {
         self.lost = Some((now_ns, why.to_string()));
     }
 
-    /// Who is alive, when nobody tells: nobody is known to have ended otherwise.
+    /// Counts living processes, when nothing reports them: no end is known otherwise.
     fn count_living(&mut self) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;

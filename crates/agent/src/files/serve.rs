@@ -2,7 +2,7 @@
 //! as that user's weigh is there.
 //!
 //! Reads requests from a stream; emits answers, and what the kernel side tells as it tells it. Refuses processes that
-//! the user could not look at himself.
+//! the user could not look at.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};

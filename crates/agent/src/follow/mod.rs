@@ -1,5 +1,5 @@
-//! A job that is followed in the kernel for a user who has no rights of his own: he asks, over a
-//! stream, what he would ask the kernel side himself, and another process with the agent's rights,
+//! A job that is followed in the kernel for a user without privileges: the user's weigh asks, over a
+//! stream, what it would ask the kernel side itself, and another process with the agent's privileges,
 //! one for each job, answers.
 
 mod remote;

@@ -1,7 +1,7 @@
-//! The user's side: a job that the agent follows for him.
+//! The user's side: a job that the agent follows.
 //!
 //! Reads answers from a stream; emits what the kernel side itself would. When the agent is lost the
-//! job goes on: who is alive is then seen in `/proc`, and all values are what was told until then.
+//! job goes on: living processes are then read from `/proc`, and all values are those reported until then.
 
 use std::cell::RefCell;
 use std::io;
@@ -120,7 +120,7 @@ pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteErro
     let gone = |error: rustix::io::Errno| RemoteError::lost(error.into());
     let numbers = [layout(), Request::Follow as u64, 0, what as u64];
     let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    // Who was turned away finds the reason there, though nobody listens any more.
+    // A client that was turned away finds the reason there, though nothing listens any more.
     let sent = send(&socket, &message, SendFlags::NOSIGNAL);
     let mut answer = [0; REPLY.len() * 8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -2,8 +2,8 @@
 //! user's weigh is there.
 //!
 //! Reads requests from a stream; emits answers. Refuses processes that are not the user's own. It
-//! sends no signals: what the kernel side does at a limit it does to those only whom the user may
-//! signal himself.
+//! sends no signals: what the kernel side does at a limit it does only to processes that the user may
+//! signal.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ use crate::{files, writes};
 /// The first argument of weigh as a session; then come the user's weigh and the user.
 pub const SESSION: &str = "--be-session-of-agent";
 
-/// Who begins a request or lets an answer lie is not waited for longer.
+/// A client that does not complete a request, or leaves an answer unread, is not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Events that are kept for the user; what comes on top waits in the kernel side's buffer, and is
@@ -75,22 +75,22 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
     };
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
-        // He has gone in the middle of something, or said what nobody understands.
+        // The client has gone in the middle of something, or sent what cannot be understood.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// Whom a session is for.
+/// The user that a session is for.
 pub struct User {
-    /// Where he asks.
+    /// Where requests come in.
     pub stream: UnixStream,
-    /// His weigh.
+    /// The user's weigh.
     pub process: OwnedFd,
     /// The same, by its numbers.
     pub peer: Peer,
-    /// Wakes his weigh.
+    /// Wakes the user's weigh.
     pub wake: OwnedFd,
-    /// Where it is noted what is done for him.
+    /// Where it is noted what is done for the user.
     pub notes: Notes,
 }
 

@@ -196,7 +196,7 @@ pub fn receive<T: DeserializeOwned>(
     Ok(Some((serde_json::from_slice(&body)?, with)))
 }
 
-/// Asks, and has the answer. Who is not listened to any more finds there why, if anybody has said.
+/// Asks, and has the answer. A client that is not served any more finds there why, if there is a reason.
 pub fn converse<T: DeserializeOwned>(
     stream: &UnixStream,
     ask: &impl Serialize,

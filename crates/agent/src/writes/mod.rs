@@ -1,6 +1,6 @@
-//! What a job of a user without rights has written to devices, followed in the kernel: he asks, over a stream, and
-//! another process with the agent's rights, one for each job, answers with a sum. What is kept of pages and requests
-//! stays with it.
+//! What a job of a user without privileges has written to devices, followed in the kernel: the user's weigh asks, over a
+//! stream, and another process with the agent's privileges, one for each job, answers with a sum.
+//! What is kept of pages and requests stays with it.
 
 mod remote;
 mod serve;

@@ -122,7 +122,7 @@ struct {
 } clients SEC(".maps");
 
 /*
- * Which program each page is of. Pages are given to others: who holds an old serial number, a thread
+ * Which program each page is of. Pages are given to others: a holder of an old serial number, a thread
  * or something that was left behind, is not to reach the new one's.
  */
 __u32 serials[MAX_CLIENTS];

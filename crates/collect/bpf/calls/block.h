@@ -12,7 +12,7 @@
 
 #define MAX_BIOS_IN_REQUEST 256
 
-/* Who handed a bio in, and whether whose pages it carries is known by his account. */
+/* The submitter of a bio, and whether the owners of the pages that it carries are known by its account. */
 struct handed {
 	struct cause cause;
 	__u64 knows_owners;

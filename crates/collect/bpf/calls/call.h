@@ -434,7 +434,7 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* Who ends does not leave the call that it is in: exit, or one that a signal has ended. */
+/* A thread that ends does not leave the call that it is in: exit, or one that a signal has ended. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(member__exit, struct task_struct *task)
 {

@@ -137,8 +137,8 @@ static __always_inline void tell_name(struct cell_key *key, struct file *file, _
 }
 
 /*
- * What a call has waited for at a pipe or a socket: who is at the other end. Looked at where a call has slept, so
- * others pay nothing. Who is told of the call by its kind alone is told what it waited at.
+ * What a call has waited for at a pipe or a socket: the process at the other end. Read only where a call has slept,
+ * so others pay nothing. A table by kind of call alone is told which of the two it was.
  */
 static __noinline int note_other_end(struct window *window, struct task_struct *task, struct cell *cell)
 {

@@ -55,8 +55,8 @@ struct recipe {
 };
 
 /*
- * Where the stack is said to be at a return depends on how the kernel gets hold of returns. Who tries
- * it, and finds out: this is taken away from what is said at each.
+ * Where the stack is said to be at a return depends on how the kernel gets hold of returns. A trial
+ * finds out: this is taken away from what is said at each.
  */
 __u32 trier;
 __u64 tried_frame, return_skew;

@@ -36,7 +36,7 @@ int BPF_PROG(qdisc__enqueue, void *queue, void *of_device, struct sk_buff *packe
 	struct open open;
 
 	if (!mine(&open, WEIGH_QDISC)) {
-		/* Who had a packet of this address before must not be charged for this one. */
+		/* The owner of an earlier packet at this address must not be charged for this one. */
 		if (has_queued)
 			bpf_map_delete_elem(&queued, &key);
 		return 0;

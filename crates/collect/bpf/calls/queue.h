@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who shares a disk's queue: of each request that is in flight it is known who handed it in, and of
- * each disk the last two who had one issued. When a request of a call is issued, the one of them
- * who is somebody else, and has requests in flight, is in the call's way. What is written back from
+* Sharers of a disk's queue: of each request in flight its submitter is known, and of each disk the
+ * last two that had one issued. When a request of a call is issued, the other one of them, if it has
+ * requests in flight, is in the call's way. What is written back from
  * the page cache was handed in by a kernel thread, and is named so.
  */
 #ifndef WEIGH_CALLS_QUEUE_H
@@ -162,7 +162,7 @@ int BPF_PROG(block__rival_complete, struct request *request)
 	return 0;
 }
 
-/* Who was met by the requests of a call that is over. */
+/* The thread that the requests of a finished call met. */
 static __always_inline void take_rival_at_disk(struct window *window, __u32 tid)
 {
 	struct met_at_disk *found = bpf_map_lookup_elem(&met_at_disks, &tid);

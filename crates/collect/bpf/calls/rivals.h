@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who was in a call's way: who had the CPU before its thread got it, who held the lock that it
- * waited for, who else had requests in the disk's queue. Of each kind one is kept, the one of the
+* Rivals of a call: the thread that had the CPU before its own got it, the holder of the lock that it
+ * waited for, the thread with other requests in the disk's queue. Of each kind one is kept, the one of the
  * longest wait. Nothing is done unless single calls are told.
  */
 #ifndef WEIGH_CALLS_RIVALS_H
@@ -50,7 +50,7 @@ static __always_inline void name_rival(struct rival *rival, struct task_struct *
 		bpf_probe_read_kernel(rival->name, sizeof(rival->name), &leader->comm);
 }
 
-/* Who had a CPU last, and when: to say behind whom a thread waited for it. */
+/* The last thread on a CPU, and when: to name what a thread waited behind. */
 #define TURNS 16
 
 struct turns {

@@ -101,7 +101,7 @@ static __always_inline struct sent *sent_by(struct sock *sk)
 	return has_more_senders ? bpf_sk_storage_get(&more_senders, sk, 0, 0) : 0;
 }
 
-/* Who sends has the socket's lock: nobody else looks for it meanwhile. */
+/* The sender has the socket's lock: no other thread looks for it meanwhile. */
 static __always_inline struct sent *take_place(__u64 cookie)
 {
 	struct sent *sent;

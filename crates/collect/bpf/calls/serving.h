@@ -19,7 +19,7 @@
 
 struct serving {
 	__u64 since;
-	__u32 inside; /* such a softirq; else a packet is looked at by who has the socket, in his own time */
+	__u32 inside; /* such a softirq; else the owner of the socket looks at a packet, in its own time */
 	__u32 known; /* the time since then is the cause's */
 	__u32 packets; /* the kernel's count then */
 	__u32 tried; /* see serve__backlog */

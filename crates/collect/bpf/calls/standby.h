@@ -26,7 +26,7 @@ struct standby standby;
 
 #define IFF_LOOPBACK 8
 
-/* The loopback device has none: who sends there has received, too, before it is over. */
+/* The loopback device has none: a sender there has received, too, before it is over. */
 static __always_inline bool has_driver(struct net_device *device)
 {
 	return !(device->flags & IFF_LOOPBACK);

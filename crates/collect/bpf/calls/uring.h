@@ -3,7 +3,7 @@
  * Requests of io_uring, and who does them: the thread that made one, or a thread of its process that the
  * kernel has made for that, of which sched_process_fork does not tell. What such a worker does is charged to
  * the call that handed in the request that it works on. That of the thread that polls for requests, which no call
- * hands in, and of who made his before he was followed, is the job's all the same.
+ * hands in, and of a worker made before its thread was followed, is the job's all the same.
  */
 #ifndef WEIGH_CALLS_URING_H
 #define WEIGH_CALLS_URING_H

@@ -19,7 +19,7 @@
 #define DIRECT_ALIGNMENT 4095
 #define SMALL_SYNC 65536
 /*
- * Who makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
+* A thread that makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
  * stand still among them for as long as its host runs others on it, and what does not wait for that is counted
  * without its file. The second number only bounds the loop.
  */

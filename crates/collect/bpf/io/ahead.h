@@ -97,7 +97,7 @@ static __always_inline __u64 bytes_of(__u64 pages)
 	return (__u64)__builtin_popcountll(pages) << PAGE_SHIFT;
 }
 
-/* Who had pages read is told what has become of them. Global: the verifier looks at it once. */
+/* Charges what has become of pages to the process that had them read. Global: verified once. */
 __noinline int charge_ahead(struct reach *reach, __u64 who, __u64 bytes)
 {
 	struct io_device *device;
@@ -215,7 +215,7 @@ static __always_inline enum outcome set_ahead(struct ahead *ahead, struct ahead_
 	for (int i = 0; i < AHEAD_READERS; i++) {
 		__u64 pages = is_same ? ahead->of[i].pages & ~bits : 0;
 
-		/* Who has some of them already comes first: nobody is in two places. */
+		/* A reader that has some of them already comes first: none is in two places. */
 		if (outcome != DONE && pages && ahead->of[i].who == reach->who) {
 			pages |= bits;
 			outcome = DONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Who is of the job: inherited in the kernel at each fork. A process that ends is told, after what
- * it did with the files that it still had open.
+* Membership of the job: inherited in the kernel at each fork. The end of a process is reported, after
+ * what it did with the files that it still had open.
  */
 #ifndef WEIGH_IO_MEMBER_H
 #define WEIGH_IO_MEMBER_H

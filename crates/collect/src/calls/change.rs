@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::links::{Links, Outcome, Plan};
 
-/// Who has the links.
+/// The holder of the links.
 enum Holder {
     Here(Box<Links>),
     Thread(JoinHandle<Option<(Box<Links>, Outcome)>>),

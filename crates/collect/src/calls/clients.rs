@@ -3,7 +3,7 @@
 //!
 //! Makes pages, puts them before the kernel side, has it take in threads, and gives descriptors of
 //! pages. What a page holds is its program's to write: it is read here as numbers of no meaning.
-//! Who may ask for what is for the server to decide.
+//! The server decides which client may ask for what.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -72,7 +72,7 @@ pub(super) fn join_request(client: u32, slot: u32, ticket: u64) -> types::join_r
     types::join_request { client, slot, ticket }
 }
 
-/// Who is to be looked at; 0: the first thread of the process.
+/// The thread to be looked at; 0: the first of the process.
 pub(super) fn look_request(connection: i32, process: u32, number: u32) -> types::look {
     let connection = connection.cast_unsigned();
     types::look { connection, process, number, ..Default::default() }

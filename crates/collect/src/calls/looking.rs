@@ -21,7 +21,7 @@ pub struct ThreadCredentials {
     pub level: u32,
     /// User and group of who connected, as it was then.
     pub caller: (u32, u32),
-    /// Who is behind it: itself, or who has made the user namespace that it is in.
+    /// The user behind it: its own, or the maker of the user namespace that it is in.
     pub behind: u32,
     /// Its effective capabilities then.
     pub caller_effective: u64,

@@ -56,7 +56,7 @@ impl Placing {
         let (tell, told) = channel();
         self.apart(move || {
             let number = page.as_raw_fd().to_ne_bytes();
-            // Who is not there any more has seen it in the table.
+            // A receiver that is gone has seen it in the table.
             let _ = tell.send(table.update(&place.to_ne_bytes(), &number, MapFlags::ANY));
             let _ = done.send(());
         });
@@ -106,7 +106,7 @@ impl Placing {
     }
 }
 
-/// What cannot be found out is not there yet: who puts it tells of its end.
+/// What cannot be found out is not there yet: the thread that puts it reports its end.
 fn is_there(table: &MapHandle, place: u32) -> bool {
     table.lookup(&place.to_ne_bytes(), MapFlags::ANY).is_ok_and(|found| found.is_some())
 }

@@ -27,7 +27,7 @@ pub trait FollowWrites {
     /// Follows no longer, and tells what was found.
     fn found(&mut self) -> Result<WrittenFound, FollowError>;
 
-    /// Whether it is the agent, for who has no rights himself.
+    /// Whether it is the agent, for a user without privileges.
     fn is_of_agent(&self) -> bool {
         false
     }

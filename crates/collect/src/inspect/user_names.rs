@@ -71,7 +71,7 @@ impl UserNames {
 
 impl Process {
     fn look(&mut self, pid: u32) {
-        // Who has ended has no mappings any more.
+        // A process that has ended has no mappings any more.
         let Ok(text) = procfs::read_of(pid, "maps") else { return };
         if !text.is_empty() && text != self.text {
             self.maps = procfs::parse_maps(&text);

@@ -166,7 +166,7 @@ impl FollowIo for BesideTracedIo {
     fn tally(&self) -> Tally {
         let (traced, library) = (self.traced.tally(), self.library.tally());
         Tally {
-            // Who was let go, and what he started, the library alone knows.
+            // A process that was let go, and its children, the library alone knows.
             living: traced.living.max(library.living),
             rest_calls: traced.rest_calls + library.rest_calls,
             // Of what the library answers for it is not known.

@@ -1,4 +1,4 @@
-//! What the kernel side tells and keeps, as bytes: who has the rights hands it on to one who has not, and that one
+//! What the kernel side reports and keeps, as bytes: a process with privileges hands it on to one without, which
 //! reads it. So whatever is told of a file is declared once, however it comes.
 //!
 //! Things lie one behind the other, each behind its length. What is cut off is nothing.

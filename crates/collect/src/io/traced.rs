@@ -135,7 +135,7 @@ impl FollowIo for TracedIo {
     }
 
     fn grounds(&self) -> Grounds {
-        // First: who traces holds the job while he takes the counts.
+        // First: the tracer holds the job while it takes the counts.
         let warnings = self.job.as_ref().map_or_else(|| self.warnings.clone(), TracedJob::warnings);
         let counts = self.counts.get();
         let mut notes = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! Sends SIGSTOP to each known process of the job, then reads `stat` and nothing else of every
 //! process that can be seen, in the order of their numbers, and sends it to the others; then of
-//! those whose numbers are newer, as long as there are any; and again, until a pass finds nobody new
-//! and everybody has come to a stop: who was in a fork when the signal came finishes that first.
+//! those whose numbers are newer, as long as there are any; and again, until a pass finds no new
+//! process and all have come to a stop: one that was in a fork when the signal came finishes that first.
 //! A signal goes through a descriptor of the process that was opened before its `stat` was read:
 //! if it arrives, it was that process. Gives up after a while; the caller can try again.
 
@@ -36,7 +36,7 @@ struct Stopped {
 pub(crate) struct Crowd {
     /// The command.
     pub root: Identity,
-    /// Who adopts orphans of the job.
+    /// The processes that adopt orphans of the job.
     pub adopters: Vec<u32>,
     /// Processes that were seen to be of the job: their numbers, and when they were started.
     pub known: HashMap<u32, u64>,

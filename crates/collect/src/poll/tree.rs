@@ -1,4 +1,4 @@
-//! Who belongs to the job: a pure function over what `/proc` showed.
+//! Membership of the job: a pure function over what `/proc` showed.
 
 use std::collections::BTreeMap;
 

@@ -17,10 +17,10 @@ pub fn now_ns() -> u64 {
 }
 
 /// Writes down how far the clock of the day is ahead, for it may have been set, and when it was
-/// found so: who sees neither clock as weigh does has that to go by.
+/// found so: a process that sees neither clock as weigh does has that to go by.
 pub fn tell(head: &Head) {
     let (before, day, after) = (now_ns(), clock::now_ns(ClockId::Realtime), now_ns());
-    // Who was interrupted in between does so at the next look; the first time anything is better
+    // After an interruption in between, the next look does it; the first time anything is better
     // than nothing, for the library would ask the kernel then.
     if after - before < APART_NS || head.day_ahead_ns.load(Ordering::Relaxed) == 0 {
         head.day_ahead_ns.store(day.wrapping_sub(before), Ordering::Relaxed);

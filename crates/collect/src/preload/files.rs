@@ -9,7 +9,7 @@ use weigh_schema::event::{Event, FileKey};
 use super::hidden::{Hidden, shown};
 use super::layout::{PATH_BYTES, RECORDS, Shared};
 
-/// Looks after which a record that its writer did not complete is given up: he was killed.
+/// Looks after which a record that its writer did not complete is given up: the writer was killed.
 const PATIENCE: u32 = 40;
 
 /// PID and start of a process, and a path.

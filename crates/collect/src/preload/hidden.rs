@@ -3,7 +3,7 @@
 //!
 //! Their slots have a number instead that is made of the namespace and the PID there. Reads both of
 //! processes that have no slot, emits who is who. Refuses to guess as long as the kernel can be
-//! asked; who is gone before that is told by when it began.
+//! asked; a process that is gone before that is identified by when it began.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -121,7 +121,7 @@ pub fn is_hidden(pid: u32) -> bool {
     pid & HIDDEN != 0
 }
 
-/// What people are told: of who is known by his number only, the PID that he sees himself.
+/// For people: of a process that is known by its number only, the PID that it sees itself.
 pub fn shown(pid: u32) -> u32 {
     if is_hidden(pid) { pid % HIDDEN_PIDS } else { pid }
 }

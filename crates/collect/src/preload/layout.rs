@@ -126,8 +126,8 @@ macro_rules! shared {
 shared! {
     /// One process. While it is free all of it is zero but its generation.
     ///
-    /// Who made a process or waited for it may be held up until the slot is another's, and writes to it
-    /// then by compare-exchange alone: each number that he sets says before whose it is, see [`UNTOLD`].
+    /// A process that made another or waited for it may be held up until the slot is a third one's, and writes
+    /// to it then by compare-exchange alone: each number that it sets says before whose it is, see [`UNTOLD`].
     struct Slot as "slot" aligned 64 {
         /// A [`Life`].
         life: number64,
@@ -334,8 +334,8 @@ numbered! { LIVES, "How a slot's life is put together.",
     STATUS_KNOWN = 65536;
 }
 
-/// With the slot's generation: what nobody has told. Who has an earlier life in mind does not take it for
-/// that one's.
+/// With the slot's generation: what no process has reported. A process that knows an earlier life does not
+/// take it for that one's.
 pub const UNTOLD: u64 = 1 << 63;
 
 /// Owner of a slot, in one word: so a change of one of these is made with all of them in view.

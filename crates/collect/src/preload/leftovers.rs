@@ -2,7 +2,7 @@
 //!
 //! As long as a process of its job may execute something, the loader looks for the library there,
 //! and complains on the job's standard error if it is gone. So a folder stays while its weigh lives
-//! (he holds a lock), or while any process names it in its environment or maps it. Refuses to judge
+//! (it holds a lock), or while any process names it in its environment or maps it. Refuses to judge
 //! what it cannot see: folders of other users, of other PID namespaces, or with processes of this
 //! user whose environment is closed, or empty, and that are not older than the folder.
 
@@ -20,7 +20,7 @@ use crate::procfs;
 /// How the names of the folders begin.
 pub const PREFIX: &str = "weigh-";
 
-/// The file that says who made the folder, and that he lives.
+/// The file that names the weigh that made the folder, and shows that it lives.
 const OWNER: &str = "owner";
 
 /// Looks at a process that has no environment, for it may be about to get one.
@@ -171,7 +171,7 @@ mod tests {
         let mut job = Command::new("sleep").arg("60").env("WEIGH_TEST", &library).spawn().unwrap();
         drop(owner);
         sweep(parent.path());
-        assert!(folder.exists(), "somebody has it in his environment");
+        assert!(folder.exists(), "a process has it in its environment");
         job.kill().unwrap();
         job.wait().unwrap();
         // A child that another test has just forked still holds the lock, until it executes.

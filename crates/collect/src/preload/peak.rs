@@ -65,7 +65,7 @@ impl PeakBound {
 }
 
 fn greatest_sum(held: &[Held]) -> u64 {
-    // Who ends as another begins gives way to him: an end comes before a beginning.
+    // Where one ends as another begins, the end comes first.
     let mut steps: Vec<(u64, bool, u64)> =
         held.iter().map(|h| (h.from_ns, true, h.bytes)).collect();
     steps.extend(held.iter().map(|h| (h.to_ns.max(h.from_ns.saturating_add(1)), false, h.bytes)));

@@ -363,8 +363,8 @@ fn of_library() -> impl Iterator<Item = Counter> {
     Counter::ALL.iter().copied().filter(|c| c.task_field().is_none())
 }
 
-/// Whether the process of a slot is no more. Who has said its last may still be writing out what
-/// is in its buffers; who was not among the living may have been hidden from the look.
+/// Whether the process of a slot is no more. One that has reported its end may still be writing out what
+/// is in its buffers; one that was not among the living may have been hidden from the look.
 fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bool {
     if alive.contains(&process.pid) {
         return false;
@@ -384,8 +384,8 @@ fn has_ended(process: &Process, alive: &BTreeSet<u32>, look_began_ns: u64) -> bo
     stat.is_none_or(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
 }
 
-/// Who has a child that has ended, but may not be closed before the next look, waits with it: what it has told may be
-/// the child's, too.
+/// A process with a child that has ended, but may not be closed before the next look, waits with it: what it has
+/// reported may be the child's, too.
 fn wait_for_children<Slot>(
     over: &mut Vec<(Slot, Process)>,
     living: &mut Vec<(Slot, Process)>,

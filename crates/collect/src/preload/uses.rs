@@ -265,7 +265,7 @@ impl Uses {
     /// For others to use it: nobody counts in it any more.
     fn give_back(&self, index: usize) {
         let words = self.use_words(index);
-        // Who was killed may have held it.
+        // A killed process may have held it.
         words[read::at("lock")].store(0, Ordering::Relaxed);
         self.state(index).store(USE_FREE, Ordering::Release);
         let free = self.head("free");

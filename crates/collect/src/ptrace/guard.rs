@@ -4,8 +4,8 @@
 //! Takes the population after each birth, and what a thread has moved; says what is to become of those who are at that
 //! point, and which limits were crossed for the first time. Knows no system call.
 //!
-//! Who is held waits in a stop that the tracer does not end. That lasts until the job is told to
-//! end, and then until there is room; if weigh dies the kernel lets everybody go on.
+//! A held thread waits in a stop that the tracer does not end. That lasts until the job is told to
+//! end, and then until there is room; if weigh dies the kernel lets all threads go on.
 
 use std::collections::HashMap;
 

@@ -36,7 +36,7 @@ impl TracedJob {
         }
         let mut job = self.shared.job();
         for (tid, mut thread, is_hidden) in read {
-            // Who is not there any more may have been somebody else when he was read.
+            // A thread that is not there any more may have been another one when it was read.
             if let Some(now) = job.threads.get_mut(&tid).filter(|now| now.id == thread.id) {
                 now.is_told = true;
                 // It may be at one more stop, of which the tracer has not heard yet.

@@ -72,7 +72,7 @@ pub struct Tracer {
     placed_early: Vec<u32>,
     /// Whom others of the job want to trace, and who waits for it, just before the call.
     coveted: Vec<(u32, u32)>,
-    /// Who waits because of a limit, with the signal of his stop; none where that is still to come.
+    /// Threads that wait because of a limit, with the signal of their stop; none where that is still to come.
     held: HashMap<u32, Option<c_int>>,
     /// Those of them who wait at the end of a call: until they were told why.
     held_at_calls: HashSet<u32>,

@@ -1,4 +1,4 @@
-//! Who is of the job, and what they hold: as little reading as will do.
+//! Members of the job, and what they hold: with as little reading as will do.
 //!
 //! Reads the number that the kernel gave to a process last, `stat` of those that have got a number
 //! since, and, where memory matters, `statm` of each member. Emits [`Sums`]. A count is an upper

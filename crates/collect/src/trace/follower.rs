@@ -1,4 +1,4 @@
-//! A reader who is not the rings' owner: nobody waits for him, and he may be overtaken.
+//! A reader that is not the rings' owner: nothing waits for it, and it may be overtaken.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -35,7 +35,7 @@ impl Follower {
         self.rings.layout()
     }
 
-    /// Where he is in each.
+    /// Its position in each.
     pub fn positions(&self) -> &[u64] {
         &self.at
     }
@@ -46,7 +46,7 @@ impl Follower {
         each.map(|(ring, at)| self.rings.head(ring).wrapping_sub(*at)).sum()
     }
 
-    /// Whether he was overtaken in any ring: it stays where it is until [`Follower::resume`].
+    /// Whether it was overtaken in any ring: it stays where it is until [`Follower::resume`].
     pub fn is_overtaken(&self) -> bool {
         self.overtaken.contains(&true)
     }
@@ -85,8 +85,8 @@ impl Follower {
         (!self.overtaken[ring]).then_some(next)
     }
 
-    /// Shows what lies between where he is and where others are, with whether it is before him still; in rings where
-    /// he was overtaken nothing. False if it cannot all be read (any more).
+    /// Shows what lies between its position and those of others, with whether it is still ahead; in rings where
+    /// it was overtaken nothing. False if it cannot all be read (any more).
     pub fn between(&mut self, others: &[u64], mut visit: impl FnMut(&[u8], bool)) -> bool {
         for (ring, other) in others.iter().take(self.at.len()).enumerate() {
             let at = self.at[ring];
@@ -97,7 +97,7 @@ impl Follower {
             let (mut from, to) = (at.min(*other), at.max(*other));
             while from < to {
                 let Some(next) = self.take(ring, from) else {
-                    // He himself was not overtaken, or the next look will find it.
+                    // The reader itself was not overtaken, or the next look will find it.
                     self.overtaken[ring] = false;
                     return false;
                 };
@@ -108,7 +108,7 @@ impl Follower {
         true
     }
 
-    /// Where he was overtaken he goes on at these positions.
+    /// Where it was overtaken it goes on at these positions.
     pub fn resume(&mut self, others: &[u64]) {
         for (ring, other) in others.iter().take(self.at.len()).enumerate() {
             if std::mem::take(&mut self.overtaken[ring]) {
@@ -117,7 +117,7 @@ impl Follower {
         }
     }
 
-    /// The same where nobody says any position: at the end of what was written. Whether he was overtaken.
+    /// The same where no position is given: at the end of what was written. Whether it was overtaken.
     pub fn give_up(&mut self) -> bool {
         let was = self.is_overtaken();
         let heads: Vec<u64> = (0..self.at.len()).map(|ring| self.rings.head(ring)).collect();

@@ -24,7 +24,7 @@ pub(crate) mod skeleton {
 const ARMED: u32 = 1;
 const MEMBER: u32 = 2;
 
-/// Who is followed.
+/// The threads that are followed.
 pub(super) struct Members {
     skeleton: skeleton::TraceSkel<'static>,
     _links: Vec<Link>,

@@ -69,7 +69,7 @@ impl Memory {
     pub(super) fn bytes(&self, place: usize, length: usize) -> Option<&[u8]> {
         let fits = place.checked_add(length)? <= self.bytes;
         // SAFETY: they lie within the mapping, which lives as long as `self`; programs write there only before
-        // the stamp that the caller has seen, or after he has said that he has read them.
+        // the stamp that the caller has seen, or after it has said that it has read them.
         fits.then(|| unsafe { std::slice::from_raw_parts(self.begin.as_ptr().add(place), length) })
     }
 }

@@ -1,5 +1,5 @@
-//! The side of a stream that reads. It is made from descriptors alone, by a process that needs no rights: the owner
-//! of the rings, who says how far he has read, so that what lies behind that may be written again.
+//! The side of a stream that reads. It is made from descriptors alone, by a process that needs no privileges: the
+//! owner of the rings, which says how far it has read, so that what lies behind that may be written again.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -31,7 +31,7 @@ pub struct Reader {
     rings: Rings,
     consumers: Memory,
     doorbell: Doorbell,
-    /// Where he is in each.
+    /// Its position in each.
     at: Vec<u64>,
     broken: u64,
 }
@@ -63,7 +63,7 @@ impl Reader {
         self.rings.layout()
     }
 
-    /// Where he is in each ring.
+    /// Its position in each ring.
     pub fn positions(&self) -> &[u64] {
         &self.at
     }

@@ -17,8 +17,8 @@ const SIZE: usize = 4;
 /// What is at a position.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'r> {
-    /// A record, and where the next one begins. Who is not the rings' owner asks [`Rings::has_overtaken`] when he
-    /// has read it.
+    /// A record, and where the next one begins. A reader that is not the rings' owner asks
+    /// [`Rings::has_overtaken`] when it has read it.
     Record(&'r [u8], u64),
     /// Nothing yet, or one that is still being written.
     Pending,

@@ -1,4 +1,4 @@
-//! Who asks: the kernel names a thread, accounts name its process.
+//! Callers: the kernel names a thread, accounts name its process.
 //!
 //! Reads `/proc`. A number is given to another thread only after all others were; what is known of one is
 //! believed for a moment, and then looked up again. What a process asked for is kept until it is handed over:

@@ -58,7 +58,7 @@ impl Served {
             let failed =
                 |error: &Errno| self.failed(request, file, wanted, (Call::Read, since), *error);
             let found = pread(&file.fd, &mut buffer[..size], wanted.from).inspect_err(failed)?;
-            // Who has his answer may be back before this is noted, and another thread would note that first.
+            // A caller that has its answer may be back before this is noted, and another thread would note that first.
             self.moved(request, &handle, wanted, (0, found as u64, size as u64), since);
             give(&buffer[..found]);
             Ok(())
@@ -98,7 +98,7 @@ impl Served {
         self.accounts.did(who, &file.inode, since, done);
     }
 
-    /// Who reads or writes.
+    /// The process that reads or writes.
     fn mover(&self, request: &Request, file: &OpenFile, wanted: Wanted) -> Who {
         match request.pid() {
             0 => file.opener,

@@ -47,7 +47,7 @@ impl Listing {
         }
     }
 
-    /// Gives entries to who takes them until he is full: he says so by taking one not.
+    /// Gives entries to `take` until it is full, which it says by refusing one.
     fn each(&mut self, offset: u64, mut take: impl FnMut(&DirEntry) -> bool) -> Outcome<()> {
         self.from(offset)?;
         while let Some(entry) = self.entry()? {

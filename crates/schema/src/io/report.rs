@@ -273,7 +273,7 @@ pub struct FileUse {
     /// How far that is known: unavailable where nobody could look for the file in the end.
     #[serde(default = "exact", skip_serializing_if = "is_exact")]
     pub deleted_quality: Quality,
-    /// Who has counted what is in this row, where several count in one job.
+    /// The mechanisms that counted what is in this row, where several count in one job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Mechanism>,
     /// The numbers.

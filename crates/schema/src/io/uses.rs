@@ -182,7 +182,7 @@ impl Numbers {
     }
 }
 
-/// Who has counted, where several do in one job.
+/// The mechanisms that have counted, where several do in one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources(u8);
 
@@ -194,7 +194,7 @@ impl Sources {
     /// A tracer.
     pub const PTRACE: Sources = Sources(4);
 
-    /// Who has counted besides.
+    /// Adds mechanisms that have counted besides.
     pub fn join(&mut self, more: Sources) {
         self.0 |= more.0;
     }
@@ -229,7 +229,7 @@ pub struct Use {
     pub places: Places,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
-    /// Who has counted this.
+    /// The mechanisms that counted this.
     pub sources: Sources,
 }
 

@@ -49,7 +49,7 @@ pub(crate) const RUNNABLE: &str = "runnable while others had the CPU";
 /// A rival that is of the same process.
 pub(crate) const OWN: &str = "another thread of its own";
 
-/// Who was in the way there: ", most behind ffmpeg (PID 4711)".
+/// The rival there: ", most behind ffmpeg (PID 4711)".
 fn rival(call: &SingleCall, subsystem: &str) -> Option<String> {
     let kind = RIVALS.iter().find(|kind| kind.subsystem == subsystem)?;
     let rival = call.rivals.get(kind.name)?;

@@ -160,7 +160,7 @@ fn cells(file: &FileUse, are_devices_unseen: bool) -> [String; 10] {
         true => format!("≥ {text}"),
         false => text,
     };
-    // Who does not see mapped memory does not see what it makes devices do either.
+    // A mechanism that does not see mapped memory does not see what it makes devices do either.
     let hidden = file.totals.by_kind.get(Transfer::Mapped.name());
     let is_hidden = hidden.is_some_and(|kind| kind.unseen.any());
     let mapped = match mapped(&file.totals) {

@@ -124,7 +124,7 @@ mod tests {
         assert!(said(&close).starts_with("60.9 ms in close;"), "{}", said(&close));
     }
 
-    /// Who waits at a pipe waits for another process.
+    /// A call that waits at a pipe waits for another process.
     #[test]
     fn waiting_at_pipes_comes_behind_the_files() {
         let of = |path: &str, inode: u64, time_seconds: f64| IoCall {

@@ -114,7 +114,7 @@ impl Writer<'_> {
         self.code.place(whole);
     }
 
-    /// Who reads a text: what a program hands over lies in its own memory.
+    /// The helper that reads a text: what a program hands over lies in its own memory.
     pub(super) fn text_reader(&self, is_user: bool) -> Helper {
         match is_user || self.site.is_some() {
             true => Helper::ReadUserText,

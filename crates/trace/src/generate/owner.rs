@@ -41,7 +41,7 @@ impl Writer<'_> {
             self.code.load(R::R0, R::Frame, TEXT + owner.capabilities + half, 4);
             self.code.jump_if_constant(When::Unequal, R::R0, 0, end);
         }
-        // Who has none any more, at his end, has nothing to hide there.
+        // A thread that has none any more, at its end, has nothing to hide there.
         let is_his = self.code.label();
         self.behind_thread(owner.memory);
         self.code.jump_if_constant(When::Equal, R::R0, 0, is_his);

@@ -132,7 +132,7 @@ impl Writer<'_> {
         code.with_constant(Op::Add, R::R2, i32::from(KEY));
         code.constant(R::R3, 8);
         code.constant(R::R4, LOUDLY);
-        // When it is full, who reads has not looked since it rang.
+        // When it is full, the reader has not looked since it rang.
         code.call(Helper::RingOutput);
         code.jump(next);
     }

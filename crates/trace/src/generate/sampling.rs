@@ -22,7 +22,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The word says when the next may come; who moves it on has won.
+    /// The word says when the next may come; the thread that moves it on has won.
     fn sample_by_time(&mut self, gate: u32, ns: u64) {
         self.learn_time();
         let code = &mut self.code;
@@ -50,7 +50,7 @@ impl Writer<'_> {
         code.with(Op::Move, R::R4, R::R0);
         code.with_constant(Op::ShiftRight, R::R4, 32);
         code.jump_if(When::Equal, R::R4, R::R3, counts);
-        // A new second: who puts it there is its first.
+        // A new second: the thread that puts it there is its first.
         code.with(Op::Move, R::R4, R::R0);
         code.with(Op::Move, R::R1, R::R3);
         code.with_constant(Op::ShiftLeft, R::R1, 32);

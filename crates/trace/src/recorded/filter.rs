@@ -62,7 +62,7 @@ impl RecordedFilter {
     }
 }
 
-/// Who finds names: for one of the events.
+/// Finds names, for one of the events.
 struct Binder<'b> {
     text: &'b str,
     probe: &'b Probe,

@@ -203,7 +203,7 @@ impl Counts {
     }
 
     /// A file that has the number of one that is gone is another one. When both were made does not always tell: file
-    /// systems have times by ticks of milliseconds. Who has no name and is open is not gone: it may get one (O_TMPFILE).
+    /// systems have times by ticks of milliseconds. A file that has no name and is open is not gone: it may get one (O_TMPFILE).
     pub fn kept_apart(&mut self, mut found: Referred) -> Referred {
         let number = found.file;
         if found.is_deleted {

@@ -176,7 +176,7 @@ fn unix_name(address: SocketAddrAny) -> Option<String> {
     }
 }
 
-/// Who speaks with whom. For this the socket is weigh's too, for a moment; the thread is stopped
+/// Both ends of a socket. For this the socket is weigh's too, for a moment; the thread is stopped
 /// meanwhile.
 fn addresses(pid: u32, fd: i32) -> Option<String> {
     let socket = descriptor::copy_of(pid, fd).ok()?;

@@ -1,6 +1,6 @@
 //! Detaches: a process can have one tracer only, so one that wants to trace, or is to be traced by another, is let go.
 //!
-//! Emits who was let go into the [`Job`], which looks at him in `/proc` from then on. Refuses under a filter of
+//! Emits a process that was let go into the [`Job`], which looks at it in `/proc` from then on. Refuses under a filter of
 //! system calls, where calls fail that no tracer asks for.
 
 use std::path::PathBuf;
