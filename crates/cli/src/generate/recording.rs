@@ -75,7 +75,7 @@ const CALLS: &str = "
 ## Calls, one by one
 
 `weigh calls --per-call FILE` writes one row for each call; the file stands alone, and `weigh explain`
-reads it. A number of a part of the kernel that was not asked for, or that this kernel can not show,
+reads it. A number of a part of the kernel that was not asked for, or that this kernel cannot show,
 is absent, not 0. The times of all parts, `*_time_seconds` and `*_waiting_seconds`, and
 `sched_run_queue_seconds` add up to `time_seconds`. The key `weigh.untold` holds how many calls came
 too fast to be told one by one, `weigh.lost` what found no room, `weigh.command` what was followed.
