@@ -12,12 +12,11 @@ use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
+use weigh_session::products::io::{Gatherer, IoSettings, LOOK, mechanism};
 use weigh_session::{
     Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
 };
 
-use super::gather::{Gather, LOOK};
-use super::mechanism;
 use super::sinks::Sinks;
 use crate::arguments::IoArguments;
 use crate::live::Live;
@@ -43,25 +42,25 @@ pub fn follow(
     live: Option<Live>,
 ) -> anyhow::Result<Result<Followed, SpawnError>> {
     let sinks = Sinks::open(&arguments.telling, arguments.calls.as_deref())?;
-    let mut gather = Gather::new(mechanism::open(arguments)?, name);
+    let mut gatherer = Gatherer::new(mechanism::open(&IoSettings::from(arguments))?, name);
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
     let command = match arguments.pid {
         Some(pid) => {
             must_run(pid)?;
-            gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
+            gatherer.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             launcher.stay()
         }
         // Everybody is followed already.
         None if arguments.runs_already() => launcher.stay(),
         None => {
-            let variables = gather.io.variables();
-            let filter = gather.io.filter().cloned();
+            let variables = gatherer.io.variables();
+            let filter = gatherer.io.filter().cloned();
             let with = With { variables: &variables, filter: filter.as_ref(), group: None };
             let arm = |waiting: &Waiting| -> anyhow::Result<()> {
                 let pid = waiting.pid().as_raw_nonzero().get() as u32;
-                gather.io.arm(pid, waiting.pidfd())?;
-                gather.begin();
+                gatherer.io.arm(pid, waiting.pidfd())?;
+                gatherer.begin();
                 Ok(())
             };
             match launcher.start(&arguments.command, &with, arm)? {
@@ -70,7 +69,7 @@ pub fn follow(
             }
         }
     };
-    let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
+    let mut following = Following { arguments, gatherer, sinks, live, began, is_warned: false };
     let end = arguments.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
     session.run(&mut following)?;
@@ -80,7 +79,7 @@ pub fn follow(
 /// What is known while it goes on.
 struct Following<'a> {
     arguments: &'a IoArguments,
-    gather: Gather,
+    gatherer: Gatherer,
     sinks: Sinks,
     live: Option<Live>,
     began: Instant,
@@ -90,7 +89,7 @@ struct Following<'a> {
 
 impl Source for Following<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.gather.io.wake_fds()
+        self.gatherer.io.wake_fds()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -98,11 +97,11 @@ impl Source for Following<'_> {
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.gather.io.is_member(pid)
+        self.gatherer.io.is_member(pid)
     }
 
     fn reaper(&mut self) -> Option<&mut dyn Reaper> {
-        match self.gather.io.waits_for_children() {
+        match self.gatherer.io.waits_for_children() {
             true => Some(self),
             false => None,
         }
@@ -110,14 +109,14 @@ impl Source for Following<'_> {
 
     fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
         if command.is_reaped() {
-            self.gather.io.reap();
+            self.gatherer.io.reap();
         }
         self.take_in();
         Ok(self.draw()?)
     }
 
     fn is_over(&mut self, command: &Command) -> bool {
-        self.gather.io.tally().living == 0 && command.is_reaped()
+        self.gatherer.io.tally().living == 0 && command.is_reaped()
     }
 
     fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
@@ -127,7 +126,7 @@ impl Source for Following<'_> {
 
 impl Reaper for Following<'_> {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
-        Ok(self.gather.io.next_child()?)
+        Ok(self.gatherer.io.next_child()?)
     }
 }
 
@@ -135,8 +134,8 @@ impl Following<'_> {
     /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
     /// that has to be asked for once more.
     fn may_leave(&mut self, command: &mut Command) -> bool {
-        let living = self.gather.io.tally().living;
-        if self.gather.io.filter().is_none() || living == 0 || self.is_warned {
+        let living = self.gatherer.io.tally().living;
+        if self.gatherer.io.filter().is_none() || living == 0 || self.is_warned {
             return true;
         }
         self.is_warned = true;
@@ -151,14 +150,14 @@ impl Following<'_> {
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     fn take_in(&mut self) {
         let sinks = &mut self.sinks;
-        self.gather.take_in(&mut |told| sinks.keep(told));
+        self.gatherer.take_in(&mut |update| sinks.keep(&update));
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
         if !self.live.as_ref().is_some_and(Live::is_due) {
             return Ok(());
         }
-        let book = self.gather.so_far()?;
+        let book = self.gatherer.so_far()?;
         let run = self.run();
         let report = report(&book, &run, &name);
         if let Some(live) = &mut self.live {
@@ -176,14 +175,14 @@ impl Following<'_> {
             pid: self.arguments.pid,
             mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
-            tally: self.gather.io.tally(),
-            grounds: self.gather.io.grounds(),
+            tally: self.gatherer.io.tally(),
+            grounds: self.gatherer.io.grounds(),
         }
     }
 
     /// How long by the clock of who tells: everybody is followed before the first look.
     fn by_its_clock(&self) -> Duration {
-        Duration::from_nanos(self.gather.io.elapsed_ns())
+        Duration::from_nanos(self.gatherer.io.elapsed_ns())
     }
 
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
@@ -195,7 +194,7 @@ impl Following<'_> {
             std::thread::sleep(LAST_LOOK);
         }
         let sinks = &mut self.sinks;
-        self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
+        self.gatherer.end(&mut run, &mut |update| sinks.keep(&update))?;
         run.grounds.notes.extend(started.why_to_stop());
         if let Some(live) = &mut self.live {
             live.clear();
@@ -205,11 +204,11 @@ impl Following<'_> {
             (_, Some(folder)) => format!("the file system of {folder}"),
             _ => shell_words(&run.command),
         };
-        if self.gather.io.waits_for_children() {
+        if self.gatherer.io.waits_for_children() {
             started.reap(&mut self)?;
         }
-        let kept = self.sinks.finish(&command, &self.gather.book, &run, &name);
-        let Gather { io, book, .. } = self.gather;
+        let kept = self.sinks.finish(&command, &self.gatherer.book, &run, &name);
+        let Gatherer { io, book, .. } = self.gatherer;
         let rest = Box::new(move || started.see_to_its_end(&|pid| io.is_member(pid)));
         Ok(Followed { book, run, rest, kept })
     }

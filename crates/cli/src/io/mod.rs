@@ -4,9 +4,8 @@
 //! JSON and Parquet where that is wanted. Refuses what it can before the command is started.
 
 mod follow;
-pub mod gather;
-pub mod mechanism;
-pub mod mount;
+mod mount;
+pub mod settings;
 mod sinks;
 
 use std::io::IsTerminal as _;

@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use weigh_account::io::{Files, IoBook, Run};
 use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
+use weigh_schema::update::Update;
 
-use super::gather::Told;
 use crate::arguments::IoTelling;
 
 /// The options that name them.
@@ -31,11 +31,16 @@ impl Sinks {
         Ok(Sinks { parquet: parquet.map(Ok), calls: calls.map(Ok) })
     }
 
-    /// Writes what can not wait.
-    pub fn keep(&mut self, told: Told) {
-        match told {
-            Told::Left(row) => push(&mut self.parquet, |file| file.push(&row)),
-            Told::Called(row) => push(&mut self.calls, |file| file.push(&row)),
+    /// Writes what cannot wait.
+    pub fn keep(&mut self, update: &Update) {
+        match update {
+            Update::FileUse(row) => {
+                if let Some(used) = &row.used {
+                    push(&mut self.parquet, |file| file.push(used));
+                }
+            }
+            Update::Syscall(row) => push(&mut self.calls, |file| file.push(row)),
+            _ => {}
         }
     }
 

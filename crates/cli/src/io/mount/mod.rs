@@ -3,12 +3,6 @@
 //! Reads what the file system counted; emits the same table, JSON and Parquet as `weigh io`. Refuses
 //! folders that can not be used before the command is started.
 
-mod leaving;
-pub mod recorded;
-mod source;
-mod told;
-mod view;
-
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,18 +10,16 @@ use std::time::{Duration, Instant};
 
 use weigh_account::io::{IoBook, Run, report};
 use weigh_account::shell_words;
-use weigh_collect::file_flags::control;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, With};
-use weigh_mount::{Detail, Mounted, Wish};
+use weigh_mount::Mounted;
+use weigh_session::products::io::mount::{MountSettings, MountSource, MountSpec, Unmount};
+use weigh_session::products::io::{Gatherer, LOOK};
 use weigh_session::{Command, Launcher, Session, SessionEnd, Source, SourceError, end_like};
 
-use super::gather::{Gather, LOOK};
 use super::sinks::Sinks;
-use crate::arguments::{IoBy, MountArguments};
+use crate::arguments::MountArguments;
 use crate::live::Live;
-use leaving::Leaving;
-use source::MountSource;
 
 /// Serves, and tells.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
@@ -46,8 +38,9 @@ pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     };
     // What uses it without a command is seen from here on.
     let began = if arguments.command.is_empty() { Instant::now() } else { began };
-    let gather = Gather::new(source.io, source.call_name);
-    let mut served = ServedMount { arguments, mounted, gather, sinks, live, began, counted: None };
+    let gatherer = Gatherer::new(source.io, source.call_name);
+    let mut served =
+        ServedMount { arguments, mounted, gatherer, sinks, live, began, counted: None };
     let end = arguments.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
     session.run(&mut served)?;
@@ -63,21 +56,13 @@ type Begun = (Arc<Mounted>, MountSource, Command);
 
 /// Mounts, and starts the command. It is made before, and waits: it inherits nothing of the mount's.
 fn start(arguments: &MountArguments) -> anyhow::Result<Result<Begun, SpawnError>> {
-    let mut place = Some(Mounted::check(&arguments.source, &arguments.mountpoint)?);
-    let by_thread = arguments.by == IoBy::Thread;
-    let detail = Detail { each_call: arguments.calls.is_some(), by_thread };
-    let (exact, may_pass) = (arguments.exact, !arguments.no_passthrough);
-    let wish = Wish { exact, may_pass, detail, control };
+    let settings = MountSettings::from(arguments);
+    let mut spec = Some(MountSpec::check(&settings.folder)?);
     let launcher = Launcher::prepare()?;
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
-        if let Some(place) = place.take() {
-            let (at, made) = (place.mountpoint.clone(), Arc::new(Mounted::new(place, wish)?));
-            let source = MountSource::open(&made, &at, detail, arguments.mechanism);
-            if source.is_err() {
-                made.detach()?;
-            }
-            mounted = Some((made, source?));
+        if let Some(spec) = spec.take() {
+            mounted = Some(spec.mount(settings.mechanism)?);
         }
         Ok(())
     };
@@ -101,7 +86,7 @@ fn start(arguments: &MountArguments) -> anyhow::Result<Result<Begun, SpawnError>
 struct ServedMount<'a> {
     arguments: &'a MountArguments,
     mounted: Arc<Mounted>,
-    gather: Gather,
+    gatherer: Gatherer,
     sinks: Sinks,
     live: Option<Live>,
     began: Instant,
@@ -114,7 +99,7 @@ impl ServedMount<'_> {
     fn leave(&mut self, session: &mut Session) -> anyhow::Result<()> {
         session.command.heed();
         self.mounted.detach()?;
-        let mut leaving = Leaving::default();
+        let mut leaving = Unmount::default();
         let at = &self.arguments.mountpoint;
         while !leaving.is_done(&self.mounted, at, || clear(&mut self.live))
             && !session.command.is_interrupted()
@@ -126,7 +111,7 @@ impl ServedMount<'_> {
 
     fn stop_counting(&mut self) {
         if self.counted.is_none() {
-            self.gather.io.detach();
+            self.gatherer.io.detach();
             self.counted = Some(self.began.elapsed());
         }
     }
@@ -136,9 +121,9 @@ impl ServedMount<'_> {
         if !self.live.as_ref().is_some_and(Live::is_due) {
             return Ok(());
         }
-        let book = self.gather.so_far()?;
+        let book = self.gatherer.so_far()?;
         let run = self.run();
-        let report = report(&book, &run, &self.gather.name);
+        let report = report(&book, &run, &self.gatherer.name);
         if let Some(live) = &mut self.live {
             let telling = &self.arguments.telling;
             live.draw(|screen| super::text(&report, telling, screen));
@@ -155,8 +140,8 @@ impl ServedMount<'_> {
             pid: None,
             mount: None,
             wall_seconds: self.counted.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),
-            tally: self.gather.io.tally(),
-            grounds: self.gather.io.grounds(),
+            tally: self.gatherer.io.tally(),
+            grounds: self.gatherer.io.grounds(),
         }
     }
 
@@ -164,8 +149,8 @@ impl ServedMount<'_> {
         clear(&mut self.live);
         let mut run = self.run();
         let sinks = &mut self.sinks;
-        self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
-        let Gather { book, io, name, .. } = self.gather;
+        self.gatherer.end(&mut run, &mut |update| sinks.keep(&update))?;
+        let Gatherer { book, io, name, .. } = self.gatherer;
         drop(io);
         if let Some(mounted) = Arc::into_inner(self.mounted) {
             mounted.finish()?;
@@ -182,7 +167,7 @@ impl ServedMount<'_> {
 /// The command's end, an unmount, an interrupt and the time end it.
 impl Source for ServedMount<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.gather.io.wake_fds()
+        self.gatherer.io.wake_fds()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -191,7 +176,7 @@ impl Source for ServedMount<'_> {
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
         let sinks = &mut self.sinks;
-        self.gather.take_in(&mut |told| sinks.keep(told));
+        self.gatherer.take_in(&mut |update| sinks.keep(&update));
         Ok(self.draw()?)
     }
 

@@ -17,7 +17,7 @@ use weigh_collect::notice;
 use weigh_collect::preload::{PreloadError, why_blind_in};
 use weigh_collect::ptrace::Stops;
 
-use crate::arguments::{IoArguments, IoBy, IoMechanism};
+use super::settings::{IoMechanism, IoSettings};
 
 /// The library adds up in memory that it shares with weigh: there is no room in it for each call.
 const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each call";
@@ -25,49 +25,39 @@ const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each ca
 /// It keeps one place for each file and process: threads that share a file share it.
 const NO_THREADS: &str = "--by thread: only --mechanism bpf and ptrace tell threads apart";
 
-impl IoBy {
-    /// The same for who tells.
-    pub fn apart(self) -> Apart {
-        match self {
-            IoBy::Process => Apart::Processes,
-            IoBy::Thread => Apart::Threads,
-        }
-    }
-}
-
 /// The first that works.
-pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
-    let telling = if arguments.calls.is_some() { Telling::Each } else { Telling::Sums };
-    let apart = arguments.by.apart();
-    if arguments.seccomp && arguments.mechanism != IoMechanism::Ptrace {
+pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
+    let telling = if settings.each_call { Telling::Each } else { Telling::Sums };
+    let apart = settings.apart;
+    if settings.seccomp && settings.mechanism != IoMechanism::Ptrace {
         bail!("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
     }
-    if arguments.mechanism == IoMechanism::PreloadBpf {
-        tell_bpf_instead("--mechanism", arguments.telling.quiet);
+    if settings.mechanism == IoMechanism::PreloadBpf {
+        tell_bpf_instead("--mechanism", settings.is_quiet);
     }
-    if let Some(folder) = &arguments.mount {
-        return by_file_system(arguments.mechanism, folder, telling, apart);
+    if let Some(folder) = &settings.mount {
+        return by_file_system(settings.mechanism, folder, telling, apart);
     }
-    match arguments.mechanism {
+    match settings.mechanism {
         IoMechanism::Bpf | IoMechanism::PreloadBpf => Ok(by_kernel(telling, apart)?),
         IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::Preload => {
-            by_library(arguments).or_else(|error| by_tracer_instead((arguments, "preload"), error))
+            by_library(settings).or_else(|error| by_tracer_instead((settings, "preload"), error))
         }
         IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
         IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
         IoMechanism::PreloadPtrace => {
-            let command = started(arguments)?;
+            let command = started(settings)?;
             match BesideTracedIo::open(command) {
                 Ok(both) => Ok(Box::new(both)),
-                Err(error) => by_tracer_instead((arguments, "preload+ptrace"), error.into()),
+                Err(error) => by_tracer_instead((settings, "preload+ptrace"), error.into()),
             }
         }
         IoMechanism::Ptrace => {
             // A filter stays where it is when weigh goes, as it does before it meets a limit of its CPU time.
-            let is_filtered = arguments.seccomp && weigh_collect::cpu_limit::limit().is_none();
-            let stops = stops(is_filtered, arguments.telling.quiet);
+            let is_filtered = settings.seccomp && weigh_collect::cpu_limit::limit().is_none();
+            let stops = stops(is_filtered, settings.is_quiet);
             let traced = TracedIo::open(stops, telling, apart);
             Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
         }
@@ -75,8 +65,8 @@ pub fn open(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
             Ok(kernel) => Ok(kernel),
             Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
             Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
-            Err(error) if arguments.command.is_empty() => Err(error.into()),
-            Err(error) => without_kernel(arguments, &error),
+            Err(error) if settings.command.is_empty() => Err(error.into()),
+            Err(error) => without_kernel(settings, &error),
         },
     }
 }
@@ -99,29 +89,26 @@ pub fn tell_bpf_instead(option: &str, quiet: bool) {
 }
 
 /// By a library; where there is no room for what its programs share, by a tracer.
-fn without_kernel(
-    arguments: &IoArguments,
-    error: &FollowError,
-) -> anyhow::Result<Box<dyn FollowIo>> {
-    let no_library = match by_library(arguments) {
+fn without_kernel(settings: &IoSettings, error: &FollowError) -> anyhow::Result<Box<dyn FollowIo>> {
+    let no_library = match by_library(settings) {
         Ok(library) => {
-            tell_choice(arguments, "a library in the programs (preload)", error);
+            tell_choice(settings, "a library in the programs (preload)", error);
             return Ok(library);
         }
         Err(no_library) => no_library,
     };
-    let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
+    let traced = TracedIo::open(Stops::All, Telling::Sums, settings.apart)
         .with_context(|| format!("{error}; {no_library}"))?;
-    tell_choice(arguments, "a tracer (ptrace), whose price is told", error);
+    tell_choice(settings, "a tracer (ptrace), whose price is told", error);
     Ok(Box::new(traced))
 }
 
 /// One line; with --all the reason, too.
-fn tell_choice(arguments: &IoArguments, by: &str, error: &FollowError) {
-    if arguments.telling.quiet {
+fn tell_choice(settings: &IoSettings, by: &str, error: &FollowError) {
+    if settings.is_quiet {
         return;
     }
-    if arguments.telling.all {
+    if settings.is_verbose {
         notice!("seen by {by}, not by the kernel: {error}");
     } else {
         notice!("seen by {by}, not by the kernel: `weigh doctor` says what is missing");
@@ -130,13 +117,13 @@ fn tell_choice(arguments: &IoArguments, by: &str, error: &FollowError) {
 
 /// Where the library that was asked for has no place for a limit that is meant for the job.
 fn by_tracer_instead(
-    (arguments, name): (&IoArguments, &str),
+    (settings, name): (&IoSettings, &str),
     error: anyhow::Error,
 ) -> anyhow::Result<Box<dyn FollowIo>> {
     if PreloadError::of_file_size(&*error).is_none() {
         return Err(error.context(format!("--mechanism {name} does not work here")));
     }
-    let traced = TracedIo::open(Stops::All, Telling::Sums, arguments.by.apart())
+    let traced = TracedIo::open(Stops::All, Telling::Sums, settings.apart)
         .with_context(|| format!("--mechanism {name} does not work here: {error}"))?;
     notice!(
         "--mechanism {name} does not work here: {error}; by ptrace instead, whose price is told"
@@ -183,15 +170,15 @@ struct Neither {
 }
 
 /// Programs get the library when they begin.
-fn started(arguments: &IoArguments) -> anyhow::Result<&OsString> {
-    arguments.command.first().context(
+fn started(settings: &IoSettings) -> anyhow::Result<&OsString> {
+    settings.command.first().context(
         "a process that runs already takes --mechanism bpf or ptrace: programs get the library when they begin",
     )
 }
 
-fn by_library(arguments: &IoArguments) -> anyhow::Result<Box<dyn FollowIo>> {
-    let command = started(arguments)?;
-    tell_if_blind(command, "--mechanism", arguments.telling.quiet);
+fn by_library(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
+    let command = started(settings)?;
+    tell_if_blind(command, "--mechanism", settings.is_quiet);
     Ok(Box::new(LibraryIo::open(command)?))
 }
 
