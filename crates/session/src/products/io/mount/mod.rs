@@ -2,6 +2,7 @@
 
 mod fuse;
 mod job_mount;
+mod measurement;
 mod provenance;
 mod settings;
 mod source;
@@ -9,7 +10,6 @@ mod spec;
 mod unmount;
 
 pub use job_mount::{JobMount, MountEnd};
+pub use measurement::{MountOutcome, measure};
 pub use settings::{MountMechanism, MountSettings, ServedFolder};
-pub use source::MountSource;
 pub use spec::MountSpec;
-pub use unmount::Unmount;

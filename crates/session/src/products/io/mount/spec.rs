@@ -31,7 +31,10 @@ impl MountSpec {
     }
 
     /// Mounts it, with what counts there.
-    pub fn mount(self, mechanism: MountMechanism) -> anyhow::Result<(Arc<Mounted>, MountSource)> {
+    pub(super) fn mount(
+        self,
+        mechanism: MountMechanism,
+    ) -> anyhow::Result<(Arc<Mounted>, MountSource)> {
         let at = self.place.mountpoint.clone();
         let mounted = Arc::new(Mounted::new(self.place, self.wish)?);
         let source = MountSource::open(&mounted, &at, self.wish.detail, mechanism);

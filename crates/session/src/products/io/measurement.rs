@@ -1,5 +1,5 @@
-//! Follows what is read and written from beginning to end: starts the command or takes in the process,
-//! and empties what the kernel side has told now and then.
+//! Follows reads and writes from beginning to end: starts the command or joins the process, and takes in what its
+//! mechanism emits.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
@@ -7,52 +7,45 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::process::Pid;
-use weigh_account::io::{IoBook, Run, report};
-use weigh_account::shell_words;
+use weigh_account::io::{IoBook, Run};
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-use weigh_session::products::io::{Gatherer, IoSettings, LOOK, mechanism};
-use weigh_session::{
+
+use super::{Gatherer, IoSettings, IoSinks, LOOK, mechanism};
+use crate::{
     Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
 };
-
-use super::sinks::Sinks;
-use crate::arguments::IoArguments;
-use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// What came of it.
-pub struct Followed {
+pub struct IoOutcome {
     /// What was found.
     pub book: IoBook,
     /// Of what.
     pub run: Run,
     /// What is to be waited for when it has been told.
     pub rest: CommandWait,
-    /// Whether the files of rows could be written.
-    pub kept: anyhow::Result<()>,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
-pub fn follow(
-    arguments: &IoArguments,
-    live: Option<Live>,
-) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let sinks = Sinks::open(&arguments.telling, arguments.calls.as_deref())?;
-    let mut gatherer = Gatherer::new(mechanism::open(&IoSettings::from(arguments))?, name);
+pub fn measure<'a>(
+    settings: &'a IoSettings,
+    sinks: IoSinks<'a>,
+) -> anyhow::Result<Result<IoOutcome, SpawnError>> {
+    let mut gatherer = Gatherer::new(mechanism::open(settings)?, name);
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
-    let command = match arguments.pid {
+    let command = match settings.pid {
         Some(pid) => {
             must_run(pid)?;
             gatherer.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             launcher.stay()
         }
         // Everybody is followed already.
-        None if arguments.runs_already() => launcher.stay(),
+        None if settings.runs_already() => launcher.stay(),
         None => {
             let variables = gatherer.io.variables();
             let filter = gatherer.io.filter().cloned();
@@ -63,31 +56,30 @@ pub fn follow(
                 gatherer.begin();
                 Ok(())
             };
-            match launcher.start(&arguments.command, &with, arm)? {
+            match launcher.start(&settings.command, &with, arm)? {
                 Ok(command) => command,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
-    let mut following = Following { arguments, gatherer, sinks, live, began, is_warned: false };
-    let end = arguments.duration.map(|duration| began + duration);
+    let mut source = IoSource { settings, gatherer, sinks, began, is_warned: false };
+    let end = settings.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
-    session.run(&mut following)?;
-    Ok(Ok(following.finish(session.command)?))
+    session.run(&mut source)?;
+    Ok(Ok(source.finish(session.command)?))
 }
 
 /// What is known while it goes on.
-struct Following<'a> {
-    arguments: &'a IoArguments,
+struct IoSource<'a> {
+    settings: &'a IoSettings,
     gatherer: Gatherer,
-    sinks: Sinks,
-    live: Option<Live>,
+    sinks: IoSinks<'a>,
     began: Instant,
     /// Of what happens to the job if weigh ends before it.
     is_warned: bool,
 }
 
-impl Source for Following<'_> {
+impl Source for IoSource<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.gatherer.io.wake_fds()
     }
@@ -124,13 +116,13 @@ impl Source for Following<'_> {
     }
 }
 
-impl Reaper for Following<'_> {
+impl Reaper for IoSource<'_> {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
         Ok(self.gatherer.io.next_child()?)
     }
 }
 
-impl Following<'_> {
+impl IoSource<'_> {
     /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
     /// that has to be asked for once more.
     fn may_leave(&mut self, command: &mut Command) -> bool {
@@ -150,30 +142,24 @@ impl Following<'_> {
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     fn take_in(&mut self) {
         let sinks = &mut self.sinks;
-        self.gatherer.take_in(&mut |update| sinks.keep(&update));
+        self.gatherer.take_in(&mut |update| sinks.emit(&update));
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
-        if !self.live.as_ref().is_some_and(Live::is_due) {
+        if !self.sinks.is_view_due() {
             return Ok(());
         }
-        let book = self.gatherer.so_far()?;
         let run = self.run();
-        let report = report(&book, &run, &name);
-        if let Some(live) = &mut self.live {
-            let telling = &self.arguments.telling;
-            live.draw(|screen| super::text(&report, telling, screen));
-        }
-        Ok(())
+        Ok(self.sinks.draw(&self.gatherer, &run)?)
     }
 
     fn run(&self) -> Run {
-        let words = self.arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
+        let words = self.settings.command.iter().map(|a| a.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
-            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
-            pid: self.arguments.pid,
-            mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
+            command_base64: weigh_schema::base64::of_words(&self.settings.command),
+            pid: self.settings.pid,
+            mount: self.settings.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
             tally: self.gatherer.io.tally(),
             grounds: self.gatherer.io.grounds(),
@@ -186,30 +172,22 @@ impl Following<'_> {
     }
 
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
-    fn finish(mut self, mut started: Command) -> anyhow::Result<Followed> {
+    fn finish(mut self, mut started: Command) -> anyhow::Result<IoOutcome> {
         let mut run = self.run();
         // The memory of a process is given back after its end was told; that of the command, before it can be reaped.
         let is_alone = run.tally.threads == 1;
-        if !self.arguments.runs_already() && started.is_reaped() && !is_alone {
+        if !self.settings.runs_already() && started.is_reaped() && !is_alone {
             std::thread::sleep(LAST_LOOK);
         }
         let sinks = &mut self.sinks;
-        self.gatherer.end(&mut run, &mut |update| sinks.keep(&update))?;
+        self.gatherer.end(&mut run, &mut |update| sinks.emit(&update))?;
         run.grounds.notes.extend(started.why_to_stop());
-        if let Some(live) = &mut self.live {
-            live.clear();
-        }
-        let command = match (run.pid, &run.mount) {
-            (Some(pid), _) => format!("process {pid}"),
-            (_, Some(folder)) => format!("the file system of {folder}"),
-            _ => shell_words(&run.command),
-        };
+        self.sinks.clear_view();
         if self.gatherer.io.waits_for_children() {
             started.reap(&mut self)?;
         }
-        let kept = self.sinks.finish(&command, &self.gatherer.book, &run, &name);
         let Gatherer { io, book, .. } = self.gatherer;
         let rest = Box::new(move || started.see_to_its_end(&|pid| io.is_member(pid)));
-        Ok(Followed { book, run, rest, kept })
+        Ok(IoOutcome { book, run, rest })
     }
 }
