@@ -6,18 +6,19 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{
     Apart, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
 };
-use weigh_collect::job::JobError;
 use weigh_collect::notice;
-use weigh_collect::preload::{PreloadError, why_blind_in};
+use weigh_collect::preload::why_blind_in;
 use weigh_collect::ptrace::Stops;
+use weigh_schema::Mechanism;
 
 use super::settings::{IoMechanism, IoSettings};
+use crate::choice::{Choice, Plan, Refusal, choose, is_kept_out, own_or_agent};
 
 /// The library adds up in memory that it shares with weigh: there is no room in it for each call.
 const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each call";
@@ -25,49 +26,110 @@ const ONLY_BPF: &str = "--calls: only --mechanism bpf and ptrace tell of each ca
 /// It keeps one place for each file and process: threads that share a file share it.
 const NO_THREADS: &str = "--by thread: only --mechanism bpf and ptrace tell threads apart";
 
-/// The first that works.
-pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
-    let telling = if settings.each_call { Telling::Each } else { Telling::Sums };
-    let apart = settings.apart;
-    if settings.seccomp && settings.mechanism != IoMechanism::Ptrace {
+/// Why no other than the kernel's side will do, if that is so: the library and what stands in for it have sums alone.
+fn only_kernel(settings: &IoSettings) -> Option<&'static str> {
+    match (settings.each_call, settings.apart) {
+        (true, _) => Some(ONLY_BPF),
+        (false, Apart::Threads) => Some(NO_THREADS),
+        (false, Apart::Processes) => None,
+    }
+}
+
+/// What may be tried; refuses what the mechanism that was named cannot do.
+fn plan(settings: &IoSettings) -> anyhow::Result<Plan<Mechanism>> {
+    use Mechanism::{Bpf, Preload, PreloadPtrace, Ptrace};
+    let asked = settings.mechanism;
+    if settings.seccomp && asked != IoMechanism::Ptrace {
         bail!("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
     }
+    if settings.mount.is_some() {
+        return match asked {
+            IoMechanism::Auto | IoMechanism::Bpf | IoMechanism::PreloadBpf => Ok(Plan::only(Bpf)),
+            _ => bail!("--mount: only --mechanism bpf sees what others do"),
+        };
+    }
+    Ok(match (asked, only_kernel(settings)) {
+        (IoMechanism::Bpf | IoMechanism::PreloadBpf, _) => Plan::only(Bpf),
+        (IoMechanism::Ptrace, _) => Plan::only(Ptrace),
+        (IoMechanism::Preload | IoMechanism::PreloadPtrace, Some(why)) => bail!(why),
+        (IoMechanism::Preload, None) => Plan::only_or(Preload, [Ptrace]),
+        (IoMechanism::PreloadPtrace, None) => {
+            command(settings)?;
+            Plan::only_or(PreloadPtrace, [Ptrace])
+        }
+        (IoMechanism::Auto, Some(_)) => Plan::only(Bpf),
+        (IoMechanism::Auto, None) if settings.command.is_empty() => Plan::only(Bpf),
+        (IoMechanism::Auto, None) => Plan::any_of([Bpf, Preload, Ptrace]),
+    })
+}
+
+/// The first of the plan that works.
+pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
+    let plan = plan(settings)?;
     if settings.mechanism == IoMechanism::PreloadBpf {
         tell_bpf_instead("--mechanism", settings.is_quiet);
     }
-    if let Some(folder) = &settings.mount {
-        return by_file_system(settings.mechanism, folder, telling, apart);
+    let open = |mechanism, _: &[_]| open_one(settings, mechanism);
+    match choose(&plan, open, is_kept_out) {
+        Ok(choice) => {
+            explain(settings, &choice);
+            Ok(choice.opened)
+        }
+        Err(refusals) => Err(failure(settings, refusals)),
     }
-    match settings.mechanism {
-        IoMechanism::Bpf | IoMechanism::PreloadBpf => Ok(by_kernel(telling, apart)?),
-        IoMechanism::Preload if telling == Telling::Each => bail!(ONLY_BPF),
-        IoMechanism::Preload if apart == Apart::Threads => bail!(NO_THREADS),
-        IoMechanism::Preload => {
-            by_library(settings).or_else(|error| by_tracer_instead((settings, "preload"), error))
-        }
-        IoMechanism::PreloadPtrace if telling == Telling::Each => bail!(ONLY_BPF),
-        IoMechanism::PreloadPtrace if apart == Apart::Threads => bail!(NO_THREADS),
-        IoMechanism::PreloadPtrace => {
-            let command = started(settings)?;
-            match BesideTracedIo::open(command) {
-                Ok(both) => Ok(Box::new(both)),
-                Err(error) => by_tracer_instead((settings, "preload+ptrace"), error.into()),
-            }
-        }
-        IoMechanism::Ptrace => {
+}
+
+fn open_one(settings: &IoSettings, mechanism: Mechanism) -> anyhow::Result<Box<dyn FollowIo>> {
+    let telling = if settings.each_call { Telling::Each } else { Telling::Sums };
+    match (mechanism, &settings.mount) {
+        (Mechanism::Bpf, Some(folder)) => by_file_system(folder, telling, settings.apart),
+        (Mechanism::Bpf, None) => Ok(by_kernel(telling, settings.apart)?),
+        (Mechanism::Preload, _) => by_library(settings),
+        (Mechanism::PreloadPtrace, _) => Ok(Box::new(BesideTracedIo::open(command(settings)?)?)),
+        _ => {
             // A filter stays where it is when weigh goes, as it does before it meets a limit of its CPU time.
             let is_filtered = settings.seccomp && weigh_collect::cpu_limit::limit().is_none();
             let stops = stops(is_filtered, settings.is_quiet);
-            let traced = TracedIo::open(stops, telling, apart);
-            Ok(Box::new(traced.context("--mechanism ptrace does not work here")?))
+            Ok(Box::new(TracedIo::open(stops, telling, settings.apart)?))
         }
-        IoMechanism::Auto => match by_kernel(telling, apart) {
-            Ok(kernel) => Ok(kernel),
-            Err(error) if telling == Telling::Each => Err(error).context(ONLY_BPF),
-            Err(error) if apart == Apart::Threads => Err(error).context(NO_THREADS),
-            Err(error) if settings.command.is_empty() => Err(error.into()),
-            Err(error) => without_kernel(settings, &error),
+    }
+}
+
+type IoRefusal = Refusal<Mechanism, anyhow::Error>;
+
+/// Says why it is not a better one.
+fn explain(settings: &IoSettings, choice: &Choice<Mechanism, Box<dyn FollowIo>, anyhow::Error>) {
+    let Some(Refusal { mechanism, error }) = choice.refusals.first() else { return };
+    match (settings.mechanism, choice.mechanism) {
+        (IoMechanism::Auto, Mechanism::Preload) => {
+            tell_choice(settings, "a library in the programs (preload)", error);
+        }
+        (IoMechanism::Auto, _) => {
+            tell_choice(settings, "a tracer (ptrace), whose price is told", error);
+        }
+        // There was no room for what was named.
+        _ => notice!(
+            "--mechanism {mechanism} does not work here: {error}; by ptrace instead, whose price is told"
+        ),
+    }
+}
+
+/// Why none works.
+fn failure(settings: &IoSettings, mut refusals: Vec<IoRefusal>) -> anyhow::Error {
+    let Some(last) = refusals.pop() else { return anyhow!("no mechanism works here") };
+    let reasons: Vec<String> = refusals.iter().map(|refusal| refusal.error.to_string()).collect();
+    let named = |mechanism| format!("--mechanism {mechanism} does not work here");
+    match (settings.mechanism, refusals.first()) {
+        (IoMechanism::Auto, Some(_)) => last.error.context(reasons.join("; ")),
+        (IoMechanism::Auto, None) if settings.mount.is_none() => match only_kernel(settings) {
+            Some(why) => last.error.context(why),
+            None => last.error,
         },
+        (IoMechanism::Auto | IoMechanism::Bpf | IoMechanism::PreloadBpf, _) => last.error,
+        (_, None) => last.error.context(named(last.mechanism)),
+        (_, Some(first)) => {
+            last.error.context(format!("{}: {}", named(first.mechanism), reasons.join("; ")))
+        }
     }
 }
 
@@ -88,23 +150,8 @@ pub fn tell_bpf_instead(option: &str, quiet: bool) {
     }
 }
 
-/// By a library; where there is no room for what its programs share, by a tracer.
-fn without_kernel(settings: &IoSettings, error: &FollowError) -> anyhow::Result<Box<dyn FollowIo>> {
-    let no_library = match by_library(settings) {
-        Ok(library) => {
-            tell_choice(settings, "a library in the programs (preload)", error);
-            return Ok(library);
-        }
-        Err(no_library) => no_library,
-    };
-    let traced = TracedIo::open(Stops::All, Telling::Sums, settings.apart)
-        .with_context(|| format!("{error}; {no_library}"))?;
-    tell_choice(settings, "a tracer (ptrace), whose price is told", error);
-    Ok(Box::new(traced))
-}
-
 /// One line; with --all the reason, too.
-fn tell_choice(settings: &IoSettings, by: &str, error: &FollowError) {
+fn tell_choice(settings: &IoSettings, by: &str, error: &anyhow::Error) {
     if settings.is_quiet {
         return;
     }
@@ -115,32 +162,12 @@ fn tell_choice(settings: &IoSettings, by: &str, error: &FollowError) {
     }
 }
 
-/// Where the library that was asked for has no place for a limit that is meant for the job.
-fn by_tracer_instead(
-    (settings, name): (&IoSettings, &str),
-    error: anyhow::Error,
-) -> anyhow::Result<Box<dyn FollowIo>> {
-    if PreloadError::of_file_size(&*error).is_none() {
-        return Err(error.context(format!("--mechanism {name} does not work here")));
-    }
-    let traced = TracedIo::open(Stops::All, Telling::Sums, settings.apart)
-        .with_context(|| format!("--mechanism {name} does not work here: {error}"))?;
-    notice!(
-        "--mechanism {name} does not work here: {error}; by ptrace instead, whose price is told"
-    );
-    Ok(Box::new(traced))
-}
-
 /// The kernel side alone sees everybody.
 fn by_file_system(
-    mechanism: IoMechanism,
     folder: &Path,
     telling: Telling,
     apart: Apart,
 ) -> anyhow::Result<Box<dyn FollowIo>> {
-    if !matches!(mechanism, IoMechanism::Auto | IoMechanism::Bpf | IoMechanism::PreloadBpf) {
-        bail!("--mount: only --mechanism bpf sees what others do");
-    }
     let place = FileSystem::of(folder).context("--mount")?;
     let kernel = KernelIo::open_file_system(telling, apart, &place).context(
         "--mount takes root; without it `weigh io mount SOURCE MOUNTPOINT` sees what is done at MOUNTPOINT",
@@ -148,36 +175,24 @@ fn by_file_system(
     Ok(Box::new(kernel))
 }
 
-/// The kernel side: weigh's own, or, for who has no rights, the agent's.
+/// The kernel side: weigh's own, or, without the rights for that, the agent's.
 pub fn by_kernel(telling: Telling, apart: Apart) -> Result<Box<dyn FollowIo>, FollowError> {
-    let own = match KernelIo::open(telling, apart) {
-        Ok(kernel) => return Ok(Box::new(kernel)),
-        Err(own) => own,
+    let own = KernelIo::open(telling, apart).map(|own| Box::new(own) as Box<dyn FollowIo>);
+    let agent = || -> Result<Box<dyn FollowIo>, RemoteError> {
+        Ok(Box::new(RemoteIo::open(&weigh_agent::socket(), telling, apart)?))
     };
-    match RemoteIo::open(&weigh_agent::socket(), telling, apart) {
-        Ok(remote) => Ok(Box::new(remote)),
-        Err(RemoteError::NoAgent(..)) => Err(own.into()),
-        Err(remote) => Err(FollowError::Elsewhere(Box::new(Neither { own, remote }))),
-    }
-}
-
-/// Why the kernel does not tell, and the agent neither.
-#[derive(Debug, thiserror::Error)]
-#[error("{own}; {remote}")]
-struct Neither {
-    own: JobError,
-    remote: RemoteError,
+    Ok(own_or_agent(own, agent)?)
 }
 
 /// Programs get the library when they begin.
-fn started(settings: &IoSettings) -> anyhow::Result<&OsString> {
+fn command(settings: &IoSettings) -> anyhow::Result<&OsString> {
     settings.command.first().context(
         "a process that runs already takes --mechanism bpf or ptrace: programs get the library when they begin",
     )
 }
 
 fn by_library(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
-    let command = started(settings)?;
+    let command = command(settings)?;
     tell_if_blind(command, "--mechanism", settings.is_quiet);
     Ok(Box::new(LibraryIo::open(command)?))
 }
@@ -190,5 +205,104 @@ pub fn tell_if_blind(command: &OsStr, option: &str, quiet: bool) {
              some 10 us more in them at least, and what that came to is told.",
             command.display()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(mechanism: IoMechanism) -> IoSettings {
+        IoSettings {
+            command: vec!["true".into()],
+            pid: None,
+            mount: None,
+            mechanism,
+            apart: Apart::Processes,
+            each_call: false,
+            seccomp: false,
+            duration: None,
+            is_quiet: false,
+            is_verbose: false,
+        }
+    }
+
+    /// What is planned by each mechanism, if so much is wanted.
+    fn planned(change: fn(&mut IoSettings)) -> [Result<Plan<Mechanism>, String>; 6] {
+        use IoMechanism::*;
+        [Auto, Bpf, PreloadBpf, Preload, PreloadPtrace, Ptrace].map(|mechanism| {
+            let mut settings = settings(mechanism);
+            change(&mut settings);
+            plan(&settings).map_err(|error| error.to_string())
+        })
+    }
+
+    #[test]
+    fn what_is_tried_follows_from_what_is_asked_for() {
+        use Mechanism::{Bpf, Preload, PreloadPtrace, Ptrace};
+        let bpf = || Ok(Plan::only(Bpf));
+        let ptrace = || Ok(Plan::only(Ptrace));
+        let library = || Ok(Plan::only_or(Preload, [Ptrace]));
+        let both = || Ok(Plan::only_or(PreloadPtrace, [Ptrace]));
+        let any = || Ok(Plan::any_of([Bpf, Preload, Ptrace]));
+        let no = |why: &str| Err(why.to_string());
+        assert_eq!(planned(|_| ()), [any(), bpf(), bpf(), library(), both(), ptrace()]);
+        assert_eq!(
+            planned(|settings| settings.each_call = true),
+            [bpf(), bpf(), bpf(), no(ONLY_BPF), no(ONLY_BPF), ptrace()]
+        );
+        assert_eq!(
+            planned(|settings| settings.apart = Apart::Threads),
+            [bpf(), bpf(), bpf(), no(NO_THREADS), no(NO_THREADS), ptrace()]
+        );
+        let begun = "a process that runs already takes --mechanism bpf or ptrace: programs get the library when they \
+                     begin";
+        let join = |settings: &mut IoSettings| {
+            (settings.command, settings.pid) = (Vec::new(), Some(7));
+        };
+        assert_eq!(planned(join), [bpf(), bpf(), bpf(), library(), no(begun), ptrace()]);
+        let unseen = || no("--mount: only --mechanism bpf sees what others do");
+        let mount = |settings: &mut IoSettings| settings.mount = Some("/".into());
+        assert_eq!(planned(mount), [bpf(), bpf(), bpf(), unseen(), unseen(), unseen()]);
+        let filter =
+            || no("--seccomp is for --mechanism ptrace only: no other puts a filter into the job");
+        assert_eq!(
+            planned(|settings| settings.seccomp = true),
+            [filter(), filter(), filter(), filter(), filter(), ptrace()]
+        );
+    }
+
+    #[test]
+    fn why_none_works_names_what_was_asked_for() {
+        let refusals = |mechanisms: &[Mechanism]| {
+            let refusal = |mechanism: &Mechanism| Refusal {
+                mechanism: *mechanism,
+                error: anyhow!("no {mechanism}"),
+            };
+            mechanisms.iter().map(refusal).collect::<Vec<_>>()
+        };
+        let said = |settings: &IoSettings, mechanisms: &[Mechanism]| {
+            format!("{:#}", failure(settings, refusals(mechanisms)))
+        };
+        use Mechanism::{Bpf, Preload, PreloadPtrace, Ptrace};
+        let of = |mechanism, mechanisms: &[Mechanism]| said(&settings(mechanism), mechanisms);
+        assert_eq!(of(IoMechanism::Bpf, &[Bpf]), "no bpf");
+        assert_eq!(
+            of(IoMechanism::Ptrace, &[Ptrace]),
+            "--mechanism ptrace does not work here: no ptrace"
+        );
+        assert_eq!(
+            of(IoMechanism::Preload, &[Preload]),
+            "--mechanism preload does not work here: no preload"
+        );
+        assert_eq!(
+            of(IoMechanism::PreloadPtrace, &[PreloadPtrace, Ptrace]),
+            "--mechanism preload+ptrace does not work here: no preload+ptrace: no ptrace"
+        );
+        assert_eq!(of(IoMechanism::Auto, &[Bpf, Preload, Ptrace]), "no bpf; no preload: no ptrace");
+        let each = IoSettings { each_call: true, ..settings(IoMechanism::Auto) };
+        assert_eq!(said(&each, &[Bpf]), format!("{ONLY_BPF}: no bpf"));
+        let mount = IoSettings { mount: Some("/".into()), ..each };
+        assert_eq!(said(&mount, &[Bpf]), "no bpf");
     }
 }
