@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use weigh_collect::io::Apart;
 use weigh_schema::amount::parse_duration;
 
 use super::numbers::pid;
@@ -216,6 +217,16 @@ pub enum IoBy {
     Process,
     /// Each thread's; the order of its reads and writes is its own, too.
     Thread,
+}
+
+impl IoBy {
+    /// The same for who tells.
+    pub fn apart(self) -> Apart {
+        match self {
+            IoBy::Process => Apart::Processes,
+            IoBy::Thread => Apart::Threads,
+        }
+    }
 }
 
 /// Other ways to see what is read and written.

@@ -3,28 +3,29 @@
 //! Reads what the kernel side keeps; emits a table on standard error (standard output is the command's),
 //! JSON and Parquet where that is wanted. Refuses what it can before the command is started.
 
-mod follow;
-pub mod gather;
-pub mod mechanism;
-pub mod mount;
-mod sinks;
+mod live_table;
+mod mount;
+mod row_files;
+pub mod settings;
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use weigh_account::io::{Files, report};
+use weigh_account::io::{Files, Run, report};
+use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_schema::io::IoReport;
 use weigh_session::end_with;
+use weigh_session::products::io::{IoSettings, IoSinks, IoView, measure};
 use weigh_show::Screen;
 use weigh_show::io::{Extent, Selection, Shown};
 
+use self::live_table::LiveTable;
+use self::row_files::RowFiles;
 use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
-use crate::live::Live;
 use crate::rows_file;
 use crate::show::tell;
 
@@ -50,22 +51,38 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
     telling.status.apply();
     check_files(telling, arguments.calls.as_deref())?;
-    let (json, live) = (open_json(telling)?, live(telling)?);
-    let followed = match follow::follow(arguments, live)? {
-        Ok(followed) => followed,
+    let (json, mut table) = (open_json(telling)?, LiveTable::open(telling)?);
+    let mut rows = RowFiles::create(telling, arguments.calls.as_deref())?;
+    let sinks = sinks(&mut rows, &mut table);
+    let outcome = match measure(&IoSettings::from(arguments), sinks)? {
+        Ok(outcome) => outcome,
         Err(error) => {
             notice!("{error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
-    let report = report(&followed.book, &followed.run, &name);
-    let told = tell_all(&report, telling, json, followed.kept, !arguments.runs_already());
-    end_with(followed.rest, told)
+    let written = rows.finish(&subject(&outcome.run), &outcome.book, &outcome.run, &name);
+    let report = report(&outcome.book, &outcome.run, &name);
+    let told = tell_all(&report, telling, json, written, !arguments.runs_already());
+    end_with(outcome.rest, told)
+}
+
+fn sinks<'a>(rows: &'a mut RowFiles, table: &'a mut Option<LiveTable<'_>>) -> IoSinks<'a> {
+    IoSinks { rows, view: table.as_mut().map(|table| table as &mut dyn IoView) }
+}
+
+/// What files of rows name as measured.
+fn subject(run: &Run) -> String {
+    match (run.pid, &run.mount) {
+        (Some(pid), _) => format!("process {pid}"),
+        (_, Some(folder)) => format!("the file system of {folder}"),
+        _ => shell_words(&run.command),
+    }
 }
 
 /// Whether what is to be written can be.
 fn check_files(telling: &IoTelling, calls: Option<&Path>) -> anyhow::Result<()> {
-    let files = [(sinks::PARQUET, telling.parquet.as_deref()), (sinks::CALLS, calls)];
+    let files = [(row_files::PARQUET, telling.parquet.as_deref()), (row_files::CALLS, calls)];
     rows_file::check(&files, telling.json.as_deref())
 }
 
@@ -74,26 +91,18 @@ fn open_json(telling: &IoTelling) -> anyhow::Result<Option<Destination>> {
     telling.json.as_deref().map(Destination::open).transpose()
 }
 
-/// The table that is shown meanwhile.
-fn live(telling: &IoTelling) -> anyhow::Result<Option<Live>> {
-    if telling.live && !std::io::stderr().is_terminal() {
-        bail!("--live: standard error is no terminal");
-    }
-    Ok(telling.live.then(Live::new))
-}
-
-/// Tells what was found, on standard error if standard output is the command's. What could not be written, as `kept`
+/// Tells what was found, on standard error if standard output is the command's. What could not be written, as `written`
 /// says of the files of rows, is in the table in spite of -q, and the error comes last.
 fn tell_all(
     report: &IoReport<Files<'_>>,
     telling: &IoTelling,
     json: Option<Destination>,
-    kept: anyhow::Result<()>,
+    written: anyhow::Result<()>,
     is_beside: bool,
 ) -> anyhow::Result<()> {
     let is_json = json.as_ref().is_some_and(Destination::is_standard_output);
     let told = json.map_or(Ok(()), |json| json.write_json(report));
-    let whole = sinks::together([kept, told]);
+    let whole = row_files::together([written, told]);
     if !telling.quiet || whole.is_err() {
         tell(is_beside || is_json, WIDE, |screen| text(report, telling, screen))?;
     }

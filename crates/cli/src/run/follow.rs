@@ -16,10 +16,10 @@ use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::record::Limited;
+use weigh_session::products::io::mechanism::stops;
 
 use super::settings::{self, Settings, Way};
 use crate::arguments::Collector;
-use crate::io::mechanism::stops;
 
 /// The first that works; why the others do not is told.
 pub fn open(settings: &Settings) -> anyhow::Result<Box<dyn Follow>> {

@@ -32,6 +32,7 @@ use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Printable};
 use weigh_session::local_agent::Helper;
+use weigh_session::products::io::mount::JobMount;
 use weigh_session::{Command, CpuNotice, Launcher, Reaper, SessionEnd, Source, SourceError};
 
 use self::rest::Rest;
@@ -51,7 +52,6 @@ use super::recorder::Recorder;
 use super::settings::Settings;
 use super::snapshots::Snapshots;
 use crate::arguments::{Collector, WaitFor};
-use crate::io::mount::recorded::Wanted;
 use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
@@ -156,7 +156,7 @@ impl Session {
             true => None,
             false => Some(Snapshots::start(self.settings.watched.clone())),
         };
-        let mount = match self.settings.mount.take().map(Wanted::mount).transpose() {
+        let mount = match self.settings.mount.take().map(JobMount::new).transpose() {
             Ok(mount) => mount,
             Err(error) => {
                 // It would run where its files are not.

@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use weigh_schema::Mechanism;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
 use weigh_schema::limit::{Limit, OnLimit};
+use weigh_session::products::io::mount::MountSpec;
 
 use super::limits_file::{self, LimitsFile};
 use super::watched::{self, Watched};
 use crate::arguments::{AUTO, Collector, IoBy, RunArguments, RunIoMechanism};
 use crate::destination::Destination;
-use crate::io::mount::recorded::Wanted;
+use crate::io::settings::job_folder;
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
@@ -39,7 +40,7 @@ pub struct Settings {
     /// The ways of following the job that may be tried, the best first.
     pub ways: Vec<Way>,
     /// What is to be mounted for the job.
-    pub mount: Option<Wanted>,
+    pub mount: Option<MountSpec>,
     /// Where the summary goes as JSON.
     pub json: Option<Destination>,
 }
@@ -148,7 +149,7 @@ impl Settings {
         let json = arguments.json.as_deref().map(Destination::open).transpose()?;
         let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
         let ways = ways(&arguments, &arguments.mechanism)?;
-        let mount = Wanted::of(&arguments)?;
+        let mount = job_folder(&arguments).as_ref().map(MountSpec::check).transpose()?;
         let by_job = mount.is_none();
         let by_library = arguments.mechanism == Mechanism::Preload.to_string()
             || arguments.io_mechanism == RunIoMechanism::PreloadPtrace;

@@ -14,16 +14,15 @@ use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::io::{FileUse, IoFound, Transfer};
+use weigh_schema::io::{IoFound, Transfer};
 use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::recording::FileRow;
+use weigh_schema::update::Update;
+use weigh_session::products::io::mount::{JobMount, MountEnd};
+use weigh_session::products::io::{Gatherer, LOOK, file_row, mechanism};
 
 use super::footprint::settle_growth;
 use super::{Absent, Findings, JobCollector, Recorder, Settings, Started};
 use crate::arguments::{RunArguments, RunIoMechanism};
-use crate::io::gather::{Gather, LOOK, Told};
-use crate::io::mechanism;
-use crate::io::mount::recorded::{ForJob, MountEnd};
 
 const NAME: &str = "io";
 const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
@@ -90,27 +89,27 @@ pub(super) fn start(
     asked_for: Option<Box<dyn FollowIo>>,
 ) -> Started {
     let (telling, apart) = wanted(settings);
-    let arm = |io: Box<dyn FollowIo>| -> Result<Gather, FollowError> {
-        let mut gather = Gather::new(io, name);
-        gather.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
-        Ok(gather)
+    let arm = |io: Box<dyn FollowIo>| -> Result<Gatherer, FollowError> {
+        let mut gatherer = Gatherer::new(io, name);
+        gatherer.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
+        Ok(gatherer)
     };
     let by_kernel = || arm(mechanism::by_kernel(telling, apart)?);
     let open = || {
         if let Some(io) = asked_for {
             return arm(io);
         }
-        let by_follower = || Some(Gather::new(follower.counted_io()?, name));
+        let by_follower = || Some(Gatherer::new(follower.counted_io()?, name));
         let without = match (telling, apart) {
             // It sees each call by itself.
             _ if follower.mechanism() == Mechanism::Ptrace => {
                 return by_follower().map_or_else(by_kernel, Ok);
             }
             (Telling::Sums, Apart::Processes) => {
-                let Some(gather) = by_follower() else { return by_kernel() };
+                let Some(gatherer) = by_follower() else { return by_kernel() };
                 let RunArguments { command, quiet, .. } = &settings.arguments;
                 mechanism::tell_if_blind(&command[0], "--io-mechanism", *quiet);
-                return Ok(gather);
+                return Ok(gatherer);
             }
             (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
             (Telling::Each, Apart::Processes) => {
@@ -122,16 +121,16 @@ pub(super) fn start(
         };
         // Sums by file are better than neither.
         by_kernel().or_else(|error| {
-            let Some(gather) = by_follower() else { return Err(error) };
+            let Some(gatherer) = by_follower() else { return Err(error) };
             notice!("{without}: {error}");
-            Ok(gather)
+            Ok(gatherer)
         })
     };
     let mut mechanism = Mechanism::Bpf;
     let collector: Box<dyn JobCollector> = match open() {
-        Ok(gather) => {
-            mechanism = gather.io.grounds().mechanism;
-            Box::new(Files::of(gather, None))
+        Ok(gatherer) => {
+            mechanism = gatherer.io.grounds().mechanism;
+            Box::new(Files::of(gatherer, None))
         }
         Err(error) => {
             let reason = format!("{error}{WITHOUT_ROOT}");
@@ -149,15 +148,15 @@ pub(super) fn start(
 }
 
 /// Starts it on what is mounted for the job.
-pub(super) fn start_at(mount: ForJob) -> Started {
-    let ForJob { gather, end } = mount;
-    let mechanism = gather.io.grounds().mechanism;
-    let collector = Box::new(Files::of(gather, Some(end)));
+pub(super) fn start_at(mount: JobMount) -> Started {
+    let JobMount { gatherer, end } = mount;
+    let mechanism = gatherer.io.grounds().mechanism;
+    let collector = Box::new(Files::of(gatherer, Some(end)));
     Started { metrics: METRICS, mechanism, collector }
 }
 
 struct Files {
-    gather: Gather,
+    gatherer: Gatherer,
     /// What is mounted for the job, if that is whence it is known.
     mount: Option<MountEnd>,
     saved: Saved,
@@ -167,11 +166,11 @@ struct Files {
 }
 
 impl Files {
-    fn of(gather: Gather, mount: Option<MountEnd>) -> Files {
+    fn of(gatherer: Gatherer, mount: Option<MountEnd>) -> Files {
         let now = Instant::now();
         let (next_look, next_record) = (now + LOOK, now);
         let saved = Saved::default();
-        Files { gather, mount, saved, began: now, next_look, next_record }
+        Files { gatherer, mount, saved, began: now, next_look, next_record }
     }
 
     fn run(&self) -> Run {
@@ -181,8 +180,8 @@ impl Files {
             pid: None,
             mount: None,
             wall_seconds: self.began.elapsed().as_secs_f64(),
-            tally: self.gather.io.tally(),
-            grounds: self.gather.io.grounds(),
+            tally: self.gatherer.io.tally(),
+            grounds: self.gatherer.io.grounds(),
         }
     }
 
@@ -190,7 +189,7 @@ impl Files {
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder) {
         for key in self.saved.changed(book, ROWS_AT_A_TICK) {
             if let Some(row) = book.row(&key) {
-                recorder.file_so_far(file_row(file_use(book, key, &row, &self.gather.name)));
+                recorder.file_so_far(file_row(file_use(book, key, &row, &self.gatherer.name)));
             }
         }
         recorder.io(found(book, &self.run()));
@@ -203,14 +202,14 @@ impl JobCollector for Files {
     }
 
     fn begin(&mut self) {
-        self.gather.begin();
+        self.gatherer.begin();
         self.began = Instant::now();
     }
 
     fn attend(&mut self, recorder: &mut Recorder) {
         if Instant::now() >= self.next_look {
-            self.gather.set_clock(recorder.now());
-            self.gather.take_in(&mut |told| record(recorder, told));
+            self.gatherer.set_clock(recorder.now());
+            self.gatherer.take_in(&mut |update| record(recorder, update));
             self.next_look = Instant::now() + LOOK;
         }
     }
@@ -221,9 +220,9 @@ impl JobCollector for Files {
             return;
         }
         // What can not be read now is told of in the end.
-        if let Ok(book) = self.gather.so_far() {
+        if let Ok(book) = self.gatherer.so_far() {
             self.save(&book, recorder);
-            recorder.io_step(self.gather.step(&book, recorder.now()));
+            recorder.io_step(self.gatherer.step(&book, recorder.now()));
         }
         self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
     }
@@ -246,11 +245,11 @@ impl JobCollector for Files {
         recorder: &mut Recorder,
     ) -> CollectorStatus {
         let mut run = self.run();
-        let end = self.gather.end(&mut run, &mut |told| record(recorder, told));
+        let end = self.gatherer.end(&mut run, &mut |update| record(recorder, update));
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
-        let book = std::mem::take(&mut self.gather.book);
-        recorder.io_step(self.gather.step(&book, recorder.now()));
-        let name = self.gather.name;
+        let book = std::mem::take(&mut self.gatherer.book);
+        recorder.io_step(self.gatherer.step(&book, recorder.now()));
+        let name = self.gatherer.name;
         let mut report = report(&book, &run, &name);
         for used in report.files.iter() {
             recorder.file(file_row(used));
@@ -282,21 +281,12 @@ impl JobCollector for Files {
     }
 }
 
-fn record(recorder: &mut Recorder, told: Told) {
-    match told {
-        Told::Left(used) => recorder.file(file_row(*used)),
-        Told::Called(call) => recorder.io_call(call),
-    }
-}
-
-fn file_row(used: FileUse) -> FileRow {
-    FileRow {
-        pid: used.pid,
-        path: used.name.clone(),
-        path_base64: used.name_base64.clone(),
-        opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
-        quality: Quality::Exact,
-        used: Some(Box::new(used)),
+fn record(recorder: &mut Recorder, update: Update) {
+    match update {
+        Update::FileUse(row) => recorder.file(row),
+        Update::Syscall(call) => recorder.io_call(call),
+        // A gatherer emits nothing else.
+        _ => {}
     }
 }
 

@@ -23,6 +23,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
+use weigh_session::products::io::mount::JobMount;
 
 pub use cgroup::make as make_group;
 pub use delays::turn_on as turn_on_delays;
@@ -31,7 +32,6 @@ pub use io::open as open_io;
 use super::recorder::Recorder;
 use super::settings::Settings;
 use crate::arguments::Collector;
-use crate::io::mount::recorded::ForJob;
 
 /// A collector of values for the whole job.
 pub trait JobCollector {
@@ -220,7 +220,7 @@ pub fn start(
     waiting: &Waiting,
     group: Result<JobCgroup, String>,
     follower: &dyn Follow,
-    mount: Option<ForJob>,
+    mount: Option<JobMount>,
     io: Option<Box<dyn FollowIo>>,
     own_folders: &[PathBuf],
 ) -> Vec<Started> {

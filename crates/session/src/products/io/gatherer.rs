@@ -6,14 +6,16 @@ use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_cal
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::last_look::{Generation, LastLooks};
 use weigh_collect::io::{FollowIo, MAPPED_READ};
-use weigh_schema::io::{Called, Event, FileId, FileUse, IoCall, Trust, Who};
+use weigh_schema::io::{Called, Event, FileId, FileUse, Trust, Who};
+use weigh_schema::recording::FileRow;
+use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
 
 /// How often what was told is taken in, unless there is much.
 pub const LOOK: Duration = Duration::from_millis(50);
 
 /// What is known so far, and where it comes from.
-pub struct Gather {
+pub struct Gatherer {
     /// Who tells.
     pub io: Box<dyn FollowIo>,
     /// What was told.
@@ -28,24 +30,16 @@ pub struct Gather {
     pub name: fn(u64) -> String,
 }
 
-/// What is told as it comes, not in the end.
-pub enum Told {
-    /// What a process did with a file, and leaves the book to make room.
-    Left(Box<FileUse>),
-    /// A call, where each is wanted.
-    Called(Box<IoCall>),
-}
-
-impl Gather {
+impl Gatherer {
     /// Nothing is known yet.
-    pub fn new(io: Box<dyn FollowIo>, name: fn(u64) -> String) -> Gather {
+    pub fn new(io: Box<dyn FollowIo>, name: fn(u64) -> String) -> Gatherer {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
         let (series, stepped) = (IoSeries::default(), Instant::now());
-        let mut gather =
-            Gather { io, book, series, stepped, called: Vec::new(), epoch_ns: 0, name };
-        gather.set_clock(now_ns());
-        gather
+        let mut gatherer =
+            Gatherer { io, book, series, stepped, called: Vec::new(), epoch_ns: 0, name };
+        gatherer.set_clock(now_ns());
+        gatherer
     }
 
     /// The command is about to begin: what was needed to get ready is none of its time.
@@ -59,15 +53,15 @@ impl Gather {
         self.epoch_ns = now_ns.saturating_sub_unsigned(self.io.elapsed_ns());
     }
 
-    /// Takes in what has come, but for no longer than until somebody should look elsewhere. `tell` is
-    /// given what can not wait for the end.
-    pub fn take_in(&mut self, tell: &mut dyn FnMut(Told)) {
+    /// Takes in what has come, but for no longer than [`LOOK`]. `emit` is given what cannot wait for the end: rows
+    /// of files that leave the book to make room, and each call where each is wanted.
+    pub fn take_in(&mut self, emit: &mut dyn FnMut(Update)) {
         let until = Instant::now() + LOOK;
-        while self.take_in_a_batch(tell) && Instant::now() < until {}
+        while self.take_in_a_batch(emit) && Instant::now() < until {}
     }
 
     /// Whether there was anything.
-    fn take_in_a_batch(&mut self, tell: &mut dyn FnMut(Told)) -> bool {
+    fn take_in_a_batch(&mut self, emit: &mut dyn FnMut(Update)) -> bool {
         let events = self.io.events();
         let is_something = !events.is_empty() || !self.called.is_empty();
         let before = std::mem::take(&mut self.called);
@@ -78,25 +72,25 @@ impl Gather {
             }
         }
         for called in &before {
-            tell(Told::Called(Box::new(io_call(&self.book, called, self.epoch_ns, &self.name))));
+            emit(Update::Syscall(Box::new(io_call(&self.book, called, self.epoch_ns, &self.name))));
         }
-        self.make_room(tell);
+        self.make_room(emit);
         is_something
     }
 
     /// What processes have open still: a batch after the other, for they may be as many as the kernel has
     /// room for.
-    fn take_in_open(&mut self, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
-        let Gather { io, book, series, name, .. } = self;
+    fn take_in_open(&mut self, emit: &mut dyn FnMut(Update)) -> Result<(), FollowError> {
+        let Gatherer { io, book, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
             // Names stay: whoever is open still has been named for good.
-            give_room(book, series, *name, tell);
+            give_room(book, series, *name, emit);
         })
     }
 
-    fn make_room(&mut self, tell: &mut dyn FnMut(Told)) {
-        let left = give_room(&mut self.book, &mut self.series, self.name, tell);
+    fn make_room(&mut self, emit: &mut dyn FnMut(Update)) {
+        let left = give_room(&mut self.book, &mut self.series, self.name, emit);
         if !left.is_empty() {
             let forgotten: Vec<FileId> = self.book.forget_names(&left);
             self.io.forget_names(&forgotten);
@@ -177,12 +171,12 @@ impl Gather {
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
-    pub fn end(&mut self, run: &mut Run, tell: &mut dyn FnMut(Told)) -> Result<(), FollowError> {
+    pub fn end(&mut self, run: &mut Run, emit: &mut dyn FnMut(Update)) -> Result<(), FollowError> {
         self.io.detach();
         run.grounds = self.io.grounds();
         self.book.stand_on(&run.grounds);
-        while self.take_in_a_batch(tell) {}
-        self.take_in_open(tell)?;
+        while self.take_in_a_batch(emit) {}
+        self.take_in_open(emit)?;
         take_in_processes(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
@@ -209,6 +203,18 @@ impl Gather {
     }
 }
 
+/// The row of a recording that says what a process did with a file.
+pub fn file_row(used: FileUse) -> FileRow {
+    FileRow {
+        pid: used.pid,
+        path: used.name.clone(),
+        path_base64: used.name_base64.clone(),
+        opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
+        quality: Quality::Exact,
+        used: Some(Box::new(used)),
+    }
+}
+
 /// Where nobody has seen it deleted. A library may take one for another that was made at the same moment.
 fn may_have_a_name(book: &IoBook, file: FileId, mechanism: Mechanism) -> bool {
     book.is_deleted(file) != Some(true) || mechanism == Mechanism::Preload
@@ -224,13 +230,13 @@ fn give_room(
     book: &mut IoBook,
     series: &mut IoSeries,
     name: fn(u64) -> String,
-    tell: &mut dyn FnMut(Told),
+    emit: &mut dyn FnMut(Update),
 ) -> Vec<((FileId, Who), Kept)> {
     let left = book.make_room();
     for (key, row) in &left {
         let row = row.row();
         series.leaves(key, &row);
-        tell(Told::Left(Box::new(file_use(book, *key, &row, &name))));
+        emit(Update::FileUse(file_row(file_use(book, *key, &row, &name))));
     }
     left
 }

@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Resource, getrlimit};
 use weigh_collect::follow::FollowError;
-use weigh_collect::io::{FileSystem, FollowIo, KernelIo, Telling};
+use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, Telling};
 use weigh_mount::{Detail, Mounted, Sight, call_name};
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
-use super::told::MountIo;
-use super::view;
-use crate::arguments::{IoBy, MountMechanism};
+use super::fuse::MountIo;
+use super::provenance;
+use super::settings::MountMechanism;
 
 /// So long after the last call a page may become dirty: a process gives its memory back after its end was told.
 const LAST_LOOK: Duration = Duration::from_millis(20);
@@ -78,8 +78,8 @@ fn by_kernel(
     detail: Detail,
 ) -> anyhow::Result<MountSource> {
     let telling = if detail.each_call { Telling::Each } else { Telling::Sums };
-    let by = if detail.by_thread { IoBy::Thread } else { IoBy::Process };
-    let kernel = KernelIo::open_file_system(telling, by.apart(), system)
+    let apart = if detail.by_thread { Apart::Threads } else { Apart::Processes };
+    let kernel = KernelIo::open_file_system(telling, apart, system)
         .context("--mechanism bpf does not work here")?;
     let io = KernelAtMount { kernel, mounted: Arc::clone(mounted) };
     Ok(MountSource { io: Box::new(io), call_name: weigh_collect::io::name })
@@ -147,7 +147,7 @@ impl FollowIo for KernelAtMount {
 
     fn grounds(&self) -> Grounds {
         let mut grounds = FollowIo::grounds(&self.kernel);
-        grounds.notes.extend(self.mounted.refused().iter().map(view::refused));
+        grounds.notes.extend(self.mounted.refused().iter().map(provenance::refused));
         grounds
     }
 

@@ -1,5 +1,5 @@
-//! Follows what is read and written from beginning to end: starts the command or takes in the process,
-//! and empties what the kernel side has told now and then.
+//! Follows reads and writes from beginning to end: starts the command or joins the process, and takes in what its
+//! mechanism emits.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
@@ -7,90 +7,81 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::process::Pid;
-use weigh_account::io::{IoBook, Run, report};
-use weigh_account::shell_words;
+use weigh_account::io::{IoBook, Run};
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-use weigh_session::{
+
+use super::{Gatherer, IoSettings, IoSinks, LOOK, mechanism};
+use crate::{
     Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
 };
-
-use super::gather::{Gather, LOOK};
-use super::mechanism;
-use super::sinks::Sinks;
-use crate::arguments::IoArguments;
-use crate::live::Live;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// What came of it.
-pub struct Followed {
+pub struct IoOutcome {
     /// What was found.
     pub book: IoBook,
     /// Of what.
     pub run: Run,
     /// What is to be waited for when it has been told.
     pub rest: CommandWait,
-    /// Whether the files of rows could be written.
-    pub kept: anyhow::Result<()>,
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
-pub fn follow(
-    arguments: &IoArguments,
-    live: Option<Live>,
-) -> anyhow::Result<Result<Followed, SpawnError>> {
-    let sinks = Sinks::open(&arguments.telling, arguments.calls.as_deref())?;
-    let mut gather = Gather::new(mechanism::open(arguments)?, name);
+pub fn measure<'a>(
+    settings: &'a IoSettings,
+    sinks: IoSinks<'a>,
+) -> anyhow::Result<Result<IoOutcome, SpawnError>> {
+    let mut gatherer = Gatherer::new(mechanism::open(settings)?, name);
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
-    let command = match arguments.pid {
+    let command = match settings.pid {
         Some(pid) => {
             must_run(pid)?;
-            gather.io.join(pid).with_context(|| format!("--pid {pid}"))?;
+            gatherer.io.join(pid).with_context(|| format!("--pid {pid}"))?;
             launcher.stay()
         }
         // Everybody is followed already.
-        None if arguments.runs_already() => launcher.stay(),
+        None if settings.runs_already() => launcher.stay(),
         None => {
-            let variables = gather.io.variables();
-            let filter = gather.io.filter().cloned();
+            let variables = gatherer.io.variables();
+            let filter = gatherer.io.filter().cloned();
             let with = With { variables: &variables, filter: filter.as_ref(), group: None };
             let arm = |waiting: &Waiting| -> anyhow::Result<()> {
                 let pid = waiting.pid().as_raw_nonzero().get() as u32;
-                gather.io.arm(pid, waiting.pidfd())?;
-                gather.begin();
+                gatherer.io.arm(pid, waiting.pidfd())?;
+                gatherer.begin();
                 Ok(())
             };
-            match launcher.start(&arguments.command, &with, arm)? {
+            match launcher.start(&settings.command, &with, arm)? {
                 Ok(command) => command,
                 Err(error) => return Ok(Err(error)),
             }
         }
     };
-    let mut following = Following { arguments, gather, sinks, live, began, is_warned: false };
-    let end = arguments.duration.map(|duration| began + duration);
+    let mut source = IoSource { settings, gatherer, sinks, began, is_warned: false };
+    let end = settings.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
-    session.run(&mut following)?;
-    Ok(Ok(following.finish(session.command)?))
+    session.run(&mut source)?;
+    Ok(Ok(source.finish(session.command)?))
 }
 
 /// What is known while it goes on.
-struct Following<'a> {
-    arguments: &'a IoArguments,
-    gather: Gather,
-    sinks: Sinks,
-    live: Option<Live>,
+struct IoSource<'a> {
+    settings: &'a IoSettings,
+    gatherer: Gatherer,
+    sinks: IoSinks<'a>,
     began: Instant,
     /// Of what happens to the job if weigh ends before it.
     is_warned: bool,
 }
 
-impl Source for Following<'_> {
+impl Source for IoSource<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.gather.io.wake_fds()
+        self.gatherer.io.wake_fds()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -98,11 +89,11 @@ impl Source for Following<'_> {
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.gather.io.is_member(pid)
+        self.gatherer.io.is_member(pid)
     }
 
     fn reaper(&mut self) -> Option<&mut dyn Reaper> {
-        match self.gather.io.waits_for_children() {
+        match self.gatherer.io.waits_for_children() {
             true => Some(self),
             false => None,
         }
@@ -110,14 +101,14 @@ impl Source for Following<'_> {
 
     fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
         if command.is_reaped() {
-            self.gather.io.reap();
+            self.gatherer.io.reap();
         }
         self.take_in();
         Ok(self.draw()?)
     }
 
     fn is_over(&mut self, command: &Command) -> bool {
-        self.gather.io.tally().living == 0 && command.is_reaped()
+        self.gatherer.io.tally().living == 0 && command.is_reaped()
     }
 
     fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
@@ -125,18 +116,18 @@ impl Source for Following<'_> {
     }
 }
 
-impl Reaper for Following<'_> {
+impl Reaper for IoSource<'_> {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
-        Ok(self.gather.io.next_child()?)
+        Ok(self.gatherer.io.next_child()?)
     }
 }
 
-impl Following<'_> {
+impl IoSource<'_> {
     /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
     /// that has to be asked for once more.
     fn may_leave(&mut self, command: &mut Command) -> bool {
-        let living = self.gather.io.tally().living;
-        if self.gather.io.filter().is_none() || living == 0 || self.is_warned {
+        let living = self.gatherer.io.tally().living;
+        if self.gatherer.io.filter().is_none() || living == 0 || self.is_warned {
             return true;
         }
         self.is_warned = true;
@@ -151,66 +142,52 @@ impl Following<'_> {
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     fn take_in(&mut self) {
         let sinks = &mut self.sinks;
-        self.gather.take_in(&mut |told| sinks.keep(told));
+        self.gatherer.take_in(&mut |update| sinks.emit(&update));
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
-        if !self.live.as_ref().is_some_and(Live::is_due) {
+        if !self.sinks.is_view_due() {
             return Ok(());
         }
-        let book = self.gather.so_far()?;
         let run = self.run();
-        let report = report(&book, &run, &name);
-        if let Some(live) = &mut self.live {
-            let telling = &self.arguments.telling;
-            live.draw(|screen| super::text(&report, telling, screen));
-        }
-        Ok(())
+        Ok(self.sinks.draw(&self.gatherer, &run)?)
     }
 
     fn run(&self) -> Run {
-        let words = self.arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
+        let words = self.settings.command.iter().map(|a| a.to_string_lossy().into_owned());
         Run {
             command: words.collect(),
-            command_base64: weigh_schema::base64::of_words(&self.arguments.command),
-            pid: self.arguments.pid,
-            mount: self.arguments.mount.as_ref().map(|folder| folder.display().to_string()),
+            command_base64: weigh_schema::base64::of_words(&self.settings.command),
+            pid: self.settings.pid,
+            mount: self.settings.mount.as_ref().map(|folder| folder.display().to_string()),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
-            tally: self.gather.io.tally(),
-            grounds: self.gather.io.grounds(),
+            tally: self.gatherer.io.tally(),
+            grounds: self.gatherer.io.grounds(),
         }
     }
 
     /// How long by the clock of who tells: everybody is followed before the first look.
     fn by_its_clock(&self) -> Duration {
-        Duration::from_nanos(self.gather.io.elapsed_ns())
+        Duration::from_nanos(self.gatherer.io.elapsed_ns())
     }
 
     /// What was measured is whole. What the command was given is there until it ends: its programs may still use it.
-    fn finish(mut self, mut started: Command) -> anyhow::Result<Followed> {
+    fn finish(mut self, mut started: Command) -> anyhow::Result<IoOutcome> {
         let mut run = self.run();
         // The memory of a process is given back after its end was told; that of the command, before it can be reaped.
         let is_alone = run.tally.threads == 1;
-        if !self.arguments.runs_already() && started.is_reaped() && !is_alone {
+        if !self.settings.runs_already() && started.is_reaped() && !is_alone {
             std::thread::sleep(LAST_LOOK);
         }
         let sinks = &mut self.sinks;
-        self.gather.end(&mut run, &mut |told| sinks.keep(told))?;
+        self.gatherer.end(&mut run, &mut |update| sinks.emit(&update))?;
         run.grounds.notes.extend(started.why_to_stop());
-        if let Some(live) = &mut self.live {
-            live.clear();
-        }
-        let command = match (run.pid, &run.mount) {
-            (Some(pid), _) => format!("process {pid}"),
-            (_, Some(folder)) => format!("the file system of {folder}"),
-            _ => shell_words(&run.command),
-        };
-        if self.gather.io.waits_for_children() {
+        self.sinks.clear_view();
+        if self.gatherer.io.waits_for_children() {
             started.reap(&mut self)?;
         }
-        let kept = self.sinks.finish(&command, &self.gather.book, &run, &name);
-        let Gather { io, book, .. } = self.gather;
+        let Gatherer { io, book, .. } = self.gatherer;
         let rest = Box::new(move || started.see_to_its_end(&|pid| io.is_member(pid)));
-        Ok(Followed { book, run, rest, kept })
+        Ok(IoOutcome { book, run, rest })
     }
 }

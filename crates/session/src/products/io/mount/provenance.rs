@@ -72,7 +72,7 @@ const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
 
 /// How the numbers of such a mount are to be read.
-pub fn of(sight: Sight) -> Grounds {
+pub fn grounds(sight: Sight) -> Grounds {
     let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
     let mapped = Transfer::Mapped.name();
     let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_is_unseen_has_a_reason() {
         for sight in [Sight::Passing, Sight::Cached, Sight::Exact] {
-            let grounds = of(sight);
+            let grounds = grounds(sight);
             let unseen = grounds.unseen();
             assert_eq!(unseen.any(), calls_without_rows(sight).is_some(), "{sight:?}");
             let of = |key: &str| grounds.qualities.get(key).map(|trust| trust.quality);

@@ -8,7 +8,7 @@ use weigh_collect::io::FollowIo;
 use weigh_mount::Mounted;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
-use super::view;
+use super::provenance;
 
 /// It tells of everybody who uses the mount, whomever it is told to follow.
 pub struct MountIo {
@@ -65,10 +65,10 @@ impl FollowIo for MountIo {
 
     fn grounds(&self) -> Grounds {
         let sight = self.mounted.sight();
-        let grounds = view::of(sight);
+        let grounds = provenance::grounds(sight);
         let refused = self.mounted.refused();
-        let calls = view::calls_without_rows(sight).filter(|_| self.each_call);
-        let notes = refused.iter().map(view::refused).chain(calls.map(str::to_string));
+        let calls = provenance::calls_without_rows(sight).filter(|_| self.each_call);
+        let notes = refused.iter().map(provenance::refused).chain(calls.map(str::to_string));
         Grounds { notes: notes.collect(), ..grounds }
     }
 

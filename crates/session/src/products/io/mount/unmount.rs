@@ -11,12 +11,12 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Since when it is to end.
 #[derive(Default)]
-pub struct Leaving {
+pub struct Unmount {
     since: Option<Instant>,
     is_told: bool,
 }
 
-impl Leaving {
+impl Unmount {
     /// Whether nobody is left who has files open. Whoever has no more than its working directory there, or a
     /// copy of the mount in a namespace of his own, is not waited for. `clear` makes room for a line.
     pub fn is_done(&mut self, mounted: &Mounted, at: &Path, clear: impl FnOnce()) -> bool {

@@ -1,0 +1,97 @@
+//! The files that rows are written to as they come: of files and processes, and of calls.
+//!
+//! Refuses files that cannot be made before anything is followed; the first error after that is kept, and reported
+//! when the command has ended.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Error, anyhow};
+use weigh_account::io::{Files, IoBook, Run};
+use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
+use weigh_schema::update::Update;
+use weigh_session::{Sink, SourceError};
+
+use crate::arguments::IoTelling;
+
+/// The options that name them.
+pub const PARQUET: &str = "--parquet";
+pub const CALLS: &str = "--calls";
+
+/// Those that were asked for.
+pub struct RowFiles {
+    parquet: Option<Result<IoWriter, SourceError>>,
+    calls: Option<Result<IoCallsWriter, SourceError>>,
+}
+
+impl RowFiles {
+    /// Makes them.
+    pub fn create(telling: &IoTelling, calls: Option<&Path>) -> anyhow::Result<RowFiles> {
+        let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose();
+        let calls = calls.map(IoCallsWriter::create).transpose();
+        let (parquet, calls) = (parquet.context(PARQUET)?, calls.context(CALLS)?);
+        Ok(RowFiles { parquet: parquet.map(Ok), calls: calls.map(Ok) })
+    }
+
+    /// Writes the rest; if one of them can not be written, the other one is all the same. `name` names a call by
+    /// its number.
+    pub fn finish(
+        self,
+        command: &str,
+        book: &IoBook,
+        run: &Run,
+        name: &dyn Fn(u64) -> String,
+    ) -> anyhow::Result<()> {
+        let calls = self.calls.map_or(Ok(()), |calls| -> anyhow::Result<()> {
+            let calls = calls.map_err(Error::from_boxed)?;
+            calls.finish(command, run.tally.untold, &run.grounds.notes)?;
+            Ok(())
+        });
+        let parquet = self.parquet.map_or(Ok(()), |parquet| -> anyhow::Result<()> {
+            let mut parquet = parquet.map_err(Error::from_boxed)?;
+            Files::of(book, name).iter().try_for_each(|file| parquet.push(&file))?;
+            parquet.finish(command)?;
+            Ok(())
+        });
+        together([calls.context(CALLS), parquet.context(PARQUET)])
+    }
+}
+
+impl Sink for RowFiles {
+    fn emit(&mut self, update: &Update) {
+        match update {
+            Update::FileUse(row) => {
+                if let Some(used) = &row.used {
+                    push(&mut self.parquet, |file| file.push(used));
+                }
+            }
+            Update::Syscall(row) => push(&mut self.calls, |file| file.push(row)),
+            _ => {}
+        }
+    }
+
+    fn error(&self) -> Option<&SourceError> {
+        let parquet = self.parquet.as_ref().and_then(|file| file.as_ref().err());
+        parquet.or(self.calls.as_ref().and_then(|file| file.as_ref().err()))
+    }
+}
+
+/// All that went wrong, each on a line of its own.
+pub fn together(outcomes: [anyhow::Result<()>; 2]) -> anyhow::Result<()> {
+    match outcomes {
+        [Err(one), Err(other)] => {
+            Err(anyhow!("{}\nweigh: {}", crate::in_full(&one), crate::in_full(&other)))
+        }
+        [one, other] => one.and(other),
+    }
+}
+
+fn push<W>(
+    file: &mut Option<Result<W, SourceError>>,
+    row: impl FnOnce(&mut W) -> Result<(), KeepError>,
+) {
+    if let Some(Ok(writer)) = file
+        && let Err(error) = row(writer)
+    {
+        *file = Some(Err(error.into()));
+    }
+}
