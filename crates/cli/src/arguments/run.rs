@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum, ValueHint};
+use weigh_account::WatchSpec;
 use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
 use super::status::StatusArguments;
 use super::{IoBy, RunIoMechanism};
-use crate::run::watched;
+use crate::run::watch_spec;
 
 const RUN_EXAMPLES: &str = "\
 Exit status:
@@ -98,8 +99,8 @@ pub struct RunArguments {
 
     /// Note all metrics each time a line of FILE matches the regular expression PATTERN; without
     /// PATTERN, when FILE is created.
-    #[arg(long = "snapshot", value_name = "LABEL=FILE[:PATTERN]", value_parser = watched::parse, help_heading = "Events")]
-    pub snapshots: Vec<watched::Watched>,
+    #[arg(long = "snapshot", value_name = "LABEL=FILE[:PATTERN]", value_parser = watch_spec::parse, help_heading = "Events")]
+    pub snapshots: Vec<WatchSpec>,
 
     /// Read from a JSON file, in resource_monitor's format, which files to watch for snapshots.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Events")]
@@ -231,13 +232,6 @@ pub enum Collector {
     Delays,
 }
 
-impl Collector {
-    /// Its name in the summary.
-    pub fn name(self) -> String {
-        self.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
-    }
-}
-
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|e| e.to_string())?;
     if interval < Duration::from_millis(10) {
@@ -247,7 +241,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// The mechanism that is none: the best that works.
-pub const AUTO: &str = "auto";
+const AUTO: &str = "auto";
 
 fn mechanisms() -> PossibleValuesParser {
     let names = FOLLOWINGS.iter().map(|following| following.name);

@@ -1,0 +1,108 @@
+//! The mechanisms that may follow a job, the best first.
+//!
+//! Reads the settings and the table of mechanisms; refuses what one of them does not allow.
+
+use anyhow::bail;
+use weigh_schema::Mechanism;
+use weigh_schema::following::{FOLLOWINGS, Following, Level};
+
+use super::settings::{Collector, RunIoMechanism, RunSettings};
+
+/// A mechanism, at a level.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    /// The mechanism.
+    pub following: &'static Following,
+    /// The level.
+    pub level: Level,
+    /// Whether it was asked for, and no other.
+    pub is_asked_for: bool,
+}
+
+/// Those that were asked for; refuses a level that they do not have.
+pub(super) fn candidates(
+    settings: &RunSettings,
+    mechanism: Option<Mechanism>,
+) -> anyhow::Result<Vec<Candidate>> {
+    let mechanism = follower(settings, mechanism)?;
+    let is_asked_for = mechanism.is_some();
+    let has = |following: &&Following| {
+        settings.level.is_none_or(|level| following.levels.contains(&level))
+    };
+    let without_bpf = !settings.wants(Collector::Bpf);
+    let mut candidates: Vec<Candidate> = FOLLOWINGS
+        .iter()
+        .filter(|following| mechanism.is_none_or(|mechanism| following.mechanism == mechanism))
+        .filter(|following| is_asked_for || !without_bpf || following.mechanism != Mechanism::Bpf)
+        .filter(has)
+        .map(|following| {
+            let level = settings.level.unwrap_or(following.unasked);
+            Candidate { following, level, is_asked_for }
+        })
+        .collect();
+    let by_job = settings.io.as_ref().is_some_and(|io| io.mount.is_none());
+    let lacks_files = |c: &Candidate| by_job && !c.following.tells_by_file(c.level);
+    candidates.sort_by_key(|c| (c.following.is_dear_at(c.level), lacks_files(c)));
+    if let (true, Some(level)) = (candidates.is_empty(), settings.level) {
+        let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
+        bail!(
+            "--mechanism {} has no level {}; it can be had with {}",
+            name(mechanism),
+            level.number(),
+            able.join(", ")
+        );
+    }
+    check_filter(settings, &candidates)?;
+    Ok(candidates)
+}
+
+/// What has to follow the job, if only one mechanism can.
+fn follower(
+    settings: &RunSettings,
+    mechanism: Option<Mechanism>,
+) -> anyhow::Result<Option<Mechanism>> {
+    let Some(io) = &settings.io else { return Ok(mechanism) };
+    let tracer = Mechanism::Ptrace;
+    let by_tracer = io.mechanism.takes_tracer();
+    if by_tracer && mechanism.is_some_and(|mechanism| mechanism != tracer) {
+        bail!(
+            "--io-mechanism {}: its tracer has to be the one who follows the job, for a process can have one only: \
+             leave --mechanism {} out, or say --mechanism {tracer}",
+            io.mechanism.name(),
+            name(mechanism)
+        );
+    }
+    if settings.seccomp && io.mechanism == RunIoMechanism::PreloadPtrace {
+        bail!(
+            "--seccomp: not with --io-mechanism preload+ptrace, for a filter could not be taken out of the programs \
+             that the library counts in: --io-mechanism ptrace takes it"
+        );
+    }
+    Ok(if by_tracer { Some(tracer) } else { mechanism })
+}
+
+/// A filter needs a tracer that was asked for, and sees calls.
+fn check_filter(settings: &RunSettings, candidates: &[Candidate]) -> anyhow::Result<()> {
+    let has_calls = |c: &Candidate| {
+        c.following.mechanism == Mechanism::Ptrace
+            && (settings.io.is_some() || c.level == Level::Interposition)
+    };
+    let can_filter = candidates.iter().all(|c| c.is_asked_for && has_calls(c));
+    if settings.seccomp && !can_filter {
+        bail!("--seccomp is for --mechanism ptrace, with --level 3 or --io, only");
+    }
+    Ok(())
+}
+
+/// The name of a mechanism, as in options.
+fn name(mechanism: Option<Mechanism>) -> &'static str {
+    let following = mechanism.and_then(|m| FOLLOWINGS.iter().find(|f| f.mechanism == m));
+    following.map_or("auto", |following| following.name)
+}
+
+/// Those that are left, without privileges, where the library has no place.
+pub(super) fn without_library(settings: &RunSettings) -> anyhow::Result<Vec<Candidate>> {
+    let mut left = candidates(settings, None)?;
+    left.retain(|c| !matches!(c.following.mechanism, Mechanism::Bpf | Mechanism::Preload));
+    Ok(left)
+}
