@@ -34,8 +34,8 @@ mod journal;
 #[path = "../../crates/cli/src/run/limits_file.rs"]
 mod limits_file;
 #[allow(dead_code, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/run/watched.rs"]
-mod watched;
+#[path = "../../crates/cli/src/run/watch_spec.rs"]
+mod watch_spec;
 
 /// What is tried.
 pub type Target = fn(&[u8]);
@@ -83,11 +83,11 @@ pub fn target(name: &str) -> Option<Target> {
 /// `--snapshot LABEL=FILE:PATTERN`, and the file of `--snapshot-events`.
 fn snapshots(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    match watched::parse(&text) {
+    match watch_spec::parse(&text) {
         Ok(watched) => assert!(!watched.rules[0].label.is_empty()),
         Err(error) => assert!(!error.is_empty()),
     }
-    match watched::parse_events(&text) {
+    match watch_spec::parse_events(&text) {
         Ok(files) => assert!(files.iter().all(|file| !file.rules.is_empty())),
         Err(error) => assert!(!format!("{error:#}").is_empty()),
     }

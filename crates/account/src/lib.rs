@@ -21,7 +21,7 @@ mod tree;
 pub use calls::{Owners, Slowest, call_kinds, call_row, is_idle_call, single_call};
 pub use explain::{Comparison, Intervals, Missing, Survey};
 pub use limits::{Crossed, LimitWatch};
-pub use marks::{Mark, Marks, Rule};
+pub use marks::{Mark, Marks, Rule, WatchSpec};
 pub use memory::{MemoryEstimate, estimate_peak};
 pub use sampling::{SamplingSchedule, Tick};
 pub use series::Series;

@@ -4,7 +4,7 @@
 //! the same rule at one look are one mark.
 
 use regex::bytes::Regex;
-use weigh_schema::snapshot::Cause;
+use weigh_schema::snapshot::{Cause, WatchedFile};
 
 /// Of a line so much is kept.
 const LINE_KEPT: usize = 1000;
@@ -22,6 +22,17 @@ pub struct Rule {
     pub pattern: Option<Regex>,
     /// So often at most.
     pub most: Option<u64>,
+}
+
+/// A file, and what snapshots it calls for.
+#[derive(Clone, Debug)]
+pub struct WatchSpec {
+    /// What is watched.
+    pub file: WatchedFile,
+    /// Whether to remove it when it has been found.
+    pub delete_if_found: bool,
+    /// The snapshots.
+    pub rules: Vec<Rule>,
 }
 
 /// A snapshot is to be taken.

@@ -22,6 +22,6 @@ pub use command::{
     why_measuring_stopped,
 };
 pub use engine::{Session, SessionEnd};
-pub use error::{SessionError, SourceError};
+pub use error::{SessionError, SourceError, in_full};
 pub use sink::Sink;
 pub use source::{Reaper, Source, Sources};

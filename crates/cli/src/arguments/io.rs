@@ -198,18 +198,6 @@ pub enum RunIoMechanism {
     Preload,
 }
 
-impl RunIoMechanism {
-    /// Whether a tracer counts, which has to be the one who follows the job: a process can have one only.
-    pub fn takes_tracer(self) -> bool {
-        matches!(self, RunIoMechanism::PreloadPtrace | RunIoMechanism::Ptrace)
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
-    }
-}
-
 /// Whose numbers are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IoBy {

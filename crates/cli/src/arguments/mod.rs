@@ -21,7 +21,7 @@ pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
     ExportFormat, GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
 };
-pub use run::{AUTO, Collector, RunArguments, WaitFor};
+pub use run::{Collector, RunArguments, WaitFor};
 pub use trace::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
     TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,

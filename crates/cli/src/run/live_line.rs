@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::{Termios, tcgetattr, tcgetpgrp};
 use weigh_account::job_value;
-use weigh_collect::follow::Follow;
 use weigh_collect::io::name;
 use weigh_collect::message::{self, Frame};
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
+use weigh_session::products::run::{RunState, RunView};
 
-use crate::arguments::RunArguments;
+use super::settings::RunOutput;
 use crate::show::width;
 
 /// A job that is over sooner needs no line.
@@ -58,30 +58,29 @@ pub struct LiveLine {
 
 impl LiveLine {
     /// Nothing is drawn yet.
-    pub fn new(arguments: &RunArguments) -> LiveLine {
+    pub fn new(output: &RunOutput) -> LiveLine {
         let is_never = std::env::var_os("WEIGH_LIVE").is_some_and(|value| value == "never");
         let wish = match std::io::stderr().is_terminal() {
             false => Wish::None,
-            true if arguments.live => Wish::Asked,
-            true if arguments.quiet || is_never => Wish::None,
+            true if output.live => Wish::Asked,
+            true if output.quiet || is_never => Wish::None,
             true => Wish::Unasked,
         };
-        let terminal = (wish == Wish::Unasked).then(Terminal::of_stderr).flatten();
-        LiveLine { wish, terminal, begun: Some(Instant::now()), ..LiveLine::default() }
+        LiveLine { wish, ..LiveLine::default() }
     }
 
     /// Draws the line, or takes it away where it may not be.
-    pub fn draw(&mut self, now: &JobReading, limits: &[Limit], job: &dyn Follow) {
+    fn draw_line(&mut self, state: &RunState<'_>) {
         let is_soon = |at: Instant| at.elapsed() < PACE;
         // What is behind the times is not drawn: the terminal does not keep up.
         if self.wish == Wish::None || self.drawn.is_some_and(is_soon) || !message::is_idle() {
             return;
         }
-        if !self.may_draw(job) {
+        if !self.may_draw(state.living) {
             return self.clear();
         }
         let columns = width(std::io::stderr()).saturating_sub(1);
-        let near = nearest(limits, now);
+        let (now, near) = (state.reading, nearest(state.limits, state.reading));
         let line = weigh_show::progress::line(self.before.as_ref(), now, &near, columns);
         message::draw(Frame::Line, &line);
         (self.is_shown, self.drawn) = (true, Some(Instant::now()));
@@ -96,13 +95,24 @@ impl LiveLine {
         }
     }
 
-    fn may_draw(&self, job: &dyn Follow) -> bool {
+    fn may_draw(&self, living: &dyn Fn() -> Vec<u32>) -> bool {
         let is_late = || self.begun.is_some_and(|begun| begun.elapsed() >= UNASKED_AFTER);
         match &self.terminal {
             _ if self.wish == Wish::Asked => true,
-            Some(terminal) => is_late() && terminal.is_left_alone(job),
+            Some(terminal) => is_late() && terminal.is_left_alone(living),
             None => false,
         }
+    }
+}
+
+impl RunView for LiveLine {
+    fn begin(&mut self) {
+        self.begun = Some(Instant::now());
+        self.terminal = (self.wish == Wish::Unasked).then(Terminal::of_stderr).flatten();
+    }
+
+    fn draw(&mut self, state: &RunState<'_>) {
+        self.draw_line(state);
     }
 }
 
@@ -136,16 +146,16 @@ impl Terminal {
 
     /// Whether nobody of the job writes to it, reads from it, or has changed its settings, and weigh is in its
     /// foreground. What cannot be found out counts as no.
-    fn is_left_alone(&self, job: &dyn Follow) -> bool {
+    fn is_left_alone(&self, living: &dyn Fn() -> Vec<u32>) -> bool {
         let is_foreground =
             tcgetpgrp(&self.stderr).is_ok_and(|group| group == rustix::process::getpgrp());
         let is_as_before =
             || tcgetattr(&self.stderr).is_ok_and(|now| modes(&now) == modes(&self.settings));
-        let living = job.living();
+        let living = living();
         is_foreground
             && is_as_before()
             && living.len() <= PROCESSES
-            && living.iter().all(|process| self.is_left_alone_by(process.pid) == Some(true))
+            && living.iter().all(|pid| self.is_left_alone_by(*pid) == Some(true))
     }
 
     fn is_left_alone_by(&self, pid: u32) -> Option<bool> {

@@ -1,39 +1,57 @@
 //! `weigh run`: starts a command, follows it, and leaves a recording.
 //!
-//! Reads the collectors, the signals sent to weigh, and the clock; emits the recording, the table
-//! on standard error, the summary where `--json` says. Refuses what it can before the command is
-//! started; from then on nothing that goes wrong in weigh ends the command, or takes its status away.
+//! Reads the arguments; emits the recording, the live line, the table on standard error, the summary
+//! where `--json` says. Refuses what it can before the command is started.
 
-mod announce;
-mod collectors;
-mod cpu_wait;
-mod enforce;
-mod facts;
-mod follow;
 mod limits_file;
 mod live_line;
-mod looks;
-mod offender;
-mod oom;
-mod opened;
 mod outcome;
-mod overshoot;
-mod recorder;
-mod session;
+mod recording_sink;
 mod settings;
-mod snapshots;
-pub mod watched;
+pub mod watch_spec;
 
 use std::process::ExitCode;
 
-pub use announce::{be_helper, is_helper};
+use anyhow::Context as _;
+use weigh_session::products::run::{EventHook, RunFailure, RunOutcome, RunPlan};
+
+pub use weigh_session::products::run::{be_helper, is_helper};
 
 use crate::arguments::RunArguments;
+use live_line::LiveLine;
+use recording_sink::RecordingSink;
 
 /// Runs the command.
 pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     arguments.status.apply();
-    let settings = settings::Settings::new(arguments)?;
-    let session = session::Session::prepare(settings)?;
-    outcome::conclude(session.run()?)
+    let (settings, output) = settings::read(arguments)?;
+    let plan = RunPlan::new(settings)?;
+    weigh_collect::requirements::check_proc()?;
+    // Before orphans are adopted: the helper is to be nobody's child but the system's.
+    let hook = EventHook::start(output.on_event.as_ref())?;
+    let sink = RecordingSink::create(&output.directory);
+    let mut sink = match output.is_directory_given {
+        true => sink?,
+        false => sink.context("no place to keep the recording; -o DIR names another")?,
+    };
+    let mut live = LiveLine::new(&output);
+    match run(plan, hook, &mut sink, &mut live) {
+        Ok(outcome) => outcome::conclude(outcome, output, sink.into_writer(), live),
+        Err(failure) => {
+            // Where the command has not run nothing is lost.
+            if !failure.has_begun {
+                sink.discard();
+            }
+            Err(failure.error)
+        }
+    }
+}
+
+fn run(
+    plan: RunPlan,
+    hook: EventHook,
+    sink: &mut RecordingSink,
+    live: &mut LiveLine,
+) -> Result<RunOutcome, RunFailure> {
+    plan.prepare(hook)?.run(sink, live)
 }

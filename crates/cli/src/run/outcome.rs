@@ -9,37 +9,26 @@ use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::announcement::Happening;
 use weigh_schema::recording::files;
 use weigh_schema::summary::{ExitKind, Summary};
+use weigh_session::products::run::RunOutcome;
 use weigh_show::digest::{self, Sources};
 use weigh_show::table::{self, Style};
 
-use super::announce::Announcer;
 use super::live_line::LiveLine;
-use super::settings::Settings;
+use super::settings::RunOutput;
 use crate::show::{files_used, screen, write_page};
 
 /// As `timeout` does.
 const LIMIT_STATUS: u8 = 124;
 
-/// A run that is over, all but for writing it down.
-pub struct Conclusion {
-    /// What the user asked for.
-    pub settings: Settings,
-    /// Who is told.
-    pub announcer: Announcer,
-    /// The journal.
-    pub writer: RecordingWriter,
-    /// What there is to say.
-    pub summary: Summary,
-    /// The line on the terminal.
-    pub live: LiveLine,
-    /// Whether to print nothing, because what happened was said already.
-    pub quiet: bool,
-}
-
 /// Finishes the recording, prints, and says how weigh is to exit.
-pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
-    let Conclusion { settings, mut announcer, writer, summary, mut live, quiet } = conclusion;
-    let directory = settings.directory.clone();
+pub fn conclude(
+    outcome: RunOutcome,
+    mut output: RunOutput,
+    writer: RecordingWriter,
+    mut live: LiveLine,
+) -> anyhow::Result<ExitCode> {
+    let RunOutcome { summary, mut hook, has_begun } = outcome;
+    let directory = output.directory.clone();
     let (summary, trouble) = match writer.finish(&summary) {
         Ok(finished) => {
             let trouble = finished.error.map(|e| {
@@ -59,13 +48,13 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         Ok(Some(recording)) => write_page(recording, &directory.join(files::REPORT)),
         _ => Ok(()),
     };
-    let json = settings.json.map_or(Ok(()), |destination| {
+    let json = output.json.take().map_or(Ok(()), |destination| {
         destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
     });
 
     live.clear();
     // Without a recording the summary has no other place than the terminal.
-    if trouble.is_some() || !(settings.arguments.quiet || quiet) {
+    if trouble.is_some() || has_begun && !output.quiet {
         let screen = screen(&std::io::stderr(), 80);
         let place = directory.display().to_string();
         let report = directory.join(files::REPORT).display().to_string();
@@ -80,15 +69,14 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         let has_page = page.is_ok() && matches!(recording, Ok(Some(_)));
         let sources =
             Sources { report: has_page.then_some(report.as_str()), is_command_known: true };
-        let arguments = &settings.arguments;
-        message::show(&match (arguments.details, arguments.keys) {
+        message::show(&match (output.details, output.keys) {
             (true, _) => table::render(&summary, style),
             (_, true) => table::render_keys(&summary),
             _ => digest::render(&summary, style, sources),
         });
         match (&recording, &summary.io) {
-            _ if arguments.keys => {}
-            (Ok(Some(recording)), _) => match files_used(recording, arguments.details, screen) {
+            _ if output.keys => {}
+            (Ok(Some(recording)), _) => match files_used(recording, output.details, screen) {
                 Ok(text) => message::show(&text),
                 Err(error) => notice!("{error:#}"),
             },
@@ -99,19 +87,19 @@ pub fn conclude(conclusion: Conclusion) -> anyhow::Result<ExitCode> {
         }
     }
     let end = Happening::End { summary: Box::new(summary.clone()) };
-    announcer.tell(&summary.job, &directory.display().to_string(), end);
-    announcer.finish();
+    hook.tell(&summary.job, &directory.display().to_string(), end);
+    hook.finish();
     let written = match trouble {
         Some(trouble) => Err(trouble),
         None => recording.map(drop).and(page).and(json),
     };
     match written {
-        Err(error) if settings.arguments.status.require_recording => return Err(error),
+        Err(error) if output.require_recording => return Err(error),
         // The command has run: its status is nothing that a full disk decides about.
         Err(error) => notice!("{}", crate::in_full(&error)),
         Ok(()) => {}
     }
-    Ok(status(&summary, settings.arguments.preserve_status))
+    Ok(status(&summary, &output))
 }
 
 /// What there is of a recording that could not be finished.
@@ -125,10 +113,13 @@ fn what_is_left(directory: &Path) -> String {
     }
 }
 
-fn status(summary: &Summary, preserve: bool) -> ExitCode {
+fn status(summary: &Summary, output: &RunOutput) -> ExitCode {
     let Some(exit) = &summary.exit else { return ExitCode::FAILURE };
-    if exit.kind == ExitKind::Limit && !preserve {
+    if exit.kind == ExitKind::Limit && !output.preserve_status {
         return ExitCode::from(LIMIT_STATUS);
+    }
+    if output.is_joined {
+        return ExitCode::SUCCESS;
     }
     if let Some(signal) = exit.signal {
         weigh_collect::signals::die_by(signal);

@@ -1,184 +1,210 @@
-//! What the user asked for, checked before anything is started.
+//! What was typed, as settings of the run and of its output.
 //!
-//! Reads the parsed options and the limits file; refuses what one of them does not allow.
+//! Reads the parsed options and the files that they name; refuses what one of them does not allow.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use jiff::Timestamp;
+use weigh_account::WatchSpec;
 use weigh_schema::Mechanism;
-use weigh_schema::following::{FOLLOWINGS, Following, Level};
+use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::{Limit, OnLimit};
-use weigh_session::products::io::mount::MountSpec;
+use weigh_session::products::run::{self, RunIoSettings, RunSettings};
 
 use super::limits_file::{self, LimitsFile};
-use super::watched::{self, Watched};
-use crate::arguments::{AUTO, Collector, IoBy, RunArguments, RunIoMechanism};
+use super::watch_spec;
+use crate::arguments::{Collector, RunArguments, RunIoMechanism, WaitFor};
 use crate::destination::Destination;
 use crate::io::settings::job_folder;
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The options of one run.
-pub struct Settings {
-    /// The options as given.
-    pub arguments: RunArguments,
-    /// A name for the recording.
-    pub id: String,
+/// What is shown and written of a run.
+pub struct RunOutput {
     /// Where the recording goes.
     pub directory: PathBuf,
-    /// All limits, of the command line and the file; the command line's win.
-    pub limits: Vec<Limit>,
-    /// What happens when one is crossed.
-    pub on_limit: OnLimit,
-    /// Time between TERM and KILL.
-    pub grace: Duration,
-    /// The files that are watched for snapshots.
-    pub watched: Vec<Watched>,
-    /// The ways of following the job that may be tried, the best first.
-    pub ways: Vec<Way>,
-    /// What is to be mounted for the job.
-    pub mount: Option<MountSpec>,
+    /// Whether the user has named it.
+    pub is_directory_given: bool,
     /// Where the summary goes as JSON.
     pub json: Option<Destination>,
+    /// What is run for events.
+    pub on_event: Option<OsString>,
+    /// Whether neither table nor notice is printed.
+    pub quiet: bool,
+    /// Whether all metrics are printed.
+    pub details: bool,
+    /// Whether a line for each metric is printed instead.
+    pub keys: bool,
+    /// Whether the live line is there from the start.
+    pub live: bool,
+    /// Whether weigh ends like the command in spite of a limit.
+    pub preserve_status: bool,
+    /// Whether the job ran before weigh: then its status is not weigh's.
+    pub is_joined: bool,
+    /// Whether weigh ends with 125 where something could not be written.
+    pub require_recording: bool,
 }
 
-/// A way of following, at a level.
-#[derive(Clone, Copy)]
-pub struct Way {
-    /// The way.
-    pub following: &'static Following,
-    /// The level.
-    pub level: Level,
-    /// Whether the user asked for this way and no other.
-    pub is_asked_for: bool,
+/// Limits, and what happens at them.
+struct LimitSettings {
+    limits: Vec<Limit>,
+    on_limit: OnLimit,
+    grace: Duration,
 }
 
-/// The ways that were asked for, by that mechanism; refuses a level that it does not have.
-fn ways(arguments: &RunArguments, mechanism: &str) -> anyhow::Result<Vec<Way>> {
+/// Of the options of one run.
+pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)> {
+    let id = weigh_keep::new_job_id(Timestamp::now(), std::process::id());
+    let directory = directory(&arguments, &id)?;
+    let LimitSettings { limits, on_limit, grace } = limits(&arguments)?;
+    let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     if arguments.io_mechanism == RunIoMechanism::Preload {
         bail!(
             "--io-mechanism preload: the library counts by file where it follows the job as well: say --mechanism {}",
             Mechanism::Preload
         );
     }
-    let by_tracer = arguments.io_mechanism.takes_tracer();
-    let tracer = Mechanism::Ptrace.to_string();
-    let name = match mechanism {
-        AUTO if by_tracer => tracer.as_str(),
-        name => name,
+    let mechanism = FOLLOWINGS.iter().find(|following| following.name == arguments.mechanism);
+    let settings = RunSettings {
+        id,
+        directory: directory.clone(),
+        own_files: json.iter().filter_map(Destination::metadata).collect(),
+        io: io(&arguments),
+        snapshots: snapshots(&arguments)?,
+        command: arguments.command,
+        pid: arguments.pid,
+        duration: arguments.duration,
+        category: arguments.category,
+        labels: arguments.labels,
+        is_quiet: arguments.quiet,
+        is_verbose: arguments.details,
+        wait_for: arguments.wait_for.into(),
+        interval: arguments.interval,
+        limits,
+        on_limit,
+        grace,
+        mechanism: mechanism.map(|following| following.mechanism),
+        level: arguments.level,
+        seccomp: arguments.seccomp,
+        without: arguments.without.into_iter().map(Into::into).collect(),
+        footprint: arguments.watch,
+        fanotify: arguments.files,
+        cgroup: arguments.cgroup,
+        delays: arguments.delays,
+        written: arguments.written,
     };
-    if by_tracer && name != tracer {
-        bail!(
-            "--io-mechanism {}: its tracer has to be the one who follows the job, for a process can have one only: \
-             leave --mechanism {name} out, or say --mechanism {tracer}",
-            arguments.io_mechanism.name()
-        );
-    }
-    if arguments.seccomp && arguments.io_mechanism == RunIoMechanism::PreloadPtrace {
-        bail!(
-            "--seccomp: not with --io-mechanism preload+ptrace, for a filter could not be taken out of the programs \
-             that the library counts in: --io-mechanism ptrace takes it"
-        );
-    }
-    let is_asked_for = name != AUTO;
-    let has = |following: &&Following| {
-        arguments.level.is_none_or(|level| following.levels.contains(&level))
+    let output = RunOutput {
+        directory,
+        is_directory_given: arguments.output.is_some(),
+        json,
+        on_event: arguments.on_event,
+        quiet: arguments.quiet,
+        details: arguments.details,
+        keys: arguments.keys,
+        live: arguments.live,
+        preserve_status: arguments.preserve_status,
+        is_joined: arguments.pid.is_some(),
+        require_recording: arguments.status.require_recording,
     };
-    let without_bpf = arguments.without.contains(&Collector::Bpf);
-    let mut ways: Vec<Way> = FOLLOWINGS
-        .iter()
-        .filter(|following| !is_asked_for || following.name == name)
-        .filter(|following| is_asked_for || !without_bpf || following.mechanism != Mechanism::Bpf)
-        .filter(has)
-        .map(|following| {
-            let level = arguments.level.unwrap_or(following.unasked);
-            Way { following, level, is_asked_for }
-        })
-        .collect();
-    let by_job = arguments.io && arguments.io_mount.is_empty();
-    let lacks_files = |way: &Way| by_job && !way.following.tells_by_file(way.level);
-    ways.sort_by_key(|way| (way.following.is_dear_at(way.level), lacks_files(way)));
-    if let (true, Some(level)) = (ways.is_empty(), arguments.level) {
-        let able: Vec<_> = FOLLOWINGS.iter().filter(has).map(|f| f.name).collect();
-        bail!(
-            "--mechanism {name} has no level {}; it can be had with {}",
-            level.number(),
-            able.join(", ")
-        );
-    }
-    let has_calls = |way: &Way| {
-        way.following.mechanism == Mechanism::Ptrace
-            && (arguments.io || way.level == Level::Interposition)
-    };
-    if arguments.seccomp && !(is_asked_for && ways.iter().all(has_calls)) {
-        bail!("--seccomp is for --mechanism ptrace, with --level 3 or --io, only");
-    }
-    Ok(ways)
+    Ok((settings, output))
 }
 
-/// The ways that are left, without rights, where the library has no place.
-pub fn without_library(arguments: &RunArguments) -> anyhow::Result<Vec<Way>> {
-    let mut left = ways(arguments, AUTO)?;
-    left.retain(|way| !matches!(way.following.mechanism, Mechanism::Bpf | Mechanism::Preload));
-    Ok(left)
+fn directory(arguments: &RunArguments, id: &str) -> anyhow::Result<PathBuf> {
+    if arguments.output.as_deref().is_some_and(|place| place.as_os_str() == "-") {
+        bail!(
+            "-o names the directory of the recording; `--json -` writes the summary to standard output"
+        );
+    }
+    Ok(match &arguments.output {
+        Some(directory) => directory.clone(),
+        None => weigh_keep::default_directory(id)?,
+    })
 }
 
-impl Settings {
-    /// Checks the options.
-    pub fn new(arguments: RunArguments) -> anyhow::Result<Settings> {
-        let id = weigh_keep::new_job_id(Timestamp::now(), std::process::id());
-        if arguments.output.as_deref().is_some_and(|place| place.as_os_str() == "-") {
-            bail!(
-                "-o names the directory of the recording; `--json -` writes the summary to standard output"
-            );
-        }
-        let directory = match &arguments.output {
-            Some(directory) => directory.clone(),
-            None => weigh_keep::default_directory(&id)?,
-        };
-        let mut file = match &arguments.limits_file {
-            Some(path) => limits_file::read(path)?,
-            None => LimitsFile::default(),
-        };
-        file.limits.retain(|l| !arguments.limits.iter().any(|o| o.metric.name == l.metric.name));
-        let limits = arguments.limits.iter().cloned().chain(file.limits).collect();
-        let on_limit = arguments.on_limit.or(file.on_limit).unwrap_or_default();
-        let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-        let grace = arguments.grace.or(file.grace).unwrap_or(GRACE);
-        let ways = ways(&arguments, &arguments.mechanism)?;
-        let mount = job_folder(&arguments).as_ref().map(MountSpec::check).transpose()?;
-        let by_job = mount.is_none();
-        let by_library = arguments.mechanism == Mechanism::Preload.to_string()
-            || arguments.io_mechanism == RunIoMechanism::PreloadPtrace;
-        if by_job && arguments.io_calls && by_library {
-            bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
-        }
-        if by_job && arguments.io_by == IoBy::Thread && by_library {
-            bail!("--io-by thread: only --mechanism bpf and ptrace tell threads apart");
-        }
-        let mut watched = arguments.snapshots.clone();
-        if let Some(path) = &arguments.snapshot_events {
-            watched.extend(watched::read(path)?);
-        }
-        Ok(Settings {
-            arguments,
-            id,
-            directory,
-            limits,
-            on_limit,
-            grace,
-            watched,
-            ways,
-            mount,
-            json,
-        })
-    }
+/// Those of the command line and of the file; the command line's win.
+fn limits(arguments: &RunArguments) -> anyhow::Result<LimitSettings> {
+    let mut file = match &arguments.limits_file {
+        Some(path) => limits_file::read(path)?,
+        None => LimitsFile::default(),
+    };
+    file.limits.retain(|l| !arguments.limits.iter().any(|o| o.metric.name == l.metric.name));
+    Ok(LimitSettings {
+        limits: arguments.limits.iter().cloned().chain(file.limits).collect(),
+        on_limit: arguments.on_limit.or(file.on_limit).unwrap_or_default(),
+        grace: arguments.grace.or(file.grace).unwrap_or(GRACE),
+    })
+}
 
-    /// Whether a collector was not turned off.
-    pub fn wants(&self, collector: crate::arguments::Collector) -> bool {
-        !self.arguments.without.contains(&collector)
+fn snapshots(arguments: &RunArguments) -> anyhow::Result<Vec<WatchSpec>> {
+    let mut files = arguments.snapshots.clone();
+    if let Some(path) = &arguments.snapshot_events {
+        files.extend(watch_spec::read(path)?);
+    }
+    Ok(files)
+}
+
+fn io(arguments: &RunArguments) -> Option<RunIoSettings> {
+    arguments.io.then(|| RunIoSettings {
+        mechanism: arguments.io_mechanism.into(),
+        each_call: arguments.io_calls,
+        apart: arguments.io_by.apart(),
+        mount: job_folder(arguments),
+    })
+}
+
+impl From<RunIoMechanism> for run::RunIoMechanism {
+    fn from(mechanism: RunIoMechanism) -> run::RunIoMechanism {
+        match mechanism {
+            // Of a library the follower is asked: it is refused where it is asked for by this name.
+            RunIoMechanism::Auto | RunIoMechanism::Preload => run::RunIoMechanism::Auto,
+            RunIoMechanism::Bpf => run::RunIoMechanism::Bpf,
+            RunIoMechanism::PreloadBpf => run::RunIoMechanism::PreloadBpf,
+            RunIoMechanism::PreloadPtrace => run::RunIoMechanism::PreloadPtrace,
+            RunIoMechanism::Ptrace => run::RunIoMechanism::Ptrace,
+        }
+    }
+}
+
+impl From<WaitFor> for run::WaitFor {
+    fn from(wait_for: WaitFor) -> run::WaitFor {
+        match wait_for {
+            WaitFor::Main => run::WaitFor::Main,
+            WaitFor::All => run::WaitFor::All,
+        }
+    }
+}
+
+impl From<Collector> for run::Collector {
+    fn from(collector: Collector) -> run::Collector {
+        match collector {
+            Collector::Bpf => run::Collector::Bpf,
+            Collector::Hardware => run::Collector::Hardware,
+            Collector::Network => run::Collector::Network,
+            Collector::Files => run::Collector::Files,
+            Collector::Footprint => run::Collector::Footprint,
+            Collector::Cgroup => run::Collector::Cgroup,
+            Collector::Gpu => run::Collector::Gpu,
+            Collector::Pages => run::Collector::Pages,
+            Collector::Delays => run::Collector::Delays,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum as _;
+
+    #[test]
+    fn a_collector_has_one_name() {
+        for collector in Collector::value_variants() {
+            let typed = collector.to_possible_value();
+            let typed = typed.as_ref().map(|value| value.get_name());
+            assert_eq!(typed, Some(run::Collector::from(*collector).name()));
+        }
     }
 }

@@ -1,1 +1,31 @@
 //! One job: its process tree, its limits, and what it leaves.
+//!
+//! Reads the collectors, the signals sent to weigh, and the clock; emits what is recorded to a sink, and the summary in
+//! the end. Refuses what it can before the command is started; from then on nothing that goes wrong in weigh ends the
+//! command.
+
+mod candidates;
+mod collectors;
+mod cpu_wait;
+mod enforce;
+mod event_hook;
+mod job_info;
+mod mechanism;
+mod offender;
+mod oom;
+mod open_files;
+mod outcome;
+mod overshoot;
+mod page_scan;
+mod prepared;
+mod recorder;
+mod settings;
+mod snapshots;
+mod source;
+mod view;
+
+pub use event_hook::{EventHook, be_helper, is_helper};
+pub use outcome::{RunFailure, RunOutcome};
+pub use prepared::{PreparedRun, RunPlan};
+pub use settings::{Collector, RunIoMechanism, RunIoSettings, RunSettings, WaitFor};
+pub use view::{RunState, RunView};

@@ -1,0 +1,43 @@
+//! The kernel's delay accounting: whether its counters mean anything.
+
+use weigh_collect::delays::{self, DelaysGuard};
+use weigh_schema::event::CollectorStatus;
+use weigh_schema::quality::Mechanism;
+
+use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use crate::products::run::settings::Collector;
+
+const DELAYS: &[&str] = &["delay_block_seconds", "delay_reclaim_seconds", "delay_swapin_seconds"];
+
+pub(super) const SPEC: CollectorSpec = CollectorSpec {
+    collector: Collector::Delays,
+    mechanism: Mechanism::Bpf,
+    metrics: DELAYS,
+    start,
+};
+
+/// The switch itself is thrown before the command's process is made: threads get their counters
+/// when they are created.
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+    match delays::is_on() {
+        Ok(true) if with.follower.mechanism() == Mechanism::Bpf => Ok(Box::new(Delays)),
+        Ok(true) => Err("needs BPF".to_string()),
+        Ok(false) => Err("kernel.task_delayacct is 0; --delays turns it on for the run, \
+                          `sysctl kernel.task_delayacct=1` for good"
+            .to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Turns delay accounting on for the time of the run.
+pub(in crate::products::run) fn turn_on(wanted: bool) -> anyhow::Result<Option<DelaysGuard>> {
+    Ok(if wanted { Some(delays::enable_while()?) } else { None })
+}
+
+struct Delays;
+
+impl JobCollector for Delays {
+    fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
+        delays::status(&delays::is_on())
+    }
+}

@@ -1,0 +1,129 @@
+//! Opened files by fanotify, where functions cannot be probed and the user asks for it: every
+//! process of the machine pays for it at each open.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
+use weigh_schema::byte_text;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::recording::FileRow;
+use weigh_schema::{Unit, metric};
+
+use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use crate::products::run::settings::Collector;
+
+const OPENED: &str = "files_opened_total";
+
+pub(super) const SPEC: CollectorSpec = CollectorSpec {
+    collector: Collector::Files,
+    mechanism: Mechanism::Fanotify,
+    metrics: &[OPENED],
+    start,
+};
+
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+    let Err(why) = with.follower.counts_opens() else {
+        return Ok(Box::new(FollowerOpens));
+    };
+    if !with.settings.fanotify {
+        return Err(format!(
+            "{why}. --files follows opens by fanotify, which costs every process of the machine \
+             about a microsecond an open"
+        ));
+    }
+    let events = OpenEvents::start().map_err(|e| e.to_string())?;
+    Ok(Box::new(FanotifyOpens { events, opens: BTreeMap::new(), job: HashSet::new(), so_far: 0 }))
+}
+
+/// The mechanism that follows the job counts opens; its own status says so.
+struct FollowerOpens;
+
+impl JobCollector for FollowerOpens {
+    fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
+        CollectorStatus {
+            name: "fanotify".into(),
+            mechanism: Mechanism::Fanotify,
+            status: CollectorState::Disabled,
+            reason: Some("whoever follows the job counts every open".into()),
+            lost: 0,
+        }
+    }
+}
+
+struct FanotifyOpens {
+    events: OpenEvents,
+    /// Of all processes: which were the job's is known for certain at the end.
+    opens: BTreeMap<Open, u64>,
+    /// The job's, as far as is known yet.
+    job: HashSet<u32>,
+    /// Opens of these.
+    so_far: u64,
+}
+
+impl FanotifyOpens {
+    fn drain(&mut self) {
+        // A queue that cannot be read is told of in the status.
+        for (open, times) in self.events.drain(&mut |_| true).unwrap_or_default() {
+            *self.opens.entry(open).or_default() += times;
+        }
+    }
+}
+
+impl JobCollector for FanotifyOpens {
+    fn takes_over(&self) -> &[&'static str] {
+        &[OPENED]
+    }
+
+    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.drain();
+        self.job.extend(living());
+        let of_job = self.opens.iter().filter(|(open, _)| self.job.contains(&open.pid));
+        // One of another program had the number before.
+        self.so_far = self.so_far.max(of_job.map(|(_, times)| times).sum());
+        vec![(OPENED, self.so_far as f64)]
+    }
+
+    fn record(&mut self, recorder: &mut Recorder<'_>) {
+        self.job.extend(recorder.pids());
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        (name == OPENED).then_some(self.so_far as f64)
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder<'_>,
+    ) -> CollectorStatus {
+        self.drain();
+        let job: &HashSet<u32> = recorder.pids();
+        self.opens.retain(|open, _| job.contains(&open.pid));
+        let total: u64 = self.opens.values().sum();
+        let unit = metric(OPENED).map_or(Unit::Count, |m| m.unit);
+        let reason = "a lower bound: the kernel merges repeated opens of a file by a process until \
+                      they are read";
+        findings.given.insert(
+            OPENED.to_string(),
+            Value {
+                value: Some(unit.number(total as f64)),
+                unit,
+                source: Mechanism::Fanotify,
+                quality: Quality::Estimated,
+                reason: Some(reason.into()),
+            },
+        );
+        for used in file_uses(std::mem::take(&mut self.opens)) {
+            recorder.file(FileRow {
+                pid: used.pid,
+                path: byte_text::shown(&used.path),
+                path_base64: byte_text::base64(&used.path),
+                opened_total: used.opened,
+                quality: Quality::Estimated,
+                used: None,
+            });
+        }
+        self.events.status()
+    }
+}

@@ -1,0 +1,63 @@
+//! Hardware counters for the summary.
+
+use weigh_collect::hardware::{HardwareCounters, HardwareEvent};
+use weigh_schema::event::CollectorStatus;
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::{Unit, metric};
+
+use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use crate::products::run::settings::Collector;
+
+pub(super) const SPEC: CollectorSpec = CollectorSpec {
+    collector: Collector::Hardware,
+    mechanism: Mechanism::Perf,
+    metrics: &["cpu_instructions_total", "cpu_cycles_total", "cpu_cache_misses_total"],
+    start,
+};
+
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+    if with.runs_already {
+        return Err(
+            "counters are attached to a command before it runs, not to a process that runs already"
+                .into(),
+        );
+    }
+    Ok(Box::new(Hardware(HardwareCounters::attach(with.pid, HardwareEvent::ALL))))
+}
+
+struct Hardware(HardwareCounters);
+
+impl JobCollector for Hardware {
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        _: &mut Recorder<'_>,
+    ) -> CollectorStatus {
+        for failure in self.0.failures() {
+            findings.unavailable(&[failure.metric()], &failure.to_string());
+        }
+        for count in self.0.read() {
+            match count {
+                Ok(count) => {
+                    let shared = count.running_ratio < 1.0;
+                    let unit = metric(&count.metric).map_or(Unit::Count, |m| m.unit);
+                    let value = Value {
+                        value: Some(unit.number(count.count as f64)),
+                        unit,
+                        source: Mechanism::Perf,
+                        quality: if shared { Quality::Estimated } else { Quality::Exact },
+                        reason: shared.then(|| {
+                            format!(
+                                "the counter ran {:.0} % of the time",
+                                count.running_ratio * 100.0
+                            )
+                        }),
+                    };
+                    findings.given.insert(count.metric, value);
+                }
+                Err(error) => findings.unavailable(&[error.metric()], &error.to_string()),
+            }
+        }
+        self.0.status()
+    }
+}

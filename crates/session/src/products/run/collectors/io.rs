@@ -1,0 +1,313 @@
+//! What the job reads and writes by file and process: as `weigh io` has it, for the recording.
+//!
+//! While the job runs, what has changed is written into the journal at each tick, so that a recording that
+//! is cut short has it up to the last one.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
+use weigh_collect::follow::{Follow, FollowError};
+use weigh_collect::io::{Apart, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::notice;
+use weigh_collect::preload::PreloadError;
+use weigh_schema::Unit;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::io::{IoFound, Transfer};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::update::Update;
+
+use super::footprint::settle_growth;
+use super::{
+    ActiveCollector, Findings, JobCollector, MissingCollector, Recorder, RunSettings, Subject,
+};
+use crate::products::io::mount::{JobMount, MountEnd};
+use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
+use crate::products::run::settings::{RunIoMechanism, RunIoSettings};
+
+const NAME: &str = "io";
+const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
+const WRITTEN_TO_THE_PAGE: &str = "whole pages; stores into a page that is dirty already, and into memory of a \
+                                   tmpfs, are not seen";
+
+/// So many rows are written into the journal at a tick; if more have changed, those that were written
+/// longest ago.
+const ROWS_AT_A_TICK: usize = 1024;
+/// What is known so far is put together and written for no more than a fifth of the time.
+const REST_PER_RECORD: u32 = 4;
+
+/// The metric is of all files.
+const ELSEWHERE: &str =
+    "of a mount only its own files are known: what is done with others is not seen there";
+
+const WITHOUT_ROOT: &str =
+    "; without root, --mechanism preload and --io-mechanism preload+ptrace count calls by file";
+
+/// Who tells of reads and writes, if the user has said who is to: refuses what does not work here. Before the
+/// command is created, for its environment may have to hold something.
+pub(in crate::products::run) fn open(
+    settings: &RunSettings,
+    follower: &mut dyn Follow,
+) -> anyhow::Result<Option<Box<dyn FollowIo>>> {
+    let Some(io) = &settings.io else { return Ok(None) };
+    Ok(match io.mechanism {
+        // By who follows the job.
+        RunIoMechanism::Auto | RunIoMechanism::Ptrace => None,
+        RunIoMechanism::PreloadPtrace => {
+            let both = follower.count_beside_library(&settings.command[0]);
+            if let Some(error) = both.as_ref().err().and_then(|e| PreloadError::of_file_size(e)) {
+                notice!(
+                    "--io-mechanism preload+ptrace does not work here: {error}; by ptrace alone instead"
+                );
+                return Ok(None);
+            }
+            let both = both.context("--io-mechanism preload+ptrace does not work here")?;
+            Some(both.context("--io-mechanism preload+ptrace: only beside --mechanism ptrace")?)
+        }
+        asked @ (RunIoMechanism::Bpf | RunIoMechanism::PreloadBpf) => {
+            if asked == RunIoMechanism::PreloadBpf {
+                mechanism::tell_bpf_instead("--io-mechanism", settings.is_quiet);
+            }
+            let kernel = mechanism::by_kernel(io.telling(), io.apart);
+            Some(kernel.context("--io-mechanism bpf does not work here")?)
+        }
+    })
+}
+
+/// Starts it on the job. Unless the user has said who is to tell: where
+/// the job is followed by a library in its programs or by a tracer, that counts by file, too.
+pub(super) fn start(
+    (settings, wanted): (&RunSettings, &RunIoSettings),
+    subject: Subject<'_>,
+    follower: &dyn Follow,
+    asked_for: Option<Box<dyn FollowIo>>,
+) -> ActiveCollector {
+    let (telling, apart) = (wanted.telling(), wanted.apart);
+    let arm = |io: Box<dyn FollowIo>| -> Result<Gatherer, FollowError> {
+        let mut gatherer = Gatherer::new(io, name);
+        match subject {
+            Subject::Command(waiting) => gatherer.io.arm(subject.pid(), waiting.pidfd())?,
+            Subject::Process(pid) => gatherer.io.join(pid)?,
+        }
+        Ok(gatherer)
+    };
+    let by_kernel = || arm(mechanism::by_kernel(telling, apart)?);
+    let open = || {
+        if let Some(io) = asked_for {
+            return arm(io);
+        }
+        let by_follower = || Some(Gatherer::new(follower.counted_io()?, name));
+        let without = match (telling, apart) {
+            // It sees each call by itself.
+            _ if follower.mechanism() == Mechanism::Ptrace => {
+                return by_follower().map_or_else(by_kernel, Ok);
+            }
+            (Telling::Sums, Apart::Processes) => {
+                let Some(gatherer) = by_follower() else { return by_kernel() };
+                let RunSettings { command, is_quiet, .. } = settings;
+                mechanism::tell_if_blind(&command[0], "--io-mechanism", *is_quiet);
+                return Ok(gatherer);
+            }
+            (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
+            (Telling::Each, Apart::Processes) => {
+                "--io-calls: no row for each call, only sums by file"
+            }
+            (Telling::Each, Apart::Threads) => {
+                "--io-calls, --io-by thread: only sums by file and process"
+            }
+        };
+        // Sums by file are better than neither.
+        by_kernel().or_else(|error| {
+            let Some(gatherer) = by_follower() else { return Err(error) };
+            notice!("{without}: {error}");
+            Ok(gatherer)
+        })
+    };
+    let mut mechanism = Mechanism::Bpf;
+    let collector: Box<dyn JobCollector> = match open() {
+        Ok(gatherer) => {
+            mechanism = gatherer.io.grounds().mechanism;
+            Box::new(FileUses::of(gatherer, None))
+        }
+        Err(error) => {
+            let reason = format!("{error}{WITHOUT_ROOT}");
+            notice!("--io: nothing is told by file: {reason}");
+            Box::new(MissingCollector {
+                name: NAME.to_string(),
+                mechanism,
+                state: CollectorState::Unavailable,
+                reason,
+                metrics: METRICS,
+            })
+        }
+    };
+    ActiveCollector { metrics: METRICS, mechanism, collector }
+}
+
+/// Starts it on what is mounted for the job.
+pub(super) fn start_at(mount: JobMount) -> ActiveCollector {
+    let JobMount { gatherer, end } = mount;
+    let mechanism = gatherer.io.grounds().mechanism;
+    let collector = Box::new(FileUses::of(gatherer, Some(end)));
+    ActiveCollector { metrics: METRICS, mechanism, collector }
+}
+
+struct FileUses {
+    gatherer: Gatherer,
+    /// What is mounted for the job, if that is whence it is known.
+    mount: Option<MountEnd>,
+    saved: Saved,
+    began: Instant,
+    next_look: Instant,
+    next_record: Instant,
+}
+
+impl FileUses {
+    fn of(gatherer: Gatherer, mount: Option<MountEnd>) -> FileUses {
+        let now = Instant::now();
+        let (next_look, next_record) = (now + LOOK, now);
+        let saved = Saved::default();
+        FileUses { gatherer, mount, saved, began: now, next_look, next_record }
+    }
+
+    fn run(&self) -> Run {
+        Run {
+            command: Vec::new(),
+            command_base64: Vec::new(),
+            pid: None,
+            mount: None,
+            wall_seconds: self.began.elapsed().as_secs_f64(),
+            tally: self.gatherer.io.tally(),
+            grounds: self.gatherer.io.grounds(),
+        }
+    }
+
+    /// What has changed goes into the journal.
+    fn save(&mut self, book: &IoBook, recorder: &mut Recorder<'_>) {
+        for key in self.saved.changed(book, ROWS_AT_A_TICK) {
+            if let Some(row) = book.row(&key) {
+                recorder.file_so_far(file_row(file_use(book, key, &row, &self.gatherer.name)));
+            }
+        }
+        recorder.io(found(book, &self.run()));
+    }
+}
+
+impl JobCollector for FileUses {
+    fn next(&self) -> Option<Instant> {
+        Some(self.next_look)
+    }
+
+    fn begin(&mut self) {
+        self.gatherer.begin();
+        self.began = Instant::now();
+    }
+
+    fn attend(&mut self, recorder: &mut Recorder<'_>) {
+        if Instant::now() >= self.next_look {
+            self.gatherer.set_clock(recorder.now());
+            self.gatherer.take_in(&mut |update| record(recorder, update));
+            self.next_look = Instant::now() + LOOK;
+        }
+    }
+
+    fn record(&mut self, recorder: &mut Recorder<'_>) {
+        let began = Instant::now();
+        if began < self.next_record {
+            return;
+        }
+        // What cannot be read now is told of in the end.
+        if let Ok(book) = self.gatherer.so_far() {
+            self.save(&book, recorder);
+            recorder.io_step(self.gatherer.step(&book, recorder.now()));
+        }
+        self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
+    }
+
+    fn may_end(&mut self) -> bool {
+        let Some(mount) = &mut self.mount else { return true };
+        mount.is_done().unwrap_or_else(|error| {
+            notice!("{error}");
+            true
+        })
+    }
+
+    fn tells_of_files(&self) -> bool {
+        true
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder<'_>,
+    ) -> CollectorStatus {
+        let mut run = self.run();
+        let end = self.gatherer.end(&mut run, &mut |update| record(recorder, update));
+        let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
+        let book = std::mem::take(&mut self.gatherer.book);
+        recorder.io_step(self.gatherer.step(&book, recorder.now()));
+        let name = self.gatherer.name;
+        let mut report = report(&book, &run, &name);
+        for used in report.files.iter() {
+            recorder.file(file_row(used));
+        }
+        if let Err(error) = end {
+            report.found.notes.push(format!("what was open in the end could not be read: {error}"));
+        }
+        let mechanism = report.found.mechanism;
+        match report.found.qualities.get(Transfer::Mapped.name()) {
+            _ if self.mount.is_some() => findings.unavailable(METRICS, ELSEWHERE),
+            Some(trust) => findings.unavailable(METRICS, &trust.reason),
+            None => give_mapped(&report.found, lost, &run, findings),
+        }
+        if self.mount.is_none() {
+            settle_growth(findings, &run.tally, &run.grounds);
+        }
+        let missing = report.found.notes.join("; ");
+        findings.io = Some(Box::new(report.found));
+        CollectorStatus {
+            name: NAME.to_string(),
+            mechanism,
+            status: match missing.is_empty() {
+                true => CollectorState::Active,
+                false => CollectorState::Degraded,
+            },
+            reason: (!missing.is_empty()).then_some(missing),
+            lost,
+        }
+    }
+}
+
+fn record(recorder: &mut Recorder<'_>, update: Update) {
+    match update {
+        Update::FileUse(row) => recorder.file(row),
+        Update::Syscall(call) => recorder.io_call(call),
+        // A gatherer emits nothing else.
+        _ => {}
+    }
+}
+
+/// The metrics of mapped memory are the sums of all files. What came into the page cache is exact unless something was
+/// lost; of what was stored a lower bound is known.
+fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
+    let mapped = found.totals.by_kind.get(Transfer::Mapped.name()).copied().unwrap_or_default();
+    let mut missing = Vec::from_iter((lost > 0).then(|| format!("{lost} things found no room")));
+    if run.grounds.quality != Quality::Exact {
+        missing.extend(run.grounds.notes.iter().cloned());
+    }
+    let written = found.qualities.get(MAPPED_WRITTEN).map(|trust| trust.reason.clone());
+    let written = written.unwrap_or_else(|| WRITTEN_TO_THE_PAGE.to_string());
+    let read = found.qualities.get(MAPPED_READ).map(|trust| trust.reason.clone());
+    let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
+    let moved = [mapped.read_bytes, mapped.written_bytes];
+    for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
+        let value = Value {
+            value: Some(Unit::Bytes.number(bytes as f64)),
+            unit: Unit::Bytes,
+            source: Mechanism::Bpf,
+            quality: if reasons.is_empty() { Quality::Exact } else { Quality::Estimated },
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        };
+        findings.given.insert((*name).to_string(), value);
+    }
+}

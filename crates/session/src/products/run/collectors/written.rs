@@ -1,0 +1,117 @@
+//! What the job has had written to storage, page by page: by the same accounts as `weigh calls` has. Who has no rights
+//! has it of the agent.
+//!
+//! Without it, or where it does not work, the metric is the kernel's own counter.
+
+use weigh_agent::{RemoteError, RemoteWrites};
+use weigh_collect::calls::{FollowWrites, KernelCalls};
+use weigh_collect::spawn::Waiting;
+use weigh_schema::call::{Written, WrittenFound};
+use weigh_schema::event::{CollectorState, CollectorStatus, Note};
+use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::{Unit, metric};
+
+use super::{ActiveCollector, Findings, JobCollector, Recorder};
+
+const NAME: &str = "written";
+const WRITTEN: &str = "storage_written_bytes_total";
+
+/// Starts it on the command, which is created but not yet executed.
+pub(super) fn start(waiting: &Waiting) -> ActiveCollector {
+    let open = || -> Result<Box<dyn FollowWrites>, String> {
+        let mut writes = open()?;
+        writes.arm(waiting.pidfd()).map_err(|error| error.to_string())?;
+        Ok(writes)
+    };
+    let collector: Box<dyn JobCollector> = match open() {
+        Ok(writes) => Box::new(PageWrites(writes)),
+        Err(why) => Box::new(MissingWrites(why)),
+    };
+    // At other moments than the end it is the kernel's counter.
+    ActiveCollector { metrics: &[], mechanism: Mechanism::Bpf, collector }
+}
+
+/// The kernel side: weigh's own, or, for who has no rights, the agent's.
+fn open() -> Result<Box<dyn FollowWrites>, String> {
+    let own = match KernelCalls::open_for_writes() {
+        Ok(calls) => return Ok(Box::new(calls)),
+        Err(own) => own,
+    };
+    match RemoteWrites::open(&weigh_agent::socket()) {
+        Ok(remote) => Ok(Box::new(remote)),
+        Err(RemoteError::NoAgent(..)) => Err(own.to_string()),
+        Err(remote) => Err(format!("{own}; {remote}")),
+    }
+}
+
+/// Why the kernel's own counter has to do.
+struct MissingWrites(String);
+
+impl JobCollector for MissingWrites {
+    fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
+        findings.notes.push(Note {
+            metric: WRITTEN.to_string(),
+            quality: Quality::Estimated,
+            source: None,
+            reason: format!("the kernel's own counter, for --written was not possible: {}", self.0),
+        });
+        CollectorStatus {
+            name: NAME.to_string(),
+            mechanism: Mechanism::Bpf,
+            status: CollectorState::Unavailable,
+            reason: Some(self.0),
+            lost: 0,
+        }
+    }
+}
+
+struct PageWrites(Box<dyn FollowWrites>);
+
+impl JobCollector for PageWrites {
+    fn takes_over(&self) -> &[&'static str] {
+        &[WRITTEN]
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        findings: &mut Findings,
+        recorder: &mut Recorder<'_>,
+    ) -> CollectorStatus {
+        let WrittenFound { written, lost, missing } = match self.0.found() {
+            Ok(found) => found,
+            Err(error) => {
+                return Box::new(MissingWrites(error.to_string())).finish(findings, recorder);
+            }
+        };
+        if let Some(written) = written {
+            findings.given.insert(WRITTEN.to_string(), value(written, lost));
+        }
+        let status = match (written, missing.is_empty()) {
+            (None, _) => CollectorState::Unavailable,
+            (_, false) => CollectorState::Degraded,
+            _ => CollectorState::Active,
+        };
+        let agent = self.0.is_of_agent().then(|| "through the agent".to_string());
+        let reasons: Vec<String> = agent.into_iter().chain(missing).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        CollectorStatus { name: NAME.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }
+    }
+}
+
+fn value(written: Written, lost: u64) -> Value {
+    let unit = metric(WRITTEN).map_or(Unit::Bytes, |m| m.unit);
+    let mut reasons = Vec::new();
+    if written.to_come > 0 {
+        reasons.push(format!("{} bytes of it are not on the device yet", written.to_come));
+    }
+    if lost > 0 {
+        reasons.push(format!("{lost} times there was no room to follow what was written"));
+    }
+    Value {
+        value: Some(unit.number(written.total() as f64)),
+        unit,
+        source: Mechanism::Bpf,
+        quality: if lost > 0 { Quality::Estimated } else { Quality::Exact },
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    }
+}

@@ -1,0 +1,48 @@
+//! Files that were opened, where the kernel side counts each open: the path comes once for each
+//! process and file, the count is asked for when the process has ended.
+
+use std::collections::HashMap;
+
+use weigh_collect::follow::Follow;
+use weigh_schema::byte_text;
+use weigh_schema::event::FileKey;
+use weigh_schema::quality::Quality;
+use weigh_schema::recording::FileRow;
+
+use super::recorder::Recorder;
+
+/// Files of processes that have not ended.
+#[derive(Default)]
+pub(super) struct OpenFiles {
+    by_process: HashMap<u32, Vec<(FileKey, String)>>,
+}
+
+impl OpenFiles {
+    /// A process has opened a file for the first time.
+    pub fn first(&mut self, pid: u32, key: FileKey, path: String) {
+        self.by_process.entry(pid).or_default().push((key, path));
+    }
+
+    /// A process has ended: its rows are written.
+    pub fn ended(&mut self, pid: u32, follower: &mut dyn Follow, recorder: &mut Recorder<'_>) {
+        for (key, path) in self.by_process.remove(&pid).unwrap_or_default() {
+            if let Some(opened_total) = follower.take_opens(&key) {
+                recorder.file(FileRow {
+                    pid,
+                    path: byte_text::shown(&path),
+                    path_base64: byte_text::base64(&path),
+                    opened_total,
+                    quality: Quality::Exact,
+                    used: None,
+                });
+            }
+        }
+    }
+
+    /// The recording ends: so do all rows.
+    pub fn finish(&mut self, follower: &mut dyn Follow, recorder: &mut Recorder<'_>) {
+        for pid in self.by_process.keys().copied().collect::<Vec<_>>() {
+            self.ended(pid, follower, recorder);
+        }
+    }
+}

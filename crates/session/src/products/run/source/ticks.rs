@@ -1,0 +1,55 @@
+//! The schedule of samples, on the clock of the run's loop.
+
+use std::time::{Duration, Instant};
+
+use weigh_account::{SamplingSchedule, Tick};
+use weigh_collect::clock;
+use weigh_collect::follow::Follow;
+use weigh_schema::Mechanism;
+
+/// When the next sample is due.
+pub(in crate::products::run) struct Ticks {
+    schedule: SamplingSchedule,
+    begun: Instant,
+    /// Whether samples cost another process more than this one.
+    costs_elsewhere: bool,
+}
+
+/// What a sample costs, from its beginning on.
+pub(in crate::products::run) struct SampleCost {
+    began: Instant,
+    cpu_ns: u64,
+}
+
+impl Ticks {
+    /// The schedule for a job that begins now. Only BPF's values do not depend on when they are sampled: by all
+    /// other mechanisms a sample is a look at `/proc`, which finds peaks and costs time for each process.
+    pub fn new(job: &dyn Follow, interval: Option<Duration>, begun: Instant) -> Ticks {
+        let schedule = match (interval, job.mechanism()) {
+            (None, Mechanism::Bpf) => SamplingSchedule::doubling(),
+            (interval, _) => SamplingSchedule::fixed(interval),
+        };
+        Ticks { schedule, begun, costs_elsewhere: job.reads_elsewhere() }
+    }
+
+    pub fn next(&self) -> Instant {
+        self.begun + self.schedule.next()
+    }
+
+    pub fn due(&self, now: Instant) -> Option<Tick> {
+        self.schedule.due(now - self.begun)
+    }
+
+    pub fn begin_sample(&self) -> SampleCost {
+        SampleCost { began: Instant::now(), cpu_ns: clock::thread_cpu_ns() }
+    }
+
+    /// What was due is done.
+    pub fn sampled(&mut self, now: Instant, cost: SampleCost) {
+        let cost = match self.costs_elsewhere {
+            true => cost.began.elapsed(),
+            false => Duration::from_nanos(clock::thread_cpu_ns() - cost.cpu_ns),
+        };
+        self.schedule.sampled(now - self.begun, cost);
+    }
+}
