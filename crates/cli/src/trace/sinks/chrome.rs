@@ -12,14 +12,13 @@ use std::path::Path;
 
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::synthesis::derived::is_derived;
 use weigh_trace::value::Value;
 
 use super::joined::Joined;
 use super::jsonl;
 use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 const BEGIN: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 /// The end has the command, of whose characters each may take several bytes.
@@ -155,7 +154,7 @@ impl Chrome {
     }
 }
 
-impl Sink for Chrome {
+impl RecordSink for Chrome {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
         self.put(probe, record, meaning)?;
@@ -176,7 +175,11 @@ impl Sink for Chrome {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let written = self.file.write();
         let began = meaning.epoch_ns.saturating_add_unsigned(meaning.began_ns);
         let lost = totals.lost();
@@ -187,7 +190,7 @@ impl Sink for Chrome {
         )?;
         jsonl::text(&mut end, totals.origin.command.as_bytes())?;
         end.extend(b"}}\n");
-        written.and(self.file.write_end(&end))
+        written.and(self.file.write_end(&end)).map(|()| None)
     }
 }
 

@@ -14,12 +14,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 use weigh_trace::walk::Shape;
 
 use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 /// Records of several CPUs come in an order that is wrong by less than that.
 const HELD_NS: u64 = 20_000_000;
@@ -218,7 +217,7 @@ impl Ctf {
     }
 }
 
-impl Sink for Ctf {
+impl RecordSink for Ctf {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         self.write_description(meaning.epoch_ns)?;
         let (from, time_ns) = (self.bytes.len(), record.time_ns());
@@ -252,10 +251,10 @@ impl Sink for Ctf {
         self.hand_on(self.newest_ns.saturating_sub(HELD_NS), None)
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         // Without a record nobody asks for the day's time.
         self.write_description(0)?;
-        self.hand_on(u64::MAX, Some(totals.lost()))
+        self.hand_on(u64::MAX, Some(totals.lost())).map(|()| None)
     }
 }
 

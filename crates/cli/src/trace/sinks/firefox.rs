@@ -17,15 +17,13 @@ use fxprof_processed_profile::{
     ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema, SamplingInterval,
     StackHandle, StringHandle, ThreadHandle, Timestamp,
 };
-use weigh_collect::notice;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::synthesis::derived::is_derived;
 use weigh_trace::value::Value;
 
 use super::joined::Joined;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 /// What the profiler could not show anyway is left out.
 const MOST: u64 = 1 << 20;
@@ -215,7 +213,7 @@ fn schema(name: &str, fields: &[&str]) -> RuntimeSchemaMarkerSchema {
     }
 }
 
-impl Sink for Firefox {
+impl RecordSink for Firefox {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         if self.taken >= MOST {
             self.left_out += 1;
@@ -237,7 +235,11 @@ impl Sink for Firefox {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let began = meaning.epoch_ns.saturating_add_unsigned(meaning.began_ns);
         let reference = ReferenceTimestamp::from_millis_since_unix_epoch(began as f64 / 1e6);
         self.profile.set_reference_timestamp(reference);
@@ -253,13 +255,10 @@ impl Sink for Firefox {
             let failed = format!("cannot write {}", self.path.display());
             return Err(anyhow::Error::new(error).context(failed));
         }
-        if self.left_out > 0 {
-            notice!(
-                "{} holds the first {MOST} events; {} are left out",
-                self.path.display(),
-                self.left_out
-            );
-        }
-        Ok(())
+        let left_out = (self.left_out > 0).then(|| {
+            let (path, left_out) = (self.path.display(), self.left_out);
+            format!("{path} holds the first {MOST} events; {left_out} are left out")
+        });
+        Ok(left_out)
     }
 }

@@ -11,12 +11,11 @@ use anyhow::Context as _;
 use weigh_schema::printable::json_on_screen;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
 use super::whole::WholeFile;
-use super::{Meaning, Sink};
 use crate::show;
-use crate::trace::counts::Totals;
 
 /// A file of lines, or standard output.
 pub enum Jsonl {
@@ -53,7 +52,7 @@ fn print(lines: &mut Vec<u8>) -> anyhow::Result<()> {
     written.context("cannot write events to standard output")
 }
 
-impl Sink for Jsonl {
+impl RecordSink for Jsonl {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         match self {
             Jsonl::File(file) => {
@@ -74,8 +73,8 @@ impl Sink for Jsonl {
         }
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.end_batch()
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        self.end_batch().map(|()| None)
     }
 }
 

@@ -13,75 +13,11 @@ mod protobuf;
 mod table;
 mod whole;
 
-use std::cell::RefCell;
 use std::path::Path;
-use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use weigh_trace::probe::Probe;
-use weigh_trace::record::Record;
-use weigh_trace::value::Value;
-
-use super::counts::Totals;
-use super::names::Names;
-use super::threads::Threads;
-
-/// Somewhere that records go to.
-pub trait Sink {
-    /// Takes a record, where it lies in the ring.
-    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()>;
-
-    /// The record that is taken next belongs to others that are joined by the same number.
-    fn join(&mut self, _flow: u64) {}
-
-    /// Records of another probe will come, with this number; an error if they can not be taken.
-    fn add(&mut self, _: usize, _: &Probe) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    /// All that are there for now have been taken.
-    fn end_batch(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    /// No more will come. What was taken is whole and readable, even after a failure.
-    fn finish(self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()>;
-}
-
-/// What numbers in records mean.
-#[derive(Default)]
-pub struct Meaning {
-    /// What the records' clock showed when the stream began.
-    pub began_ns: u64,
-    /// The clock of the day when it showed 0.
-    pub epoch_ns: i64,
-    /// Names of functions.
-    pub names: RefCell<Names>,
-    /// Names of threads.
-    pub threads: RefCell<Threads>,
-}
-
-impl Meaning {
-    /// The name of a record's thread may have to be known later.
-    fn meet(&self, probe: &Probe, record: Record<'_>) {
-        self.threads.borrow_mut().meet(record.tgid(), record.tid(), || comm(probe, record));
-    }
-
-    /// A stack as the names of its functions, the innermost first; none if the value is no stack.
-    fn stack(&self, value: &Value<'_>, record: Record<'_>) -> Option<Vec<Rc<str>>> {
-        let Value::Stack { bytes, is_user } = value else { return None };
-        Some(self.names.borrow_mut().of_stack(bytes, *is_user, record.tgid()))
-    }
-}
-
-/// The name of the thread, if it was asked for.
-fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
-    let place = probe.fields.iter().position(|field| field.name == "comm")?;
-    match probe.value(record, place) {
-        Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        _ => None,
-    }
-}
+use weigh_trace::sink::RecordSink;
 
 /// The formats of files, by the end of their names.
 const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .chrome.json, .trace.json, .firefox.json, .html, .ctf or .pcapng";
@@ -99,7 +35,7 @@ pub fn of_file(
     path: &Path,
     probes: &[&Probe],
     counters: &[String],
-) -> anyhow::Result<Box<dyn Sink>> {
+) -> anyhow::Result<Box<dyn RecordSink>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(jsonl::Jsonl::on_output()?));
     }
@@ -126,6 +62,6 @@ pub fn of_file(
 }
 
 /// The terminal: standard output, unless that is the command's.
-pub fn of_terminal(has_output: bool) -> Box<dyn Sink> {
+pub fn of_terminal(has_output: bool) -> Box<dyn RecordSink> {
     Box::new(table::Table::new(has_output))
 }

@@ -10,12 +10,11 @@ use weigh_show::trace::{Gathered, Happened, page};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::recorded;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::synthesis::derived::is_derived;
 use weigh_trace::value::Value;
 
 use super::joined::Joined;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 /// A page that is being made.
 pub struct Page {
@@ -35,7 +34,7 @@ impl Page {
     }
 }
 
-impl Sink for Page {
+impl RecordSink for Page {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
         let since = |time_ns: u64| time_ns.saturating_sub(meaning.began_ns);
@@ -66,11 +65,16 @@ impl Sink for Page {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let Page { path, gathered, events, .. } = *self;
         let note = TraceNote { events, ..totals.note() };
         let threads = meaning.threads.borrow();
         let page = page::render(&gathered, &note, &|tid| threads.name(tid));
-        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(None)
     }
 }

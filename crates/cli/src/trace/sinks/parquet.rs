@@ -8,10 +8,8 @@ use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::recorded;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::{PlainNumber, Value};
-
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 /// The header's columns, before those of the fields.
 pub const HEADER: [(&str, StreamKind); 7] = [
@@ -135,7 +133,7 @@ pub fn kind(kind: FieldKind) -> StreamKind {
     }
 }
 
-impl Sink for Columns {
+impl RecordSink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
         let Columns { file, ways, .. } = self;
@@ -198,7 +196,11 @@ impl Sink for Columns {
         self.introduce(probe, columns)
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         self.file.end_rows();
         let (_, unwritten_total) = self.file.closed();
         let note = TraceNote {
@@ -210,7 +212,7 @@ impl Sink for Columns {
         let note = serde_json::to_string(&note)?;
         let closed = self.file.finish(&[(NOTE.to_string(), note)])?;
         match closed.error {
-            None => Ok(()),
+            None => Ok(None),
             Some(error) => Err(anyhow::Error::new(error).context(format!(
                 "the file ends early: {} events are in it, {} could not be written",
                 closed.rows, closed.unwritten

@@ -10,11 +10,10 @@ use std::path::Path;
 use anyhow::bail;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
 use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 use crate::trace::packets::LEAVES;
 
 /// Kinds of blocks.
@@ -165,7 +164,7 @@ fn bytes(value: Value<'_>) -> &[u8] {
     }
 }
 
-impl Sink for Pcapng {
+impl RecordSink for Pcapng {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let Some(at) = self.fields.get(&record.event()).copied() else { return Ok(()) };
         let values: Vec<Value<'_>> = probe.values(record).collect();
@@ -217,7 +216,7 @@ impl Sink for Pcapng {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.file.write()
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        self.file.write().map(|()| None)
     }
 }

@@ -11,13 +11,12 @@ use std::path::Path;
 
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals, comm};
 use weigh_trace::synthesis::derived::is_derived;
 use weigh_trace::value::Value;
 
 use super::protobuf::{Message, length};
 use super::whole::WholeFile;
-use super::{Meaning, Sink, comm};
-use crate::trace::counts::Totals;
 
 /// `Trace.packet`.
 const PACKET: u32 = 1;
@@ -273,7 +272,7 @@ fn as_counter(value: &Value<'_>) -> Option<u64> {
     }
 }
 
-impl Sink for Perfetto {
+impl RecordSink for Perfetto {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let number = record.event();
         let comm = comm(probe, record);
@@ -355,7 +354,7 @@ impl Sink for Perfetto {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.file.write()
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        self.file.write().map(|()| None)
     }
 }
