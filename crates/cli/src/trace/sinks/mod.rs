@@ -1,33 +1,26 @@
-//! Where records go. A format is a module here, and a line in [`of_file`].
+//! Where records go: the formats of `weigh-export`, and what is weigh's own: the Parquet file that it reads again, the
+//! page, standard output and the terminal.
 
-mod chrome;
-mod ctf;
-mod firefox;
-mod joined;
-mod jsonl;
+mod output;
 mod page;
 pub mod parquet;
-mod pcapng;
-mod perfetto;
-mod protobuf;
 mod table;
-mod whole;
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use weigh_export::stream::{FORMATS, StreamFile, StreamFormat};
 use weigh_trace::probe::Probe;
 use weigh_trace::sink::RecordSink;
 
-/// The formats of files, by the end of their names.
-const FORMATS: &str = ".parquet, .jsonl, .perfetto-trace, .chrome.json, .trace.json, .firefox.json, .html, .ctf or .pcapng";
-
-/// The end of a page's name.
-const PAGE: &str = "html";
+/// All formats of files, in the order in which people are told of them.
+fn formats() -> impl Iterator<Item = &'static StreamFormat> {
+    [&parquet::FORMAT].into_iter().chain(FORMATS).chain([&page::FORMAT])
+}
 
 /// Whether a file is a page.
 pub fn is_page(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == PAGE)
+    page::FORMAT.is_of(path)
 }
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
@@ -37,28 +30,23 @@ pub fn of_file(
     counters: &[String],
 ) -> anyhow::Result<Box<dyn RecordSink>> {
     if path.as_os_str() == "-" {
-        return Ok(Box::new(jsonl::Jsonl::on_output()?));
+        return Ok(Box::new(output::Output::open()?));
     }
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // speedscope takes the first ending for a format of its own, and knows the second by what is in it.
-    if name.ends_with(".chrome.json") || name.ends_with(".trace.json") {
-        return Ok(Box::new(chrome::Chrome::create(path, probes)?));
-    }
-    if name.ends_with(".firefox.json") {
-        return Ok(Box::new(firefox::Firefox::create(path, probes)?));
-    }
-    Ok(match path.extension().and_then(|end| end.to_str()) {
-        Some("parquet") => Box::new(parquet::Columns::create(path, probes).context("-o")?),
-        Some("jsonl") => Box::new(jsonl::Jsonl::create(path)?),
-        Some(PAGE) => Box::new(page::Page::create(path, probes)?),
-        Some("ctf") => Box::new(ctf::Ctf::create(path, probes)?),
-        Some("pcapng") => Box::new(pcapng::Pcapng::create(path, probes)?),
-        Some("perfetto-trace") => Box::new(perfetto::Perfetto::create(path, probes, counters)?),
-        _ => bail!(
-            "-o {}: the name of the file says its format, and ends in {FORMATS}",
-            path.display()
+    match formats().find(|format| format.is_of(path)) {
+        Some(format) => (format.create)(&StreamFile { path, probes, counters }),
+        None => bail!(
+            "-o {}: the name of the file says its format, and ends in {}",
+            path.display(),
+            all_endings()
         ),
-    })
+    }
+}
+
+/// How the name of a file may end.
+fn all_endings() -> String {
+    let mut endings: Vec<&str> = formats().flat_map(|format| format.endings).copied().collect();
+    let last = endings.pop().unwrap_or_default();
+    format!("{} or {last}", endings.join(", "))
 }
 
 /// The terminal: standard output, unless that is the command's.

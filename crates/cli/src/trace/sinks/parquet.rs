@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use weigh_export::stream::StreamFormat;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
@@ -10,6 +11,12 @@ use weigh_trace::record::Record;
 use weigh_trace::recorded;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::{PlainNumber, Value};
+
+/// Columns, which weigh reads again.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".parquet"],
+    create: |file| Ok(Box::new(Columns::create(file.path, file.probes).context("-o")?)),
+};
 
 /// The header's columns, before those of the fields.
 pub const HEADER: [(&str, StreamKind); 7] = [
@@ -41,7 +48,7 @@ struct FieldWay {
 }
 
 /// A file of columns.
-pub struct Columns {
+struct Columns {
     file: StreamWriter,
     all: Vec<StreamColumn>,
     /// Of each probe: where what its records have goes.
@@ -56,7 +63,7 @@ pub struct Columns {
 impl Columns {
     /// Makes the file. Fields of the same name and kind share a column; of another kind, it has the
     /// event's name before its own.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
         let mut all: Vec<StreamColumn> = HEADER
             .map(|(name, kind)| StreamColumn { name: name.to_string(), kind, always: true })
             .to_vec();

@@ -20,38 +20,43 @@ use fxprof_processed_profile::{
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
-use weigh_trace::synthesis::derived::is_derived;
-use weigh_trace::value::Value;
 
-use super::joined::Joined;
+use super::StreamFormat;
+use super::pairs::{self, Pair, Pairs};
+
+/// A profile for the Firefox Profiler.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".firefox.json"],
+    create: |file| Ok(Box::new(Firefox::create(file.path, file.probes)?)),
+};
 
 /// What the profiler could not show anyway is left out.
 const MOST: u64 = 1 << 20;
 
 /// A profile that is being made.
-pub struct Firefox {
+struct Firefox {
     path: PathBuf,
     file: File,
     profile: Profile,
-    kinds: HashMap<u32, Kind>,
+    kinds: HashMap<u32, MarkerKind>,
     pair: MarkerTypeHandle,
     processes: HashMap<u32, ProcessHandle>,
     threads: HashMap<u32, ThreadHandle>,
-    joined: Joined,
+    pairs: Pairs,
     taken: u64,
     left_out: u64,
 }
 
 /// How an event's markers are shown.
 #[derive(Clone, Copy)]
-struct Kind {
+struct MarkerKind {
     kind: MarkerTypeHandle,
     name: StringHandle,
 }
 
 /// A marker: an event, or a pair.
 struct Mark {
-    kind: Kind,
+    kind: MarkerKind,
     values: Vec<StringHandle>,
 }
 
@@ -79,7 +84,7 @@ impl Marker for Mark {
 
 impl Firefox {
     /// Makes the file, which stays empty until the end.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Firefox> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Firefox> {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let reference = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
@@ -95,7 +100,7 @@ impl Firefox {
             pair,
             processes: HashMap::new(),
             threads: HashMap::new(),
-            joined: Joined::default(),
+            pairs: Pairs::new(probes),
             taken: 0,
             left_out: 0,
         };
@@ -111,7 +116,7 @@ impl Firefox {
         // Several events may have one name; the profiler wants others for others.
         let kind = self.profile.register_marker_type(schema(&format!("event {number}"), &names));
         let name = self.profile.intern_string(&probe.name);
-        self.kinds.insert(number, Kind { kind, name });
+        self.kinds.insert(number, MarkerKind { kind, name });
     }
 
     fn thread(&mut self, tgid: u32, tid: u32, meaning: &Meaning) -> ThreadHandle {
@@ -156,12 +161,8 @@ impl Firefox {
             });
         }
         let values = texts.iter().map(|text| self.profile.intern_string(text)).collect();
-        let after = match probe.value(record, 0) {
-            Value::Unsigned(after) if is_derived(probe) => Some(after),
-            _ => None,
-        };
-        let timing = match after {
-            Some(after) => MarkerTiming::Interval(at(time_ns.saturating_sub(after)), at(time_ns)),
+        let timing = match pairs::derived(probe, record, meaning.began_ns) {
+            Some(pair) => MarkerTiming::Interval(at(pair.from_ns), at(pair.to_ns)),
             None => MarkerTiming::Instant(at(time_ns)),
         };
         let marker = self.profile.add_marker(thread, timing, Mark { kind, values });
@@ -173,17 +174,12 @@ impl Firefox {
 
     /// Pairs that end with a record.
     fn pairs(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) {
-        let mut ends = Vec::new();
-        self.joined.take(record, |_, first| ends.push(first));
-        for first in ends {
-            let thread = self.thread(first.tgid, first.tid, meaning);
-            let of_first = self.kinds.get(&first.event).map(|kind| kind.name);
-            let of_first = of_first.map(|name| self.profile.get_string(name).to_string());
-            let name = format!("{} -> {}", of_first.unwrap_or_default(), probe.name);
+        for pair in self.pairs.take(probe, record, meaning.began_ns) {
+            let Pair { name, tgid, tid, from_ns, to_ns, .. } = pair;
+            let thread = self.thread(tgid, tid, meaning);
             let name = self.profile.intern_string(&name);
-            let since = |time_ns: u64| at(time_ns.saturating_sub(meaning.began_ns));
-            let timing = MarkerTiming::Interval(since(first.time_ns), since(record.time_ns()));
-            let kind = Kind { kind: self.pair, name };
+            let timing = MarkerTiming::Interval(at(from_ns), at(to_ns));
+            let kind = MarkerKind { kind: self.pair, name };
             self.profile.add_marker(thread, timing, Mark { kind, values: Vec::new() });
         }
     }
@@ -227,10 +223,11 @@ impl RecordSink for Firefox {
     }
 
     fn join(&mut self, flow: u64) {
-        self.joined.join(flow);
+        self.pairs.join(flow);
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+        self.pairs.add(number, probe);
         self.introduce(number as u32, probe);
         Ok(())
     }
