@@ -19,6 +19,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-mount", &["weigh-schema"]),
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
+    ("weigh-export", &["weigh-schema", "weigh-trace"]),
     ("weigh-agent", &["weigh-schema", "weigh-parse", "weigh-collect"]),
     (
         "weigh-session",
@@ -38,6 +39,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-schema",
             "weigh-collect",
             "weigh-account",
+            "weigh-export",
             "weigh-keep",
             "weigh-kernel",
             "weigh-mount",

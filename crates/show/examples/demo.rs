@@ -3,6 +3,8 @@
 
 #[path = "../tests/common/sample.rs"]
 mod sample;
+#[path = "../tests/common/sample_moments.rs"]
+mod sample_moments;
 
 use weigh_show::report::{FileColumns, render};
 
@@ -22,7 +24,7 @@ fn main() {
         &recording.processes,
         files.finish(0),
         0,
-        recording.io_over_time(),
+        sample_moments::io_over_time(&recording.summary),
         Vec::new(),
     );
     println!("{page}");

@@ -10,15 +10,12 @@
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
-//! * [`darshan`][]: a recording as `darshan-parser` would tell it.
-//! * [`workflow`][]: a recording as a workflow engine, a simulator of such, or Graphviz takes it.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod allowed;
 pub mod calls;
-pub mod darshan;
 pub mod digest;
 pub mod docs;
 mod document;
@@ -34,6 +31,5 @@ pub mod synthesis;
 pub mod table;
 mod text;
 pub mod trace;
-pub mod workflow;
 
 pub use text::Screen;

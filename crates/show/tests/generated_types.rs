@@ -6,10 +6,12 @@ mod common {
     pub mod explained;
     pub mod golden;
     pub mod sample;
+    pub mod sample_moments;
     pub mod typescript;
 }
 
 use common::golden::check;
+use common::sample_moments::io_over_time;
 use common::typescript::Types;
 use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
@@ -58,7 +60,7 @@ fn the_pages_types_are_current() {
         recording.files.iter().for_each(|row| files.push(row));
         let mut page =
             page(&recording.summary, &recording.samples, &recording.processes, files.finish(0), 0);
-        page.io_over_time = recording.io_over_time();
+        page.io_over_time = io_over_time(&recording.summary);
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
         page.advice = page.io.as_ref().map(|_| "limited by one CPU".into());
         types.learn(&page);

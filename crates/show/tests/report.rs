@@ -3,9 +3,11 @@
 
 mod common {
     pub mod sample;
+    pub mod sample_moments;
 }
 
 use common::sample;
+use common::sample_moments::io_over_time;
 use serde_json::Value as Json;
 use weigh_schema::METRICS;
 use weigh_schema::recording::SampleRow;
@@ -19,7 +21,7 @@ fn html(recording: &sample::Recording, totals: [u64; 2]) -> String {
     let mut columns = FileColumns::default();
     files.iter().for_each(|row| columns.push(row));
     let columns = columns.finish(totals[1]);
-    render(summary, samples, processes, columns, totals[0], recording.io_over_time(), Vec::new())
+    render(summary, samples, processes, columns, totals[0], io_over_time(summary), Vec::new())
 }
 
 fn data(html: &str) -> Json {

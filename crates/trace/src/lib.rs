@@ -9,7 +9,7 @@
 //! [`foreign`], [`syscall`], [`vocabulary`]: events as perf and bpftrace write them, system calls, names of numbers.
 //! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
-//! [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
+//! [`sink`]: what records go to. [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
@@ -41,6 +41,7 @@ pub mod recorded;
 pub mod sampling;
 pub mod sets;
 pub mod signature;
+pub mod sink;
 pub mod state;
 pub mod synthesis;
 pub mod syscall;

@@ -10,6 +10,9 @@ pub struct Set {
     pub events: &'static [&'static str],
 }
 
+/// The event of packets that leave, of those that `weigh trace packets` follows.
+pub const PACKET_LEAVES: &str = "net:net_dev_start_xmit";
+
 /// All sets.
 pub const SETS: &[Set] = &[
     Set {

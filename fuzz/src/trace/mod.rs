@@ -3,8 +3,6 @@
 #![allow(dead_code, missing_docs, unused_imports, clippy::all)]
 
 mod control;
-#[path = "../../../crates/cli/src/trace/counts.rs"]
-mod counts;
 #[path = "../../../crates/cli/src/trace/description.rs"]
 mod description;
 mod hosted;

@@ -19,7 +19,7 @@ pub use io::{
 };
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
-    ExportFormat, GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
+    GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
 };
 pub use run::{Collector, RunArguments, WaitFor};
 pub use trace::{

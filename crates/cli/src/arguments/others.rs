@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use weigh_export::recording::{self, FORMATS, RecordingFormat};
 
 use super::calls::Share;
 use super::numbers::programs;
@@ -43,24 +45,19 @@ pub struct ExportArguments {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
     /// In which form, on standard output. What is left out is said in it.
-    #[arg(long, value_enum)]
-    pub format: ExportFormat,
+    #[arg(long, value_parser = recording_format())]
+    pub format: &'static RecordingFormat,
     /// Only files below this folder (several times for several): without the libraries, for instance, that every
     /// program reads. Pipes and sockets are not left out by it.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub under: Vec<PathBuf>,
 }
 
-/// The forms of `weigh export`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// As `darshan-parser` prints a log.
-    DarshanParser,
-    /// WfFormat 1.5 (JSON), as WfCommons takes workflows: each process a task, with its input and output files,
-    /// its parents and children by who wrote what others read, its time, CPU, memory and bytes.
-    Wfformat,
-    /// The same graph in Graphviz's language: `weigh export --format dot DIR | dot -Tsvg`.
-    Dot,
+/// A form of `weigh export`, by its name.
+fn recording_format() -> impl TypedValueParser<Value = &'static RecordingFormat> {
+    let known = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help));
+    PossibleValuesParser::new(known)
+        .try_map(|name| recording::format(&name).ok_or("there is no such form"))
 }
 
 const DOCTOR_STATUS: &str = "\

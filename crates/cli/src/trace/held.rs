@@ -10,11 +10,10 @@ use weigh_trace::condition::Test;
 use weigh_trace::generate;
 use weigh_trace::into::{Delivery, Into};
 use weigh_trace::record::Record;
+use weigh_trace::sink::{BufferCounts, Meaning, ProbeCounts, Totals};
 use weigh_trace::state::{CONSTANTS, OfBuffer, State};
 
 use super::buffers::Rings;
-use super::counts::{Counted, Taken, Totals};
-use super::sinks::Meaning;
 use super::way::{Probes, Way};
 
 /// So long a program may still be at work that another one took the place of.
@@ -52,7 +51,7 @@ pub struct Held {
     /// Programs may know of it that could not be made again without it: its number is given to no other.
     pub may_be_known: bool,
     /// What was counted in the end, when its number may be another's.
-    counted: Option<Taken>,
+    counted: Option<BufferCounts>,
     /// Others read its rings along: they stay as they are. And when weigh is to be waked for them.
     pub is_read: bool,
     readers_wake: u64,
@@ -329,13 +328,13 @@ impl Held {
         &self,
         (kernel, state): (&KernelTrace, &State),
         number: usize,
-        of_all: Counted,
-    ) -> Counted {
+        of_all: ProbeCounts,
+    ) -> ProbeCounts {
         if !self.takes(&of_all.event) {
-            return Counted { event: of_all.event, ..Counted::default() };
+            return ProbeCounts { event: of_all.event, ..ProbeCounts::default() };
         }
         let lost = |cpu| kernel.word(state.lost_in(cpu, number, self.number));
-        Counted {
+        ProbeCounts {
             sent: self.taken_of.get(number).copied().unwrap_or(0),
             lost: (0..state.cpus).map(lost).sum(),
             ..of_all
@@ -343,14 +342,14 @@ impl Held {
     }
 
     /// What was counted.
-    pub fn counted(&self, kernel: &KernelTrace, state: &State) -> Taken {
+    pub fn counted(&self, kernel: &KernelTrace, state: &State) -> BufferCounts {
         if let Some(counted) = &self.counted {
             return counted.clone();
         }
         let sum = |what| -> u64 {
             (0..state.cpus).map(|cpu| kernel.word(state.buffer(cpu, self.number, what))).sum()
         };
-        Taken {
+        BufferCounts {
             name: self.name.clone(),
             taken: self.taken,
             passed_over: sum(OfBuffer::Passed),

@@ -8,14 +8,12 @@ mod asked;
 mod buffers;
 mod control;
 mod counters;
-mod counts;
 mod description;
 mod guest;
 mod held;
 mod hosted;
 mod list;
 mod modules;
-mod names;
 mod origin;
 mod packets;
 mod patterns;
@@ -26,7 +24,7 @@ mod running;
 mod session;
 mod sinks;
 mod stream;
-mod threads;
+mod totals_text;
 mod usual;
 mod way;
 mod wishes;
@@ -41,6 +39,7 @@ use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::end_with;
+use weigh_trace::sink::Totals;
 
 use control::Control;
 use running::Running;
@@ -216,11 +215,11 @@ fn end(
 
 fn tell_all(
     arguments: &TraceArguments,
-    totals: &counts::Totals,
+    totals: &Totals,
     json: Option<Destination>,
 ) -> anyhow::Result<()> {
     if !arguments.quiet {
-        message::show(&totals.told());
+        message::show(&totals_text::render(totals));
     }
     if let Some(found) = &totals.synthesis {
         if !arguments.quiet {

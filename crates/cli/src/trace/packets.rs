@@ -4,10 +4,11 @@
 //! It is a stream as any other, of events with the fields that a file of packets needs, or of those between the
 //! layers, and of the times between them.
 
+use weigh_trace::sets::PACKET_LEAVES as LEAVES;
+
 use crate::arguments::{KEYS, SynthesisArguments, TraceArguments, TracePacketsArguments};
 
-/// Where packets leave, and where they come in.
-pub const LEAVES: &str = "net:net_dev_start_xmit";
+/// Where packets come in; they leave at [`LEAVES`].
 const COMES: &str = "net:netif_receive_skb";
 
 /// What a packet passes between the layers.

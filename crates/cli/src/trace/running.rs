@@ -4,8 +4,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use weigh_trace::sink::Totals;
+
 use super::control::Talk;
-use super::counts::Totals;
 
 /// What weigh does with a stream while it runs.
 pub trait Running: Talk {

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use weigh_collect::clock::Moment;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_session::{Command, CommandWait, Launcher, Session, Source, SourceError, must_run};
+use weigh_trace::sink::Totals;
 
 use super::control::Control;
-use super::counts::Totals;
 use super::running::Running;
 use crate::arguments::TraceArguments;
 use crate::show;

@@ -16,20 +16,20 @@ use weigh_collect::clock::Moment;
 use weigh_collect::trace::{self, KernelTrace, Settings, TraceError};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::{FollowedNote, Origin};
+use weigh_session::products::trace::live_meaning;
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::into::Spread;
 use weigh_trace::probe::Probe;
+use weigh_trace::sink::{MAIN, Meaning, ProbeCounts};
 use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
 use super::control::{Answer, Ask, Done, Register, Registered};
 use super::counters;
-use super::counts::{Counted, MAIN};
 use super::held::Held;
 use super::origin;
 use super::places::{places, points, saved_bytes};
-use super::sinks::Meaning;
 use super::way::{ROWS, Way};
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
@@ -118,7 +118,7 @@ impl Stream {
             traced: Vec::new(),
             cpu_counters: counters::Open::default(),
             origin: origin::of(arguments),
-            meaning: Meaning::default(),
+            meaning: live_meaning(0, 0),
             found_last: None,
             failed: None,
         };
@@ -144,7 +144,7 @@ impl Stream {
         }
         stream.origin.began_ns = Moment::now().ns();
         let Origin { began_ns, epoch_ns, .. } = stream.origin;
-        stream.meaning = Meaning { began_ns, epoch_ns, ..Meaning::default() };
+        stream.meaning = live_meaning(began_ns, epoch_ns);
         Ok(stream)
     }
 
@@ -234,13 +234,13 @@ impl Stream {
         }
     }
 
-    fn counted(&self, number: usize) -> Counted {
+    fn counted(&self, number: usize) -> ProbeCounts {
         let sum = |count| -> u64 {
             let of = |cpu| self.kernel.word(self.state.count(cpu, number, count));
             (0..self.state.cpus).map(of).sum()
         };
         let probe = &self.traced[number].wish.probe;
-        Counted {
+        ProbeCounts {
             event: probe.name.clone(),
             sent: sum(Count::Sent),
             lost: sum(Count::Lost),
@@ -250,7 +250,7 @@ impl Stream {
     }
 
     /// The same of what a buffer has of it.
-    fn counted_in(&self, held: &Held, number: usize) -> Counted {
+    fn counted_in(&self, held: &Held, number: usize) -> ProbeCounts {
         held.counted_of((&self.kernel, &self.state), number, self.counted(number))
     }
 
@@ -261,7 +261,7 @@ impl Stream {
     }
 
     /// What a recording says of a probe.
-    fn followed(&self, number: usize, counted: Counted) -> FollowedNote {
+    fn followed(&self, number: usize, counted: ProbeCounts) -> FollowedNote {
         let wish = &self.traced[number].wish;
         let sampling = wish.probe.sampling.map(|rule| rule.to_string());
         counted.note(wish.event.text.clone(), wish.filter(), sampling)

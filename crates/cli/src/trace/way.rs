@@ -7,15 +7,16 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use anyhow::Context as _;
+use weigh_collect::notice;
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::synthesis::merge::Merge;
 use weigh_trace::synthesis::{Gaps, Out, Synthesis};
 
 use super::asked::{self, Asked};
-use super::counts::Totals;
-use super::sinks::{self, Meaning, Sink};
+use super::sinks;
 use super::wishes::{Checker, Wish};
 use crate::arguments::TraceArguments;
 use crate::live::Live;
@@ -30,7 +31,7 @@ pub type Probes<'p> = &'p dyn Fn(u32) -> Option<&'p Probe>;
 #[derive(Default)]
 pub struct Way {
     /// None: nobody wants them one by one.
-    sink: Option<Box<dyn Sink>>,
+    sink: Option<Box<dyn RecordSink>>,
     /// Records that wait until all that are older have come; none: they come in their order, or it does not
     /// matter.
     merge: Option<Merge>,
@@ -229,7 +230,11 @@ impl Way {
         if let Some(mut live) = self.behind.and_then(|behind| behind.live) {
             live.clear();
         }
-        self.sink.map_or(Ok(()), |sink| sink.finish(totals, meaning))
+        let Some(sink) = self.sink else { return Ok(()) };
+        if let Some(remark) = sink.finish(totals, meaning)? {
+            notice!("{remark}");
+        }
+        Ok(())
     }
 }
 
@@ -240,7 +245,7 @@ impl Behind {
         probe: &Probe,
         record: Record<'_>,
         meaning: &Meaning,
-        sink: &mut Option<Box<dyn Sink>>,
+        sink: &mut Option<Box<dyn RecordSink>>,
     ) -> anyhow::Result<()> {
         let Behind { synthesis, removed, derived, out, joins, .. } = self;
         end_removed(removed, record.time_ns(), synthesis, out);
@@ -280,7 +285,7 @@ fn hand_on(
     derived: &[Probe],
     out: &Out,
     meaning: &Meaning,
-    sink: &mut Option<Box<dyn Sink>>,
+    sink: &mut Option<Box<dyn RecordSink>>,
 ) -> anyhow::Result<()> {
     let Some(sink) = sink else { return Ok(()) };
     out.derived().try_for_each(|record| {
@@ -290,7 +295,7 @@ fn hand_on(
 }
 
 /// Where events go if nobody says otherwise: to the terminal, beside what the command prints.
-fn sink(arguments: &TraceArguments, probes: &[&Probe]) -> anyhow::Result<Box<dyn Sink>> {
+fn sink(arguments: &TraceArguments, probes: &[&Probe]) -> anyhow::Result<Box<dyn RecordSink>> {
     match &arguments.output {
         Some(path) => sinks::of_file(path, probes, &arguments.counters),
         None => Ok(sinks::of_terminal(arguments.command.is_empty())),

@@ -1,6 +1,6 @@
 //! What `weigh io` found: what other software builds on.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::de::Error as _;
@@ -98,6 +98,33 @@ pub struct IoFound {
     /// What is not in the numbers, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// Of files, not of what was done with them: no number.
+const IS_DELETED: &str = "is_deleted";
+
+impl IoFound {
+    /// What is not in the numbers, or not exact in them, and why.
+    pub fn not_seen(&self) -> Vec<String> {
+        let beside = (self.quality != Quality::Exact)
+            .then(|| format!("bytes and calls, all together, are {}", self.quality));
+        let unseen = beside.into_iter().chain(self.less_than_exact());
+        unseen.chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// Numbers that are not exact: those that have the same reason together, what is not known first.
+    fn less_than_exact(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<(Reverse<bool>, &str), Vec<&str>> = BTreeMap::new();
+        for (key, trust) in self.qualities.iter().filter(|(key, _)| *key != IS_DELETED) {
+            let is_unknown = trust.quality == Quality::Unavailable;
+            reasons.entry((Reverse(is_unknown), &trust.reason)).or_default().push(key);
+        }
+        let line = |((Reverse(is_unknown), reason), keys): (&(Reverse<bool>, &str), &Vec<&str>)| {
+            let quality = if *is_unknown { Quality::Unavailable } else { Quality::Estimated };
+            format!("{} {quality}: {reason}", keys.join(", "))
+        };
+        reasons.iter().map(line).collect()
+    }
 }
 
 /// Which directions a mechanism does not see: their numbers are not known, and are not told.

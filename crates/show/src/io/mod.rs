@@ -8,9 +8,6 @@ pub mod docs;
 mod selection;
 mod table;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use weigh_schema::amount::{percent, show_amount, show_number_of};
 use weigh_schema::io::{Advice, Field, Flow, IoFound, Price, Rest, Totals, Transfer};
 use weigh_schema::{Mechanism, Quality, Unit};
@@ -117,7 +114,7 @@ impl Parts {
             head: headline(found, files_seconds, title, width),
             advice: section("what could be better", advice, width),
             flows: section("who wrote what others read", flows, width),
-            unseen: section("not seen", not_seen(found).into_iter(), width),
+            unseen: section("not seen", found.not_seen().into_iter(), width),
         }
     }
 
@@ -184,7 +181,7 @@ fn hint(flows: u64) -> Option<String> {
 /// That not all was seen.
 fn unseen_in_short(found: &IoFound) -> Option<String> {
     let keys: Vec<&str> = found.qualities.keys().map(String::as_str).collect();
-    let all = not_seen(found).len();
+    let all = found.not_seen().len();
     (all > 0).then(|| match keys.as_slice() {
         keys @ [_, ..] if keys.len() <= 2 && keys.len() == all => {
             format!("not exact: {}; --all says why", keys.join(", "))
@@ -194,31 +191,6 @@ fn unseen_in_short(found: &IoFound) -> Option<String> {
             show_number_of(all as u64, "note on what was not seen", "notes on what was not seen")
         ),
     })
-}
-
-/// What is not in the numbers, or not exact in them, and why.
-pub(crate) fn not_seen(found: &IoFound) -> Vec<String> {
-    let beside = (found.quality != Quality::Exact)
-        .then(|| format!("bytes and calls, all together, are {}", found.quality));
-    let unseen = beside.into_iter().chain(less_than_exact(found));
-    unseen.chain(found.notes.iter().cloned()).collect()
-}
-
-/// Of files, not of what was done with them: no number.
-const IS_DELETED: &str = "is_deleted";
-
-/// Numbers that are not exact: those that have the same reason together, what is not known first.
-fn less_than_exact(found: &IoFound) -> Vec<String> {
-    let mut reasons: BTreeMap<(Reverse<bool>, &str), Vec<&str>> = BTreeMap::new();
-    for (key, trust) in found.qualities.iter().filter(|(key, _)| *key != IS_DELETED) {
-        let is_unknown = trust.quality == Quality::Unavailable;
-        reasons.entry((Reverse(is_unknown), &trust.reason)).or_default().push(key);
-    }
-    let line = |((Reverse(is_unknown), reason), keys): (&(Reverse<bool>, &str), &Vec<&str>)| {
-        let quality = if *is_unknown { Quality::Unavailable } else { Quality::Estimated };
-        format!("{} {quality}: {reason}", keys.join(", "))
-    };
-    reasons.iter().map(line).collect()
 }
 
 fn size(bytes: u64) -> String {
@@ -444,6 +416,8 @@ fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use weigh_schema::Number;
 

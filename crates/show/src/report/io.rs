@@ -5,9 +5,7 @@ use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer, Trust};
 
 use super::io_details::FileDetails;
-use crate::io::{
-    are_devices_unseen, device, flow, is_unavailable, mapped, not_seen, pattern, rest, sums,
-};
+use crate::io::{are_devices_unseen, device, flow, is_unavailable, mapped, pattern, rest, sums};
 
 /// What was found of all files together.
 #[derive(Clone, Debug, Serialize)]
@@ -125,7 +123,7 @@ pub(super) fn io_page(found: &IoFound) -> IoPage {
         are_devices_unseen: are_devices_unseen(found),
         slowest: Vec::new(),
         rest: found.rest.as_ref().map(rest),
-        notes: not_seen(found),
+        notes: found.not_seen(),
         trust: found.qualities.iter().map(trust).collect(),
     }
 }

@@ -28,14 +28,6 @@ pub struct Recording {
     pub files: Vec<FileRow>,
 }
 
-impl Recording {
-    /// What was read and written over time, where that was followed.
-    pub fn io_over_time(&self) -> Option<weigh_show::report::IoOverTime> {
-        let start_ns = self.summary.job.started.as_nanosecond() as i64;
-        self.summary.io.is_some().then(|| io::over_time(start_ns))
-    }
-}
-
 /// How long the invented job took.
 const WALL: f64 = 93.418_207;
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::io::{
-    Advice, FileUse, Flow, IoFound, Moment, Object, PlaceMoment, Rest, Slowest, Stride, Totals,
-    Transferred, Trust,
+    Advice, FileUse, Flow, IoFound, Object, Rest, Slowest, Stride, Totals, Transferred, Trust,
 };
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Mechanism, Number, Quality};
-use weigh_show::report::{IoOverTime, Survey};
 
 /// Numbers that differ from row to row.
 fn totals(n: u64) -> Totals {
@@ -116,50 +114,4 @@ pub fn found(uses_total: u64) -> IoFound {
         )]),
         notes: vec!["2 names of files could not be told when they were first used".to_string()],
     }
-}
-
-/// What two processes did over time: the one writes a file, the other reads it.
-pub fn over_time(start_ns: i64) -> IoOverTime {
-    let rows: Vec<(Moment, PlaceMoment)> = (1..=40).map(|n| step(start_ns, n)).collect();
-    let mut survey = Survey::default();
-    rows.iter().for_each(|(moment, place)| {
-        survey.moment(moment);
-        survey.place(place);
-    });
-    let mut over_time = survey.choose(start_ns).expect("there is something");
-    rows.iter().for_each(|(moment, place)| {
-        over_time.moment(moment);
-        over_time.place(place);
-    });
-    over_time.finish()
-}
-
-fn step(start_ns: i64, n: u64) -> (Moment, PlaceMoment) {
-    let time_ns = start_ns + n as i64 * 1_000_000_000;
-    let (is_writer, path) = (n <= 20, "/srv/build/objects.rsp".to_string());
-    let (read_bytes, written_bytes) = if is_writer { (0, 1003 * n) } else { (1009 * n, 0) };
-    let moment = Moment {
-        time_ns,
-        seconds: 1.0,
-        uses_total: 1,
-        pid: if is_writer { 4711 } else { 4712 },
-        process: if is_writer { "cc1" } else { "ld" }.to_string(),
-        path: path.clone(),
-        read_bytes: Some(read_bytes),
-        written_bytes: Some(written_bytes),
-        call_seconds: 0.01 * n as f64,
-        ..Moment::default()
-    };
-    let from_bytes = (n % 20) * 4096;
-    let to_bytes = from_bytes + 4096;
-    let place = PlaceMoment {
-        time_ns,
-        path,
-        from_bytes,
-        to_bytes,
-        read_bytes,
-        written_bytes,
-        ..PlaceMoment::default()
-    };
-    (moment, place)
 }

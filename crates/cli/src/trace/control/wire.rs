@@ -1,8 +1,8 @@
 //! What a stream is asked and answers: a line of JSON each.
 
 use serde::{Deserialize, Serialize};
+use weigh_trace::sink::{BufferCounts, ProbeCounts};
 
-use super::super::counts::{Counted, Taken};
 use super::super::description::{Description, Where};
 use super::reader::Reads;
 
@@ -191,7 +191,7 @@ pub struct RegisteredBuffer {
     pub is_removed: bool,
     /// What was counted.
     #[serde(flatten)]
-    pub counted: Taken,
+    pub counted: BufferCounts,
 }
 
 /// A probe.
@@ -213,5 +213,5 @@ pub struct Registered {
     pub is_removed: bool,
     /// What was counted.
     #[serde(flatten)]
-    pub counted: Counted,
+    pub counted: ProbeCounts,
 }

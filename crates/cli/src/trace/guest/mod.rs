@@ -15,21 +15,21 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::trace::{Follower, Reader, ReaderFds};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::Origin;
+use weigh_session::products::trace::live_meaning;
 use weigh_trace::near::nearest;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::recorded::filter::RecordedFilter;
+use weigh_trace::sink::{Meaning, ProbeCounts};
 use weigh_trace::synthesis::Gaps;
 
 use super::asked::Asked;
 use super::control::{
     Answer, Ask, AttachBy, Attached, Conversation, Description, Register, WakeBy, Where,
 };
-use super::counts::Counted;
 use super::hosted::{HostAnswer, HostAsk, Open};
 use super::origin;
 use super::running::Running as _;
-use super::sinks::Meaning;
 use super::way::Way;
 use crate::arguments::TraceArguments;
 
@@ -188,11 +188,7 @@ impl Guest {
         wanted: &[String],
     ) -> anyhow::Result<Guest> {
         let Attached { description, r#where, .. } = attached;
-        let meaning = Meaning {
-            began_ns: description.began_ns,
-            epoch_ns: description.epoch_ns,
-            ..Meaning::default()
-        };
+        let meaning = live_meaning(description.began_ns, description.epoch_ns);
         let origin = Origin {
             began_ns: description.began_ns,
             epoch_ns: description.epoch_ns,
@@ -310,26 +306,33 @@ impl Guest {
         }
     }
 
-    fn counted(&self, id: usize, register: Option<&Register>) -> Counted {
+    fn counted(&self, id: usize, register: Option<&Register>) -> ProbeCounts {
         let told = register.and_then(|register| register.probes.get(id));
         let event = self.probes.description.events.iter().find(|event| event.id == id);
-        let own = Counted {
+        let own = ProbeCounts {
             event: event.map_or_else(String::new, |event| event.event.clone()),
             sent: of(&self.seen, id),
             lost: of(&self.overtaken, id),
-            ..Counted::default()
+            ..ProbeCounts::default()
         };
         match told {
-            Some(told) if self.is_owner() => Counted { event: own.event, ..told.counted.clone() },
+            Some(told) if self.is_owner() => {
+                ProbeCounts { event: own.event, ..told.counted.clone() }
+            }
             _ => own,
         }
     }
 
-    fn counts(&self, register: Option<&Register>) -> Vec<Counted> {
+    fn counts(&self, register: Option<&Register>) -> Vec<ProbeCounts> {
         (0..self.probes.read.len()).map(|id| self.counted(id, register)).collect()
     }
 
-    fn report(&self, counted: &[Counted], rows: usize, now: (u64, f64)) -> Option<SynthesisReport> {
+    fn report(
+        &self,
+        counted: &[ProbeCounts],
+        rows: usize,
+        now: (u64, f64),
+    ) -> Option<SynthesisReport> {
         let lost: Vec<u64> = counted.iter().map(|counted| counted.lost + counted.missed).collect();
         let sampling = vec![None; lost.len()];
         self.way.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })

@@ -7,10 +7,10 @@ use anyhow::{Context as _, anyhow};
 use weigh_collect::clock::Moment;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sink::{MAIN, ProbeCounts, Totals};
 
 use super::{Guest, Reading, TRIES, count};
 use crate::trace::control::{Answer, Ask, Description, Talk, Where, Written};
-use crate::trace::counts::{Counted, MAIN, Totals};
 use crate::trace::hosted::{HostAnswer, HostAsk};
 use crate::trace::running::Running;
 use crate::trace::way::ROWS;
@@ -211,7 +211,7 @@ impl Running for Guest {
         }
         let counted = self.counts(register.as_deref());
         let synthesis = self.report(&counted, usize::MAX, (now_ns, seconds));
-        let note = |counted: Counted| {
+        let note = |counted: ProbeCounts| {
             let asked = counted.event.clone();
             counted.note(asked, None, None)
         };

@@ -15,9 +15,9 @@ use weigh_agent::{Notes, Peer, command_of, give_way_to_agent, may_ask, may_follo
 use weigh_collect::trace::cpus_online;
 use weigh_trace::event::Field;
 use weigh_trace::policy::{MOST_PROBES, MOST_RING_BYTES};
+use weigh_trace::sink::MAIN;
 
 use super::super::control::{Answer, Ask, Attached, Conversation, Talk as _};
-use super::super::counts::MAIN;
 use super::super::running::Running as _;
 use super::super::stream::{Room, Stream};
 use super::super::wishes::{Checker, Wish};

@@ -5,23 +5,19 @@
 
 mod rows;
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use weigh_schema::synthesis::SynthesisReport;
-use weigh_schema::trace::{FollowedNote, TraceNote};
+use weigh_schema::trace::{FollowedNote, Origin, TraceNote};
 use weigh_trace::probe::Probe;
 use weigh_trace::recorded::filter::RecordedFilter;
+use weigh_trace::sink::{Meaning, Totals};
 use weigh_trace::synthesis::Gaps;
 use weigh_trace::synthesis::derived::is_derived;
 
 use super::asked::{self, Asked};
-use super::counts::Totals;
-use super::names::Names;
-use super::sinks::Meaning;
-use super::threads::Threads;
 use super::way::Way;
 use crate::arguments::{TraceArguments, TraceReadArguments};
 use crate::destination::Destination;
@@ -111,12 +107,8 @@ fn hand_on(
     mut way: Way,
 ) -> anyhow::Result<Read> {
     let (note, probes) = (recording.note(), recording.probes());
-    let meaning = Meaning {
-        began_ns: note.origin.began_ns,
-        epoch_ns: note.origin.epoch_ns,
-        names: RefCell::new(Names::of_recording()),
-        threads: RefCell::new(Threads::of_recording(&note.threads)),
-    };
+    let Origin { began_ns, epoch_ns, .. } = note.origin;
+    let meaning = Meaning::recorded(began_ns, epoch_ns, &note.threads);
     let probe = |event: u32| probes.get(event as usize);
     let (mut taken, mut failed) = (0, None);
     // Those of several CPUs are not in the order of time.

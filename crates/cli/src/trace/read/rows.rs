@@ -8,9 +8,10 @@ use weigh_schema::trace::{EventNote, FieldNote, NOTE, RECORDING, TraceNote};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::recorded::{self, Cell, Header};
+use weigh_trace::sink::Meaning;
 use weigh_trace::synthesis::merge::SLACK_NS;
 
-use crate::trace::sinks::{Meaning, parquet};
+use crate::trace::sinks::parquet;
 
 /// What every Parquet file begins with.
 const MAGIC: &[u8] = b"PAR1";
@@ -204,7 +205,7 @@ fn places(
 fn numbers_of(column: &Values, row: usize, meaning: &Meaning) -> Option<Vec<u64>> {
     let names = column.texts(row)?;
     let mut known = meaning.names.borrow_mut();
-    Some(names.map(|name| known.number(&String::from_utf8_lossy(name))).collect())
+    names.map(|name| known.number(&String::from_utf8_lossy(name))).collect()
 }
 
 fn cell<'b>(column: &'b Values, row: usize, frames: Option<&'b [u64]>) -> Cell<'b> {

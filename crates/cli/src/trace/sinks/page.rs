@@ -5,72 +5,74 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use weigh_schema::trace::TraceNote;
+use weigh_export::stream::StreamFormat;
+use weigh_export::stream::pairs::{self, Pairs};
+use weigh_schema::trace::{EventNote, TraceNote};
 use weigh_show::trace::{Gathered, Happened, page};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::recorded;
-use weigh_trace::synthesis::derived::is_derived;
-use weigh_trace::value::Value;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::joined::Joined;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
+/// The page of events.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".html"],
+    create: |file| Ok(Box::new(Page::create(file.path, file.probes)?)),
+};
 
 /// A page that is being made.
-pub struct Page {
+struct Page {
     path: PathBuf,
     gathered: Gathered,
-    events: Vec<weigh_schema::trace::EventNote>,
-    joined: Joined,
+    events: Vec<EventNote>,
+    pairs: Pairs,
 }
 
 impl Page {
     /// Sees to it that the file can be made.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Page> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Page> {
         std::fs::write(path, "").with_context(|| format!("cannot write {}", path.display()))?;
         let events = probes.iter().map(|probe| recorded::note(probe, &[])).collect();
-        let (gathered, joined) = (Gathered::default(), Joined::default());
-        Ok(Page { path: path.to_path_buf(), gathered, events, joined })
+        let (gathered, pairs) = (Gathered::default(), Pairs::new(probes));
+        Ok(Page { path: path.to_path_buf(), gathered, events, pairs })
     }
 }
 
-impl Sink for Page {
+impl RecordSink for Page {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
-        let since = |time_ns: u64| time_ns.saturating_sub(meaning.began_ns);
-        let at_ns = since(record.time_ns());
+        let began_ns = meaning.began_ns;
+        let at_ns = record.time_ns().saturating_sub(began_ns);
         let (event, tgid, tid) = (record.event(), record.tgid(), record.tid());
-        let Page { gathered, events, joined, .. } = self;
-        gathered.event(Happened { event, at_ns, tgid, tid });
-        if is_derived(probe)
-            && let Value::Unsigned(after) = probe.value(record, 0)
-        {
-            gathered.pair(&probe.name, tid, at_ns.saturating_sub(after), at_ns);
+        self.gathered.event(Happened { event, at_ns, tgid, tid });
+        let joined = self.pairs.take(probe, record, began_ns);
+        for pair in pairs::derived(probe, record, began_ns).into_iter().chain(joined) {
+            self.gathered.pair(&pair.name, pair.tid, pair.from_ns, pair.to_ns);
         }
-        joined.take(record, |_, first| {
-            let of_first = events.get(first.event as usize).map_or("", |event| &event.name);
-            let called = format!("{of_first} -> {}", probe.name);
-            gathered.pair(&called, first.tid, since(first.time_ns), at_ns);
-        });
         Ok(())
     }
 
     fn join(&mut self, flow: u64) {
-        self.joined.join(flow);
+        self.pairs.join(flow);
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+        self.pairs.add(number, probe);
         self.events.resize_with(number, Default::default);
         self.events.push(recorded::note(probe, &[]));
         Ok(())
     }
 
-    fn finish(self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let Page { path, gathered, events, .. } = *self;
         let note = TraceNote { events, ..totals.note() };
         let threads = meaning.threads.borrow();
         let page = page::render(&gathered, &note, &|tid| threads.name(tid));
-        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(None)
     }
 }

@@ -3,15 +3,20 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use weigh_export::stream::StreamFormat;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::recorded;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::{PlainNumber, Value};
 
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
+/// Columns, which weigh reads again.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".parquet"],
+    create: |file| Ok(Box::new(Columns::create(file.path, file.probes).context("-o")?)),
+};
 
 /// The header's columns, before those of the fields.
 pub const HEADER: [(&str, StreamKind); 7] = [
@@ -43,7 +48,7 @@ struct FieldWay {
 }
 
 /// A file of columns.
-pub struct Columns {
+struct Columns {
     file: StreamWriter,
     all: Vec<StreamColumn>,
     /// Of each probe: where what its records have goes.
@@ -58,7 +63,7 @@ pub struct Columns {
 impl Columns {
     /// Makes the file. Fields of the same name and kind share a column; of another kind, it has the
     /// event's name before its own.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
         let mut all: Vec<StreamColumn> = HEADER
             .map(|(name, kind)| StreamColumn { name: name.to_string(), kind, always: true })
             .to_vec();
@@ -135,7 +140,7 @@ pub fn kind(kind: FieldKind) -> StreamKind {
     }
 }
 
-impl Sink for Columns {
+impl RecordSink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
         let Columns { file, ways, .. } = self;
@@ -198,7 +203,11 @@ impl Sink for Columns {
         self.introduce(probe, columns)
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         self.file.end_rows();
         let (_, unwritten_total) = self.file.closed();
         let note = TraceNote {
@@ -210,7 +219,7 @@ impl Sink for Columns {
         let note = serde_json::to_string(&note)?;
         let closed = self.file.finish(&[(NOTE.to_string(), note)])?;
         match closed.error {
-            None => Ok(()),
+            None => Ok(None),
             Some(error) => Err(anyhow::Error::new(error).context(format!(
                 "the file ends early: {} events are in it, {} could not be written",
                 closed.rows, closed.unwritten

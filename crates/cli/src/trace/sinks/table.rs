@@ -7,10 +7,8 @@ use weigh_collect::message;
 use weigh_schema::printable::{Allowed, on_screen};
 use weigh_trace::probe::{ID, Probe};
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
-
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
 
 /// The terminal.
 pub struct Table {
@@ -67,7 +65,7 @@ impl Table {
     }
 }
 
-impl Sink for Table {
+impl RecordSink for Table {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         self.line(probe, record, meaning)?;
         if self.lines.len() >= CHUNK { self.end_batch() } else { Ok(()) }
@@ -87,11 +85,11 @@ impl Sink for Table {
         written.and_then(|()| out.flush()).context("cannot write events to the terminal")
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         self.end_batch()?;
         if !self.has_output {
             message::finish_rows();
         }
-        Ok(())
+        Ok(None)
     }
 }

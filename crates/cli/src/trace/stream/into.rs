@@ -5,6 +5,7 @@ use weigh_trace::condition::Test;
 use weigh_trace::into::{self, Delivery, Into, Spread};
 use weigh_trace::predicate;
 use weigh_trace::probe::Probe;
+use weigh_trace::sink::MAIN;
 use weigh_trace::state::BUFFERS;
 
 use super::Stream;
@@ -12,7 +13,6 @@ use crate::arguments::TraceArguments;
 use crate::trace::asked::Asked;
 use crate::trace::buffers::Rings;
 use crate::trace::control::RegisteredBuffer;
-use crate::trace::counts::MAIN;
 use crate::trace::held::Held;
 use crate::trace::way::Way;
 

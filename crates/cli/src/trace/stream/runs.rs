@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use weigh_trace::sink::Totals;
+
 use super::Stream;
 use crate::trace::buffers::Rings;
 use crate::trace::control::{Answer, Ask, Description, Talk, Where, Written};
-use crate::trace::counts::Totals;
 use crate::trace::description::Described;
 use crate::trace::held::Held;
 use crate::trace::running::Running;

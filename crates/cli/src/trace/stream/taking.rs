@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use weigh_collect::clock::Moment;
+use weigh_trace::sink::{MAIN, Totals};
 
 use super::Stream;
 use crate::live::Live;
-use crate::trace::counts::{MAIN, Totals};
 use crate::trace::held::Held;
 
 impl Stream {

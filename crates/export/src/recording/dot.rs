@@ -6,9 +6,25 @@ use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::io::Object;
 
-use super::Workflow;
-use super::files::unique_names;
-use crate::text::harmless;
+use weigh_schema::printable::printable;
+
+use super::workflow::Workflow;
+use super::workflow::files::unique_names;
+use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+
+/// The same graph as WfFormat's, to be drawn.
+pub const FORMAT: RecordingFormat = RecordingFormat {
+    name: "dot",
+    help: "The same graph in Graphviz's language: `weigh export --format dot DIR | dot -Tsvg`",
+    text: TextKind::Lines,
+    write,
+};
+
+fn write(rows: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool> {
+    let Some(workflow) = Workflow::read(rows)? else { return Ok(false) };
+    piece(&render(&workflow))?;
+    Ok(true)
+}
 
 /// The whole graph.
 pub fn render(workflow: &Workflow) -> String {
@@ -51,7 +67,7 @@ fn numbered(path: &str, number: Option<usize>) -> String {
 
 /// A text as Graphviz has it. A backslash means something to it, in labels and beside.
 fn quoted(text: &str) -> String {
-    let line = |line: &str| harmless(line).replace('\\', "\\\\").replace('"', "\\\"");
+    let line = |line: &str| printable(line).replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}\"", text.split('\n').map(line).collect::<Vec<_>>().join("\\n"))
 }
 

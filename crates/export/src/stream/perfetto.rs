@@ -11,13 +11,18 @@ use std::path::Path;
 
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::synthesis::derived::is_derived;
+use weigh_trace::sink::{Meaning, RecordSink, Totals, comm};
 use weigh_trace::value::Value;
 
 use super::protobuf::{Message, length};
-use super::whole::WholeFile;
-use super::{Meaning, Sink, comm};
-use crate::trace::counts::Totals;
+use super::whole_file::WholeFile;
+use super::{StreamFormat, pairs};
+
+/// A trace for Perfetto.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".perfetto-trace"],
+    create: |file| Ok(Box::new(Perfetto::create(file.path, file.probes, file.counters)?)),
+};
 
 /// `Trace.packet`.
 const PACKET: u32 = 1;
@@ -81,14 +86,14 @@ const CPU: u64 = 1;
 const ID: u64 = 2;
 
 /// A trace that is being written.
-pub struct Perfetto {
+struct Perfetto {
     file: WholeFile,
     counters: Vec<String>,
     /// Names of arguments, and how many of events and categories were told.
     arguments: HashMap<String, u64>,
     categories: HashMap<String, u64>,
     /// Of each probe.
-    shown: HashMap<u32, Shown>,
+    shown: HashMap<u32, EventNames>,
     threads: HashSet<u32>,
     processes: HashSet<u32>,
     /// For each thing its last event, and its flow.
@@ -102,17 +107,14 @@ pub struct Perfetto {
 
 /// How a probe's records are shown.
 #[derive(Clone)]
-struct Shown {
+struct EventNames {
     category: u64,
-    /// It is derived of two, and lasts from the one to the other.
-    lasts: bool,
     /// Of each field: its name, and its counter.
     fields: Vec<(u64, Option<u64>)>,
 }
 
 impl Perfetto {
-    /// Makes the file.
-    pub fn create(path: &Path, probes: &[&Probe], counters: &[String]) -> anyhow::Result<Perfetto> {
+    fn create(path: &Path, probes: &[&Probe], counters: &[String]) -> anyhow::Result<Perfetto> {
         let mut trace = Perfetto {
             file: WholeFile::create(path, length)?,
             counters: counters.to_vec(),
@@ -176,7 +178,7 @@ impl Perfetto {
                 track.message(track::COUNTER, |_| {});
             });
         }
-        self.shown.insert(number, Shown { category, lasts: is_derived(probe), fields });
+        self.shown.insert(number, EventNames { category, fields });
     }
 
     /// Tells of a thread, and its process, when its first event comes. `comm` is its name, if the event
@@ -273,7 +275,7 @@ fn as_counter(value: &Value<'_>) -> Option<u64> {
     }
 }
 
-impl Sink for Perfetto {
+impl RecordSink for Perfetto {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let number = record.event();
         let comm = comm(probe, record);
@@ -282,16 +284,15 @@ impl Sink for Perfetto {
         if flows.is_empty() {
             flows.push(self.flow(number, record.id()));
         }
-        let Some(Shown { category, lasts, fields }) = self.shown.get(&number) else {
+        let Some(EventNames { category, fields }) = self.shown.get(&number) else {
             return Ok(());
         };
         let pending = &mut self.file.pending;
         let (mut track, mut kind, mut time_ns) = (thread, event::INSTANT, record.time_ns());
-        if *lasts && let Value::Unsigned(after) = probe.value(record, 0) {
+        if let Some(first_ns) = pairs::first_ns(probe, record) {
             // Pairs overlap, which what is on one track may not.
             self.pairs += 1;
-            (track, kind, time_ns) =
-                (PAIRS | self.pairs, event::BEGIN, time_ns.saturating_sub(after));
+            (track, kind, time_ns) = (PAIRS | self.pairs, event::BEGIN, first_ns);
             describe(pending, track, |described| {
                 described.number(track::PARENT, thread);
                 described.bytes(track::NAME, probe.name.as_bytes());
@@ -355,7 +356,7 @@ impl Sink for Perfetto {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.file.write()
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        self.file.write().map(|()| None)
     }
 }

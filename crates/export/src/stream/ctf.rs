@@ -14,12 +14,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 use weigh_trace::walk::Shape;
 
-use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
+use super::StreamFormat;
+use super::whole_file::WholeFile;
+
+/// A trace in the Common Trace Format.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".ctf"],
+    create: |file| Ok(Box::new(Ctf::create(file.path, file.probes)?)),
+};
 
 /// Records of several CPUs come in an order that is wrong by less than that.
 const HELD_NS: u64 = 20_000_000;
@@ -70,21 +76,21 @@ stream {
 ";
 
 /// A record that waits: its time, and where it lies among those that do.
-struct Held {
+struct HeldRecord {
     time_ns: u64,
     from: usize,
     to: usize,
 }
 
 /// A trace that is being written.
-pub struct Ctf {
+struct Ctf {
     stream: WholeFile,
     metadata: PathBuf,
     /// What of the metadata is not written yet.
     described: String,
     is_begun: bool,
     bytes: Vec<u8>,
-    held: Vec<Held>,
+    held: Vec<HeldRecord>,
     newest_ns: u64,
     /// The time of the last record that was written.
     last_ns: u64,
@@ -92,7 +98,7 @@ pub struct Ctf {
 
 impl Ctf {
     /// Makes the folder and its files.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Ctf> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Ctf> {
         DirBuilder::new()
             .recursive(true)
             .create(path)
@@ -196,7 +202,7 @@ impl Ctf {
         self.bytes = bytes;
     }
 
-    fn packet(&mut self, records: &[Held], discarded: u64) {
+    fn packet(&mut self, records: &[HeldRecord], discarded: u64) {
         let begins = records.first().map_or(self.last_ns, |held| held.time_ns.max(self.last_ns));
         let to = &mut self.stream.pending;
         let start = to.len();
@@ -218,7 +224,7 @@ impl Ctf {
     }
 }
 
-impl Sink for Ctf {
+impl RecordSink for Ctf {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         self.write_description(meaning.epoch_ns)?;
         let (from, time_ns) = (self.bytes.len(), record.time_ns());
@@ -238,7 +244,7 @@ impl Sink for Ctf {
                 None => put(to, field, value),
             }
         }
-        self.held.push(Held { time_ns, from, to: self.bytes.len() });
+        self.held.push(HeldRecord { time_ns, from, to: self.bytes.len() });
         self.newest_ns = self.newest_ns.max(time_ns);
         if self.bytes.len() < 4 * PACKET_BYTES { Ok(()) } else { self.end_batch() }
     }
@@ -252,10 +258,10 @@ impl Sink for Ctf {
         self.hand_on(self.newest_ns.saturating_sub(HELD_NS), None)
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<()> {
+    fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         // Without a record nobody asks for the day's time.
         self.write_description(0)?;
-        self.hand_on(u64::MAX, Some(totals.lost()))
+        self.hand_on(u64::MAX, Some(totals.lost())).map(|()| None)
     }
 }
 
@@ -328,7 +334,7 @@ mod tests {
         for time_ns in [30, 10, 20] {
             let from = trace.bytes.len();
             trace.bytes.extend([0; 28]);
-            trace.held.push(Held { time_ns, from, to: from + 28 });
+            trace.held.push(HeldRecord { time_ns, from, to: from + 28 });
         }
         trace.hand_on(20, None).expect("written");
         assert_eq!((trace.held.len(), trace.bytes.len(), trace.last_ns), (1, 28, 20));

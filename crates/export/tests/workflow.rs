@@ -1,17 +1,16 @@
 //! A job as a workflow: what its tasks took in and made, and whose children they are.
 #![allow(clippy::unwrap_used)]
 
-mod common {
-    pub mod sample;
-}
+#[path = "../../show/tests/common/sample.rs"]
+mod sample;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::sample;
 use serde_json::Value;
+use weigh_export::recording::workflow::Workflow;
+use weigh_export::recording::{dot, wfformat};
 use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer, Transferred};
 use weigh_schema::{Number, Quality};
-use weigh_show::workflow::{Workflow, dot, wfformat};
 
 fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
     let by_calls = Transferred { read_bytes, written_bytes, ..Transferred::default() };

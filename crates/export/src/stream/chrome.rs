@@ -6,49 +6,55 @@
 //! file is kept while it is written: on a full disk it is whole, with the events that were written before.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::synthesis::derived::is_derived;
-use weigh_trace::value::Value;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::joined::Joined;
-use super::jsonl;
-use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
+use super::pairs::{self, Pair, Pairs};
+use super::whole_file::{WholeFile, line_length};
+use super::{StreamFormat, json};
+
+/// Chrome's Trace Event Format. speedscope takes the first ending for a format of its own, and knows the second by what
+/// is in it.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".chrome.json", ".trace.json"],
+    create: |file| Ok(Box::new(Chrome::create(file.path, file.probes)?)),
+};
 
 const BEGIN: &str = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 /// The end has the command, of whose characters each may take several bytes.
 const END_ROOM: u64 = 32 * 1024;
 
 /// A trace that is being written.
-pub struct Chrome {
+struct Chrome {
     file: WholeFile,
-    names: Vec<String>,
     /// Threads and processes that were named.
     named: HashSet<(u32, Option<u32>)>,
-    joined: Joined,
+    pairs: Pairs,
     has_any: bool,
-    pairs: u64,
+    /// How many asynchronous pairs there were.
+    asynchronous: u64,
     /// Until when each thread has slices: others that begin before would not lie within them.
     until_ns: HashMap<u32, u64>,
 }
 
 impl Chrome {
-    /// Makes the file.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Chrome> {
-        let line = |bytes: &[u8]| Some(bytes.iter().position(|byte| *byte == b'\n')? + 1);
-        let mut file = WholeFile::create(path, line)?;
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Chrome> {
+        let mut file = WholeFile::create(path, line_length)?;
         file.keep_room(END_ROOM);
         file.pending.extend(BEGIN.as_bytes());
-        let names = probes.iter().map(|probe| probe.name.clone()).collect();
-        let (named, joined) = (HashSet::new(), Joined::default());
-        let until_ns = HashMap::new();
-        Ok(Chrome { file, names, named, joined, has_any: false, pairs: 0, until_ns })
+        Ok(Chrome {
+            file,
+            named: HashSet::new(),
+            pairs: Pairs::new(probes),
+            has_any: false,
+            asynchronous: 0,
+            until_ns: HashMap::new(),
+        })
     }
 
     /// Begins an event; what it has besides, and its end, are the caller's.
@@ -66,7 +72,7 @@ impl Chrome {
             if self.named.insert(key) && !name.is_empty() {
                 self.begin("M", tgid, tid)?;
                 write!(self.file.pending, ",\"name\":\"{kind}\",\"args\":{{\"name\":")?;
-                jsonl::text(&mut self.file.pending, name.as_bytes())?;
+                json::text(&mut self.file.pending, name.as_bytes())?;
                 self.file.pending.extend(b"}}\n");
             }
         }
@@ -76,32 +82,28 @@ impl Chrome {
     /// The name, category and time of the event that was begun.
     fn head(&mut self, name: &str, category: &str, time_ns: u64) -> io::Result<()> {
         let to = &mut self.file.pending;
-        write!(to, ",\"ts\":{}.{:03},\"name\":", time_ns / 1000, time_ns % 1000)?;
-        jsonl::text(to, name.as_bytes())?;
+        write!(to, ",\"ts\":{},\"name\":", Microseconds(time_ns))?;
+        json::text(to, name.as_bytes())?;
         write!(to, ",\"cat\":")?;
-        jsonl::text(to, category.as_bytes())
+        json::text(to, category.as_bytes())
     }
 
     /// A pair, from the one to the other.
-    fn pair(
-        &mut self,
-        name: &str,
-        (tgid, tid, end_tid): (u32, u32, u32),
-        (from_ns, to_ns): (u64, u64),
-    ) -> io::Result<()> {
-        let until = self.until_ns.entry(tid).or_default();
-        if tid == end_tid && *until <= from_ns {
-            *until = to_ns;
-            let lasts = to_ns.saturating_sub(from_ns);
-            self.begin("X", tgid, tid)?;
-            self.head(name, "pair", from_ns)?;
-            return writeln!(self.file.pending, ",\"dur\":{}.{:03}}}", lasts / 1000, lasts % 1000);
+    fn pair(&mut self, pair: &Pair) -> io::Result<()> {
+        let Pair { name, tgid, tid, end_tid, from_ns, to_ns } = pair;
+        let until = self.until_ns.entry(*tid).or_default();
+        if tid == end_tid && *until <= *from_ns {
+            *until = *to_ns;
+            let lasts = Microseconds(to_ns.saturating_sub(*from_ns));
+            self.begin("X", *tgid, tid)?;
+            self.head(name, "pair", *from_ns)?;
+            return writeln!(self.file.pending, ",\"dur\":{lasts}}}");
         }
-        self.pairs += 1;
+        self.asynchronous += 1;
         for (kind, time_ns) in [("b", from_ns), ("e", to_ns)] {
-            self.begin(kind, tgid, tid)?;
-            self.head(name, "pair", time_ns)?;
-            writeln!(self.file.pending, ",\"id\":\"{:#x}\"}}", self.pairs)?;
+            self.begin(kind, *tgid, tid)?;
+            self.head(name, "pair", *time_ns)?;
+            writeln!(self.file.pending, ",\"id\":\"{:#x}\"}}", self.asynchronous)?;
         }
         Ok(())
     }
@@ -112,50 +114,36 @@ impl Chrome {
         let category = probe.name.split(':').next().unwrap_or_default();
         self.head(&probe.name, category, since)?;
         let to = &mut self.file.pending;
-        write!(
-            to,
-            ",\"s\":\"t\",\"args\":{{\"cpu\":{},\"id\":\"{:#x}\"",
-            record.cpu(),
-            record.id()
-        )?;
-        for (field, value) in probe.fields.iter().zip(probe.values(record)) {
+        let (cpu, id) = (record.cpu(), record.id());
+        write!(to, ",\"s\":\"t\",\"args\":{{\"cpu\":{cpu},\"id\":\"{id:#x}\"")?;
+        if !probe.fields.is_empty() {
             to.push(b',');
-            jsonl::text(to, field.name.as_bytes())?;
-            to.push(b':');
-            match meaning.stack(&value, record) {
-                Some(names) => jsonl::list(to, &names)?,
-                None => jsonl::value(to, &value)?,
-            }
         }
+        json::fields(to, probe, record, meaning, |_, _| None)?;
         to.extend(b"}}\n");
         Ok(())
     }
 
     fn put(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> io::Result<()> {
-        let (tgid, tid, time_ns) = (record.tgid(), record.tid(), record.time_ns());
-        let began = meaning.began_ns;
-        self.meet(tgid, tid, meaning)?;
+        let began_ns = meaning.began_ns;
+        self.meet(record.tgid(), record.tid(), meaning)?;
         self.instant(probe, record, meaning)?;
-        if is_derived(probe)
-            && let Value::Unsigned(after) = probe.value(record, 0)
-        {
-            let from = time_ns.saturating_sub(after).saturating_sub(began);
-            let to = time_ns.saturating_sub(began);
-            self.pair(&probe.name, (tgid, tid, tid), (from, to))?;
-        }
-        let mut ends = Vec::new();
-        self.joined.take(record, |_, first| ends.push(first));
-        for first in ends {
-            let of = |event: u32| self.names.get(event as usize).cloned().unwrap_or_default();
-            let name = format!("{} -> {}", of(first.event), probe.name);
-            let times = (first.time_ns.saturating_sub(began), time_ns.saturating_sub(began));
-            self.pair(&name, (first.tgid, first.tid, tid), times)?;
-        }
-        Ok(())
+        let joined = self.pairs.take(probe, record, began_ns);
+        let pairs = pairs::derived(probe, record, began_ns).into_iter().chain(joined);
+        pairs.into_iter().try_for_each(|pair| self.pair(&pair))
     }
 }
 
-impl Sink for Chrome {
+/// A time in microseconds, with three places behind the point.
+struct Microseconds(u64);
+
+impl Display for Microseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+impl RecordSink for Chrome {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
         self.put(probe, record, meaning)?;
@@ -163,12 +151,11 @@ impl Sink for Chrome {
     }
 
     fn join(&mut self, flow: u64) {
-        self.joined.join(flow);
+        self.pairs.join(flow);
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
-        self.names.resize(number, String::new());
-        self.names.push(probe.name.clone());
+        self.pairs.add(number, probe);
         Ok(())
     }
 
@@ -176,7 +163,11 @@ impl Sink for Chrome {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let written = self.file.write();
         let began = meaning.epoch_ns.saturating_add_unsigned(meaning.began_ns);
         let lost = totals.lost();
@@ -185,9 +176,9 @@ impl Sink for Chrome {
             end,
             "],\"otherData\":{{\"began_unix_ns\":\"{began}\",\"lost\":{lost},\"command\":"
         )?;
-        jsonl::text(&mut end, totals.origin.command.as_bytes())?;
+        json::text(&mut end, totals.origin.command.as_bytes())?;
         end.extend(b"}}\n");
-        written.and(self.file.write_end(&end))
+        written.and(self.file.write_end(&end)).map(|()| None)
     }
 }
 
@@ -199,14 +190,16 @@ mod tests {
     fn pairs_that_overlap_are_asynchronous() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut trace = Chrome::create(&folder.path().join("t.chrome.json"), &[]).expect("made");
-        for (of, times) in [
+        for ((tgid, tid, end_tid), (from_ns, to_ns)) in [
             ((1, 2, 2), (1000, 2500)),
             ((1, 2, 2), (2500, 3000)),
             ((1, 2, 2), (2900, 4000)),
             ((1, 3, 3), (10, 20)),
             ((1, 3, 4), (30, 40)),
         ] {
-            trace.pair("a -> b", of, times).expect("memory takes it");
+            let name = "a -> b".to_string();
+            let pair = Pair { name, tgid, tid, end_tid, from_ns, to_ns };
+            trace.pair(&pair).expect("memory takes it");
         }
         let text = String::from_utf8_lossy(&trace.file.pending);
         let kinds: Vec<&str> = text.split("\"ph\":\"").skip(1).map(|part| &part[..1]).collect();

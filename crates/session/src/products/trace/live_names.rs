@@ -1,4 +1,4 @@
-//! Names for the addresses of stacks.
+//! Names of functions and threads of this machine.
 //!
 //! Reads the kernel's list of its symbols when the first of its addresses comes, and what processes have in
 //! their memory while they live; emits names. What nobody can name stays an address: functions of modules, a
@@ -9,23 +9,27 @@ use std::rc::Rc;
 
 use weigh_collect::inspect::UserNames;
 use weigh_kernel::Symbols;
-use weigh_trace::value::frames;
+use weigh_trace::sink::{Meaning, Symbolizer};
 
 const SYMBOLS: &str = "/proc/kallsyms";
 
-/// What is known.
-#[derive(Default)]
-pub struct Names {
-    kernel: Option<Kernel>,
-    user: UserNames,
-    recorded: Option<Recorded>,
+/// What numbers mean in the records of a stream that runs on this machine.
+pub fn live_meaning(began_ns: u64, epoch_ns: i64) -> Meaning {
+    Meaning::live(began_ns, epoch_ns, Box::<LiveNames>::default(), comm)
 }
 
-/// Names that a recording has: in its records numbers stand for them, counted from 1.
+/// The name of a thread that lives; empty if it does not.
+fn comm(tid: u32) -> String {
+    let mut name = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
+    name.pop_if(|last| *last == b'\n');
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+/// What is known of this machine's functions.
 #[derive(Default)]
-struct Recorded {
-    names: Vec<Rc<str>>,
-    numbers: HashMap<Rc<str>, u64>,
+struct LiveNames {
+    kernel: Option<Kernel>,
+    user: UserNames,
 }
 
 /// The kernel's symbols by address, and what was asked for.
@@ -34,46 +38,20 @@ struct Kernel {
     names: HashMap<u64, Rc<str>>,
 }
 
-impl Names {
-    /// Those of a recording, which will be told.
-    pub fn of_recording() -> Names {
-        Names { recorded: Some(Recorded::default()), ..Names::default() }
+impl Symbolizer for LiveNames {
+    fn kernel_name(&mut self, address: u64) -> Rc<str> {
+        self.kernel.get_or_insert_with(Kernel::read).name(address)
     }
 
-    /// What stands for a name of a recording.
-    pub fn number(&mut self, name: &str) -> u64 {
-        let Recorded { names, numbers } = self.recorded.get_or_insert_default();
-        if let Some(number) = numbers.get(name) {
-            return *number;
-        }
-        let name: Rc<str> = name.into();
-        names.push(Rc::clone(&name));
-        numbers.insert(name, names.len() as u64);
-        names.len() as u64
+    fn user_name(&mut self, tgid: u32, address: u64) -> Rc<str> {
+        self.user.name(tgid, address)
     }
 
-    /// The functions of a stack, the innermost first.
-    pub fn of_stack(&mut self, stack: &[u8], is_user: bool, tgid: u32) -> Vec<Rc<str>> {
-        if let Some(Recorded { names, .. }) = &self.recorded {
-            let name = |number: u64| names.get(number.checked_sub(1)? as usize).cloned();
-            return frames(stack).filter_map(name).collect();
-        }
-        match is_user {
-            true => frames(stack).map(|frame| self.user.name(tgid, frame)).collect(),
-            false => {
-                let kernel = self.kernel.get_or_insert_with(Kernel::read);
-                frames(stack).map(|frame| kernel.name(frame)).collect()
-            }
-        }
-    }
-
-    /// A process will be asked for, perhaps when it is gone; with a stack of its own, that is of what it has now.
-    pub fn meet(&mut self, tgid: u32, has_stack: bool) {
+    fn meet(&mut self, tgid: u32, has_stack: bool) {
         self.user.meet(tgid, has_stack);
     }
 
-    /// What comes from now on may be of processes that have changed.
-    pub fn next_round(&mut self) {
+    fn next_round(&mut self) {
         self.user.next_round();
     }
 }
@@ -117,5 +95,11 @@ mod tests {
         assert_eq!(named(0x1025), None, "data is no function");
         assert_eq!(named(0x1031), None, "a module's, perhaps");
         assert_eq!(named(0xfff), None);
+    }
+
+    #[test]
+    fn a_living_thread_has_a_name() {
+        assert!(!comm(std::process::id()).is_empty());
+        assert_eq!(comm(u32::MAX), "");
     }
 }

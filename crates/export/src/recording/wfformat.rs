@@ -12,11 +12,29 @@ use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{Number, Value};
 
-use super::files::{FileKey, unique_names};
-use super::{Task, Workflow};
-use crate::io::not_seen;
+use super::workflow::files::{FileKey, unique_names};
+use super::workflow::{Task, Workflow};
+use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+
+/// WfFormat 1.5.
+pub const FORMAT: RecordingFormat = RecordingFormat {
+    name: "wfformat",
+    help: "WfFormat 1.5 (JSON), as WfCommons takes workflows: each process a task, with its input and output files, \
+           its parents and children by who wrote what others read, its time, CPU, memory and bytes",
+    text: TextKind::Json,
+    write,
+};
 
 const VERSION: &str = "1.5";
+
+fn write(rows: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool> {
+    let summary = rows.summary();
+    let (Some(workflow), Some(found)) = (Workflow::read(rows)?, summary.io.as_deref()) else {
+        return Ok(false);
+    };
+    piece(&render(summary, found, &workflow))?;
+    Ok(true)
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,13 +62,13 @@ struct Parts {
 
 #[derive(Serialize)]
 struct Specification {
-    tasks: Vec<Specified>,
+    tasks: Vec<TaskSpecification>,
     files: Vec<DataFile>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Specified {
+struct TaskSpecification {
     name: String,
     id: String,
     parents: Vec<String>,
@@ -71,13 +89,13 @@ struct DataFile {
 struct Execution {
     makespan_in_seconds: f64,
     executed_at: String,
-    tasks: Vec<Executed>,
+    tasks: Vec<TaskExecution>,
     machines: [Machine; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Executed {
+struct TaskExecution {
     id: String,
     runtime_in_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +150,7 @@ pub fn render(summary: &Summary, found: &IoFound, workflow: &Workflow) -> String
             execution: execution(summary, workflow),
         },
     };
-    // Strings and numbers alone: there is nothing in it that JSON can not have.
+    // Strings and numbers alone: there is nothing in it that JSON cannot have.
     serde_json::to_string_pretty(&instance).unwrap_or_default() + "\n"
 }
 
@@ -158,14 +176,14 @@ fn description(found: &IoFound, workflow: &Workflow) -> String {
             "{n} files that one process alone used, and that were deleted, were left out."
         )),
     }
-    said.extend(not_seen(found).into_iter().map(|text| format!("Not seen: {text}.")));
+    said.extend(found.not_seen().into_iter().map(|text| format!("Not seen: {text}.")));
     said.join(" ")
 }
 
 fn specification(workflow: &Workflow) -> Specification {
     let ids = unique_names(workflow.files.iter(), numbered_id);
     let of = |files: &BTreeSet<FileKey>| files.iter().filter_map(|f| ids.get(f).cloned()).collect();
-    let tasks = workflow.tasks.iter().map(|(pid, task)| Specified {
+    let tasks = workflow.tasks.iter().map(|(pid, task)| TaskSpecification {
         name: if task.name.is_empty() { pid.to_string() } else { task.name.clone() },
         id: id(*pid, task),
         parents: others(workflow, |flow| (flow.reader == *pid).then_some(flow.writer)),
@@ -189,10 +207,10 @@ fn others(workflow: &Workflow, other: impl Fn(&Flow) -> Option<u32>) -> Vec<Stri
 
 fn execution(summary: &Summary, workflow: &Workflow) -> Option<Execution> {
     let node = &summary.host.node;
-    let tasks: Vec<Executed> = workflow
+    let tasks: Vec<TaskExecution> = workflow
         .tasks
         .iter()
-        .filter_map(|(pid, task)| executed(id(*pid, task), task.process.as_ref()?, node))
+        .filter_map(|(pid, task)| task_execution(id(*pid, task), task.process.as_ref()?, node))
         .collect();
     let wall = summary.metrics.get("wall_seconds").and_then(Value::number)?;
     (!tasks.is_empty()).then(|| Execution {
@@ -204,10 +222,10 @@ fn execution(summary: &Summary, workflow: &Workflow) -> Option<Execution> {
 }
 
 /// None of a process whose time is not known.
-fn executed(id: String, process: &ProcessRow, node: &str) -> Option<Executed> {
+fn task_execution(id: String, process: &ProcessRow, node: &str) -> Option<TaskExecution> {
     let metric = |name: &str| process.metrics.get(name).copied();
     let started = Timestamp::from_nanosecond(process.started_ns.into());
-    Some(Executed {
+    Some(TaskExecution {
         id,
         runtime_in_seconds: metric("wall_seconds")?.as_f64(),
         executed_at: started.ok().map(|time| time.to_string()),

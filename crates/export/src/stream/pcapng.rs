@@ -10,12 +10,18 @@ use std::path::Path;
 use anyhow::bail;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
+use weigh_trace::sets::PACKET_LEAVES;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
-use super::whole::WholeFile;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
-use crate::trace::packets::LEAVES;
+use super::StreamFormat;
+use super::whole_file::WholeFile;
+
+/// A file of packets.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".pcapng"],
+    create: |file| Ok(Box::new(Pcapng::create(file.path, file.probes)?)),
+};
 
 /// Kinds of blocks.
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -54,7 +60,7 @@ struct Fields {
 }
 
 /// A file of packets that is being written.
-pub struct Pcapng {
+struct Pcapng {
     file: WholeFile,
     /// Of each probe.
     fields: HashMap<u32, Fields>,
@@ -63,8 +69,7 @@ pub struct Pcapng {
 }
 
 impl Pcapng {
-    /// Makes the file.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Pcapng> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Pcapng> {
         let mut fields = HashMap::new();
         for (number, probe) in probes.iter().enumerate() {
             fields.insert(number as u32, fields_of(probe)?);
@@ -165,7 +170,7 @@ fn bytes(value: Value<'_>) -> &[u8] {
     }
 }
 
-impl Sink for Pcapng {
+impl RecordSink for Pcapng {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         let Some(at) = self.fields.get(&record.event()).copied() else { return Ok(()) };
         let values: Vec<Value<'_>> = probe.values(record).collect();
@@ -184,7 +189,7 @@ impl Sink for Pcapng {
         let kept = &kept[..kept.len().min(original as usize)];
         let snap = probe.fields[at.packet].bytes;
         let interface = self.interface(of(at.ifindex), bytes(values[at.dev]), link, snap);
-        let leaves = probe.name == LEAVES;
+        let leaves = probe.name == PACKET_LEAVES;
         let comment = format!(
             "process {} ({}), thread {}, CPU {}, {}",
             record.tgid(),
@@ -217,7 +222,7 @@ impl Sink for Pcapng {
         self.file.write()
     }
 
-    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<()> {
-        self.file.write()
+    fn finish(mut self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        self.file.write().map(|()| None)
     }
 }

@@ -13,10 +13,20 @@ use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::summary::Summary;
 
-use crate::text::harmless;
+use weigh_schema::printable::{ShellWords, printable};
 
-use crate::io::not_seen;
-use crate::text::shell_words;
+use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+
+/// As `darshan-parser` prints a log.
+pub const FORMAT: RecordingFormat = RecordingFormat {
+    name: "darshan-parser",
+    help: "As `darshan-parser` prints a log",
+    text: TextKind::Columns,
+    write,
+};
+
+/// So much text is handed on at once.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// The format of logs whose counters these are.
 const VERSION: &str = "3.41";
@@ -54,9 +64,45 @@ const COLUMNS: &str = "\
 #<module>\t<rank>\t<record id>\t<counter>\t<value>\t<file name>\t<mount pt>\t<fs type>
 ";
 
+fn write(rows: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool> {
+    let ranks = ranks(rows)?;
+    let mut text = head(rows.summary(), &ranks);
+    let mut handed_on = Ok(());
+    let mut is_something = false;
+    rows.each_use(&mut |used| {
+        let lines = record(used, &ranks);
+        is_something |= !lines.is_empty();
+        text.push_str(&lines);
+        if text.len() >= PIECE_BYTES && handed_on.is_ok() {
+            handed_on = piece(&std::mem::take(&mut text));
+        }
+    })?;
+    if is_something {
+        handed_on?;
+        piece(&text)?;
+    }
+    Ok(is_something)
+}
+
+fn ranks(rows: &dyn RecordingRows) -> anyhow::Result<Ranks> {
+    let (mut processes, mut users) = (Vec::new(), BTreeSet::new());
+    rows.each_process(&mut |row| {
+        processes.push(ProcessStart {
+            started_ns: row.started_ns,
+            pid: row.pid,
+            parent: row.parent,
+            uid: row.uid,
+        });
+    })?;
+    rows.each_use(&mut |used| {
+        users.insert(used.pid);
+    })?;
+    Ok(Ranks::new(processes, &users))
+}
+
 /// When a process of the job began, and whose it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Began {
+pub struct ProcessStart {
     /// When.
     pub started_ns: i64,
     /// The process.
@@ -78,7 +124,7 @@ pub struct Ranks {
 impl Ranks {
     /// From those that are known, and the PIDs of all that used files: who has not ended is in no row where the
     /// recording was cut short.
-    pub fn new(mut processes: Vec<Began>, users: &BTreeSet<u32>) -> Ranks {
+    pub fn new(mut processes: Vec<ProcessStart>, users: &BTreeSet<u32>) -> Ranks {
         processes.sort_unstable();
         let known: BTreeSet<u32> = processes.iter().map(|process| process.pid).collect();
         let unknown: Vec<u32> = users.difference(&known).copied().collect();
@@ -106,7 +152,7 @@ pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let wall = wall.unwrap_or(0.0);
     let ended = summary.job.ended.unwrap_or(started);
     let mut out = String::new();
-    let exe = shell_words(&summary.job.command);
+    let exe = ShellWords(&summary.job.command);
     let _ = writeln!(out, "# darshan log version: {VERSION}");
     let _ = writeln!(out, "# compression method: NONE");
     let _ = writeln!(out, "# exe: {exe}");
@@ -121,8 +167,8 @@ pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let _ = writeln!(out, "# run time: {wall:.4}");
     let _ = writeln!(out, "# metadata: lib_ver = weigh {}\n", summary.host.weigh);
     out.push_str(LEFT_OUT);
-    for text in summary.io.iter().flat_map(|found| not_seen(found)) {
-        let _ = writeln!(out, "# not seen: {}", harmless(&text));
+    for text in summary.io.iter().flat_map(|found| found.not_seen()) {
+        let _ = writeln!(out, "# not seen: {}", printable(&text));
     }
     out + "\n" + COLUMNS
 }
@@ -134,7 +180,8 @@ pub fn record(used: &FileUse, ranks: &Ranks) -> String {
         return out;
     }
     let rank = ranks.by_pid.get(&used.pid).copied().unwrap_or(ranks.by_pid.len() as u64);
-    let name = harmless(&used.name.replace(['\t', '\n'], "?"));
+    let name = used.name.replace(['\t', '\n'], "?");
+    let name = printable(&name);
     let id = hash(used);
     let mut line = |counter: &str, value: String| {
         let _ = writeln!(out, "POSIX\t{rank}\t{id}\t{counter}\t{value}\t{name}\tUNKNOWN\tUNKNOWN");

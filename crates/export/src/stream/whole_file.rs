@@ -9,6 +9,11 @@ use anyhow::Context as _;
 /// So much is written at once.
 const CHUNK: usize = 256 * 1024;
 
+/// How long a line is that begins here, with its end.
+pub fn line_length(bytes: &[u8]) -> Option<usize> {
+    Some(bytes.iter().position(|byte| *byte == b'\n')? + 1)
+}
+
 /// A file of pieces of a format's own: lines, packets, blocks.
 pub struct WholeFile {
     path: PathBuf,

@@ -1,5 +1,5 @@
 //! Names of threads: as their records have them, else as they are when their first event comes, or as a recording
-//! tells them.
+//! has them.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,23 @@ use weigh_schema::trace::ThreadNote;
 const MOST: usize = 4096;
 
 /// What is known.
-#[derive(Default)]
-pub struct Threads {
+pub struct ThreadNames {
     names: HashMap<u32, ThreadNote>,
-    /// Who lives now is somebody else.
-    is_recorded: bool,
+    /// Reads the name of a living thread.
+    comm: fn(u32) -> String,
     last: Option<u32>,
 }
 
-impl Threads {
-    /// Those of a recording.
-    pub fn of_recording(threads: &[ThreadNote]) -> Threads {
+impl ThreadNames {
+    /// Of threads that live: `comm` reads the name of one, and is empty if there is none.
+    pub fn live(comm: fn(u32) -> String) -> ThreadNames {
+        ThreadNames { names: HashMap::new(), comm, last: None }
+    }
+
+    /// Those of a recording: a thread that lives now is another one.
+    pub fn recorded(threads: &[ThreadNote]) -> ThreadNames {
         let names = threads.iter().map(|thread| (thread.tid, thread.clone())).collect();
-        Threads { names, is_recorded: true, last: None }
+        ThreadNames { names, comm: |_| String::new(), last: None }
     }
 
     /// An event of a thread has come; its name, if its record has it. That is asked for when another thread had
@@ -41,7 +45,7 @@ impl Threads {
             }
             (Some(known), _) => known.name.clone(),
             (None, Some(name)) => name,
-            (None, None) => self.look(tid),
+            (None, None) => (self.comm)(tid),
         };
         self.last = (!name.is_empty()).then_some(tid);
         if self.names.len() < MOST || known.is_some() {
@@ -51,7 +55,7 @@ impl Threads {
 
     /// The name of a thread; empty if nobody knows it.
     pub fn name(&self, tid: u32) -> String {
-        self.names.get(&tid).map_or_else(|| self.look(tid), |thread| thread.name.clone())
+        self.names.get(&tid).map_or_else(|| (self.comm)(tid), |thread| thread.name.clone())
     }
 
     /// All that are known.
@@ -65,32 +69,28 @@ impl Threads {
     pub fn count(&self) -> usize {
         self.names.len()
     }
-
-    fn look(&self, tid: u32) -> String {
-        if self.is_recorded {
-            return String::new();
-        }
-        let mut name = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
-        name.pop_if(|last| *last == b'\n');
-        String::from_utf8_lossy(&name).into_owned()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LIVING: u32 = 7;
+
+    fn comm(tid: u32) -> String {
+        if tid == LIVING { "living".to_string() } else { String::new() }
+    }
+
     #[test]
     fn nobody_who_lives_now_gives_a_recording_names() {
-        let own = std::process::id();
-        let mut living = Threads::default();
-        living.meet(own, own, || None);
-        assert!(!living.name(own).is_empty());
-        living.meet(own, 0, || Some("swapper".to_string()));
-        living.meet(own, u32::MAX, || None);
-        living.meet(own, 0, || Some("idle".to_string()));
-        let recorded = Threads::of_recording(&living.all());
+        let mut living = ThreadNames::live(comm);
+        living.meet(LIVING, LIVING, || None);
+        assert_eq!(living.name(LIVING), "living");
+        living.meet(LIVING, 0, || Some("swapper".to_string()));
+        living.meet(LIVING, u32::MAX, || None);
+        living.meet(LIVING, 0, || Some("idle".to_string()));
+        let recorded = ThreadNames::recorded(&living.all());
         assert_eq!((recorded.name(0).as_str(), recorded.count()), ("idle", 3));
-        assert_eq!(Threads::of_recording(&[]).name(own), "");
+        assert_eq!(ThreadNames::recorded(&[]).name(LIVING), "");
     }
 }

@@ -1,20 +1,19 @@
 //! A job as a workflow: its processes as tasks, with what each took in and what it made, and who came after whom
 //! because of it.
 //!
-//! Reads the processes, what they did with files, and who wrote what others read; emits it in the forms of
-//! [`wfformat`] and [`dot`]. Refuses nothing: what is left out is counted, for the forms to say.
+//! Reads the processes, what they did with files, and who wrote what others read; emits what
+//! [`wfformat`](super::wfformat) and [`dot`](super::dot) are made of. Refuses nothing: what is left out is counted, for the forms to say.
 
-pub mod dot;
 pub mod files;
 mod order;
 mod ties;
-pub mod wfformat;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer};
 use weigh_schema::recording::ProcessRow;
 
+use super::RecordingRows;
 use files::{DataFile, FileKey};
 use ties::Ties;
 
@@ -51,6 +50,23 @@ pub struct Workflow {
 }
 
 impl Workflow {
+    /// That of a recording; none if nothing of it is a task.
+    pub fn read(rows: &dyn RecordingRows) -> anyhow::Result<Option<Workflow>> {
+        let mut workflow = Workflow::default();
+        let mut is_something = !rows.is_part();
+        rows.each_use(&mut |used| {
+            is_something |= used.object == Object::Regular;
+            workflow.add_use(used);
+        })?;
+        // Or it would be a graph of processes, in which nobody would look for the folder's files.
+        if !is_something {
+            return Ok(None);
+        }
+        workflow.add_flows(rows.flows().into_iter());
+        rows.each_process(&mut |row| workflow.add_process(row))?;
+        Ok((!workflow.tasks.is_empty()).then_some(workflow))
+    }
+
     /// Adds what a process did with a file; all but regular files are passed over.
     pub fn add_use(&mut self, used: &FileUse) {
         let (is_input, is_output) = (reads(&used.totals), writes(&used.totals));

@@ -9,7 +9,7 @@ pub const MAIN: &str = "main";
 
 /// What was counted of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct ProbeCounts {
     /// Its event.
     #[serde(skip)]
     pub event: String,
@@ -23,7 +23,7 @@ pub struct Counted {
     pub matched: Option<u64>,
 }
 
-impl Counted {
+impl ProbeCounts {
     /// What a recording says of it.
     pub fn note(
         self,
@@ -31,7 +31,7 @@ impl Counted {
         filter: Option<String>,
         sampling: Option<String>,
     ) -> FollowedNote {
-        let Counted { event, sent, lost, missed, matched } = self;
+        let ProbeCounts { event, sent, lost, missed, matched } = self;
         FollowedNote {
             event,
             asked,
@@ -47,7 +47,7 @@ impl Counted {
 
 /// What was counted of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct BufferCounts {
     /// What it is called.
     #[serde(skip)]
     pub name: String,
@@ -73,7 +73,7 @@ pub struct Totals {
     /// Of each event.
     pub followed: Vec<FollowedNote>,
     /// Of each buffer.
-    pub buffers: Vec<Taken>,
+    pub buffers: Vec<BufferCounts>,
     /// Records that were taken in.
     pub taken: u64,
     /// Of so many, where a reader's own filter passed over the others.
@@ -106,42 +106,5 @@ impl Totals {
             lost_threads_total: self.lost_threads,
             ..TraceNote::default()
         }
-    }
-
-    /// In a few lines.
-    pub fn told(&self) -> String {
-        let (taken, seconds, lost) = (self.taken, self.seconds, self.lost());
-        let of_all = self.seen.map_or_else(String::new, |seen| format!(" of {seen}"));
-        // An event has a record in each buffer that it goes into.
-        let what = match self.buffers.len() {
-            0 | 1 => "events".to_string(),
-            buffers => format!("records into {buffers} buffers"),
-        };
-        let mut told = format!("weigh: {taken}{of_all} {what} in {seconds:.3} s, {lost} lost\n");
-        for of_event in &self.followed {
-            told += &format!("       {:>12}  {}", of_event.sent_total, of_event.event);
-            if let Some(matched) = of_event.matched_total {
-                told += &format!("  of {matched}");
-            }
-            if of_event.gone() > 0 {
-                told += &format!("  {} lost", of_event.gone());
-            }
-            told += "\n";
-        }
-        if self.buffers.len() > 1 || self.buffers.iter().any(|buffer| buffer.name != MAIN) {
-            for Taken { name, taken, passed_over, lost, unkept, failed } in &self.buffers {
-                told += &format!(
-                    "       {taken:>12}  into {name}, {passed_over} passed over, {lost} lost"
-                );
-                if failed.is_some() {
-                    told += &format!(", {unkept} after its file had ended early");
-                }
-                told += "\n";
-            }
-        }
-        if self.lost_threads > 0 {
-            told += &format!("weigh: {} threads could not be followed\n", self.lost_threads);
-        }
-        told
     }
 }

@@ -17,43 +17,46 @@ use fxprof_processed_profile::{
     ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerSchema, SamplingInterval,
     StackHandle, StringHandle, ThreadHandle, Timestamp,
 };
-use weigh_collect::notice;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::synthesis::derived::is_derived;
-use weigh_trace::value::Value;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::joined::Joined;
-use super::{Meaning, Sink};
-use crate::trace::counts::Totals;
+use super::StreamFormat;
+use super::pairs::{self, Pair, Pairs};
+
+/// A profile for the Firefox Profiler.
+pub const FORMAT: StreamFormat = StreamFormat {
+    endings: &[".firefox.json"],
+    create: |file| Ok(Box::new(Firefox::create(file.path, file.probes)?)),
+};
 
 /// What the profiler could not show anyway is left out.
 const MOST: u64 = 1 << 20;
 
 /// A profile that is being made.
-pub struct Firefox {
+struct Firefox {
     path: PathBuf,
     file: File,
     profile: Profile,
-    kinds: HashMap<u32, Kind>,
+    kinds: HashMap<u32, MarkerKind>,
     pair: MarkerTypeHandle,
     processes: HashMap<u32, ProcessHandle>,
     threads: HashMap<u32, ThreadHandle>,
-    joined: Joined,
+    pairs: Pairs,
     taken: u64,
     left_out: u64,
 }
 
 /// How an event's markers are shown.
 #[derive(Clone, Copy)]
-struct Kind {
+struct MarkerKind {
     kind: MarkerTypeHandle,
     name: StringHandle,
 }
 
 /// A marker: an event, or a pair.
 struct Mark {
-    kind: Kind,
+    kind: MarkerKind,
     values: Vec<StringHandle>,
 }
 
@@ -81,7 +84,7 @@ impl Marker for Mark {
 
 impl Firefox {
     /// Makes the file, which stays empty until the end.
-    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Firefox> {
+    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Firefox> {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let reference = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
@@ -97,7 +100,7 @@ impl Firefox {
             pair,
             processes: HashMap::new(),
             threads: HashMap::new(),
-            joined: Joined::default(),
+            pairs: Pairs::new(probes),
             taken: 0,
             left_out: 0,
         };
@@ -113,7 +116,7 @@ impl Firefox {
         // Several events may have one name; the profiler wants others for others.
         let kind = self.profile.register_marker_type(schema(&format!("event {number}"), &names));
         let name = self.profile.intern_string(&probe.name);
-        self.kinds.insert(number, Kind { kind, name });
+        self.kinds.insert(number, MarkerKind { kind, name });
     }
 
     fn thread(&mut self, tgid: u32, tid: u32, meaning: &Meaning) -> ThreadHandle {
@@ -158,12 +161,8 @@ impl Firefox {
             });
         }
         let values = texts.iter().map(|text| self.profile.intern_string(text)).collect();
-        let after = match probe.value(record, 0) {
-            Value::Unsigned(after) if is_derived(probe) => Some(after),
-            _ => None,
-        };
-        let timing = match after {
-            Some(after) => MarkerTiming::Interval(at(time_ns.saturating_sub(after)), at(time_ns)),
+        let timing = match pairs::derived(probe, record, meaning.began_ns) {
+            Some(pair) => MarkerTiming::Interval(at(pair.from_ns), at(pair.to_ns)),
             None => MarkerTiming::Instant(at(time_ns)),
         };
         let marker = self.profile.add_marker(thread, timing, Mark { kind, values });
@@ -175,17 +174,12 @@ impl Firefox {
 
     /// Pairs that end with a record.
     fn pairs(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) {
-        let mut ends = Vec::new();
-        self.joined.take(record, |_, first| ends.push(first));
-        for first in ends {
-            let thread = self.thread(first.tgid, first.tid, meaning);
-            let of_first = self.kinds.get(&first.event).map(|kind| kind.name);
-            let of_first = of_first.map(|name| self.profile.get_string(name).to_string());
-            let name = format!("{} -> {}", of_first.unwrap_or_default(), probe.name);
+        for pair in self.pairs.take(probe, record, meaning.began_ns) {
+            let Pair { name, tgid, tid, from_ns, to_ns, .. } = pair;
+            let thread = self.thread(tgid, tid, meaning);
             let name = self.profile.intern_string(&name);
-            let since = |time_ns: u64| at(time_ns.saturating_sub(meaning.began_ns));
-            let timing = MarkerTiming::Interval(since(first.time_ns), since(record.time_ns()));
-            let kind = Kind { kind: self.pair, name };
+            let timing = MarkerTiming::Interval(at(from_ns), at(to_ns));
+            let kind = MarkerKind { kind: self.pair, name };
             self.profile.add_marker(thread, timing, Mark { kind, values: Vec::new() });
         }
     }
@@ -215,7 +209,7 @@ fn schema(name: &str, fields: &[&str]) -> RuntimeSchemaMarkerSchema {
     }
 }
 
-impl Sink for Firefox {
+impl RecordSink for Firefox {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         if self.taken >= MOST {
             self.left_out += 1;
@@ -229,15 +223,20 @@ impl Sink for Firefox {
     }
 
     fn join(&mut self, flow: u64) {
-        self.joined.join(flow);
+        self.pairs.join(flow);
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
+        self.pairs.add(number, probe);
         self.introduce(number as u32, probe);
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
+    fn finish(
+        mut self: Box<Self>,
+        totals: &Totals,
+        meaning: &Meaning,
+    ) -> anyhow::Result<Option<String>> {
         let began = meaning.epoch_ns.saturating_add_unsigned(meaning.began_ns);
         let reference = ReferenceTimestamp::from_millis_since_unix_epoch(began as f64 / 1e6);
         self.profile.set_reference_timestamp(reference);
@@ -253,13 +252,10 @@ impl Sink for Firefox {
             let failed = format!("cannot write {}", self.path.display());
             return Err(anyhow::Error::new(error).context(failed));
         }
-        if self.left_out > 0 {
-            notice!(
-                "{} holds the first {MOST} events; {} are left out",
-                self.path.display(),
-                self.left_out
-            );
-        }
-        Ok(())
+        let left_out = (self.left_out > 0).then(|| {
+            let (path, left_out) = (self.path.display(), self.left_out);
+            format!("{path} holds the first {MOST} events; {left_out} are left out")
+        });
+        Ok(left_out)
     }
 }
