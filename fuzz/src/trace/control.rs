@@ -1,12 +1,10 @@
 //! The conversation with a stream.
 
-#[path = "../../../crates/cli/src/trace/control/conversation.rs"]
+#[path = "../../../crates/session/src/products/trace/control/conversation.rs"]
 mod conversation;
-#[path = "../../../crates/cli/src/trace/control/reader.rs"]
-mod reader;
-#[path = "../../../crates/cli/src/trace/control/wire.rs"]
+#[path = "../../../crates/session/src/products/trace/control/wire.rs"]
 mod wire;
 
-pub use super::description::Where;
+pub use super::description::StreamPosition;
 pub use conversation::Conversation;
-pub use wire::{Answer, Ask, Attached, WakeBy};
+pub use wire::{Answer, Ask, Attachment, WakeBy};

@@ -1,9 +1,9 @@
-//! Both sides of a conversation about a stream of `weigh trace`: the files of `crates/cli` with it, as they are.
+//! Both sides of a conversation about a stream of `weigh trace`: the files of `crates/session` with it, as they are.
 
 #![allow(dead_code, missing_docs, unused_imports, clippy::all)]
 
 mod control;
-#[path = "../../../crates/cli/src/trace/description.rs"]
+#[path = "../../../crates/session/src/products/trace/description.rs"]
 mod description;
 mod hosted;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use weigh_keep::{KeepError, StreamBatch, StreamReader, Values};
 use weigh_schema::trace::{EventNote, FieldNote, NOTE, RECORDING, TraceNote};
+use weigh_session::products::trace::{BatchVisitor, RecordedStream};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::recorded::{self, Cell, Header};
@@ -57,44 +58,9 @@ impl Recording {
         Ok(Recording { file, note, probes, columns, places })
     }
 
-    /// What it says of itself.
-    pub fn note(&self) -> &TraceNote {
-        &self.note
-    }
-
-    /// How its records are read.
-    pub fn probes(&self) -> &[Probe] {
-        &self.probes
-    }
-
     /// How many events are in it.
     pub fn rows(&self) -> u64 {
         self.file.rows()
-    }
-
-    /// Shows all records, some at a time, as they stand in the file; with each batch up to when all that
-    /// happened has been shown, if that is wanted.
-    pub fn each_batch(
-        &self,
-        in_order: bool,
-        meaning: &Meaning,
-        mut visit: impl FnMut(&mut dyn Iterator<Item = Record<'_>>, u64) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let mut until = if in_order { self.oldest_behind()? } else { Vec::new() }.into_iter();
-        let mut bytes = Vec::new();
-        self.file.each_batch(&self.columns, |batch| {
-            bytes.clear();
-            for row in 0..batch.rows {
-                self.write(batch, row, meaning, &mut bytes)?;
-            }
-            let mut rest = bytes.as_slice();
-            let mut records = std::iter::from_fn(|| {
-                let (one, behind) = rest.split_at_checked(Record::new(rest)?.size() as usize)?;
-                rest = behind;
-                Record::new(one)
-            });
-            visit(&mut records, until.next().unwrap_or_default())
-        })
     }
 
     /// For each batch the time of the oldest record that comes behind it.
@@ -148,6 +114,46 @@ impl Recording {
             .map(|(place, frames)| cell(&batch.columns[*place], row, frames.as_deref()))
             .collect();
         Ok(recorded::write(probe, header, &cells, to)?)
+    }
+}
+
+impl RecordedStream for Recording {
+    fn note(&self) -> &TraceNote {
+        &self.note
+    }
+
+    fn probes(&self) -> &[Probe] {
+        &self.probes
+    }
+
+    fn each_batch(
+        &self,
+        in_order: bool,
+        meaning: &Meaning,
+        visit: &mut BatchVisitor<'_>,
+    ) -> anyhow::Result<()> {
+        let mut until = if in_order { self.oldest_behind()? } else { Vec::new() }.into_iter();
+        let mut bytes = Vec::new();
+        self.file.each_batch(&self.columns, |batch| {
+            bytes.clear();
+            for row in 0..batch.rows {
+                self.write(batch, row, meaning, &mut bytes)?;
+            }
+            let mut rest = bytes.as_slice();
+            let mut records = std::iter::from_fn(|| {
+                let (one, behind) = rest.split_at_checked(Record::new(rest)?.size() as usize)?;
+                rest = behind;
+                Record::new(one)
+            });
+            visit(&mut records, until.next().unwrap_or_default())
+        })
+    }
+
+    fn is_damage(&self, error: &anyhow::Error) -> bool {
+        let error = error.downcast_ref::<KeepError>();
+        error.is_some_and(|error| {
+            matches!(error, KeepError::Damaged { .. } | KeepError::Read { .. })
+        })
     }
 }
 

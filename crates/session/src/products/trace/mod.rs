@@ -1,5 +1,43 @@
 //! A stream of events of the kernel.
+//!
+//! Reads what is wanted, checks all of it against this kernel before anything is attached, follows, and hands each
+//! record to a sink of the caller's ([`RecordOutputs`]). While it runs, others may change what it follows
+//! (`control`). What the command prints, and how it ends, is its own.
 
+mod attach_points;
+mod buffer;
+pub mod catalog;
+mod control;
+mod counters;
+mod default_pairs;
+mod description;
+mod event_stream;
 mod live_names;
+mod local_stream;
+mod modules;
+mod origin;
+mod outputs;
+mod packets;
+mod patterns;
+mod pipeline;
+mod plan;
+mod programs;
+mod remote_stream;
+mod replay;
+mod resolve;
+mod rings;
+mod run;
+mod settings;
+mod stream_host;
+mod synthesis_spec;
+mod tracepoint_groups;
 
-pub use live_names::live_meaning;
+pub use control::{Answer, Ask, Change, ask_stream};
+pub use outputs::{LiveTable, RecordOutputs};
+pub use packets::follow_packets;
+pub use pipeline::ROWS;
+pub use plan::{AttachPlan, TracePlan};
+pub use replay::{BatchVisitor, RecordedStream, Replay, ReplayPlan};
+pub use run::TraceOutcome;
+pub use settings::{SynthesisSettings, TraceSettings};
+pub use stream_host::be_stream;

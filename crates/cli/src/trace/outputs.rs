@@ -1,0 +1,55 @@
+//! Where the records of a stream go: files by their names, and the terminal.
+
+use std::path::Path;
+
+use weigh_schema::synthesis::SynthesisReport;
+use weigh_session::products::trace::{LiveTable, ROWS, RecordOutputs};
+use weigh_trace::probe::Probe;
+use weigh_trace::sink::RecordSink;
+
+use super::sinks;
+use crate::live::Live;
+use crate::show;
+
+/// The files and the terminal of a command line.
+pub struct Outputs {
+    /// Fields that are drawn as counters where a format can.
+    pub counters: Vec<String>,
+}
+
+impl RecordOutputs for Outputs {
+    fn open_file(&self, path: &Path, probes: &[&Probe]) -> anyhow::Result<Box<dyn RecordSink>> {
+        sinks::of_file(path, probes, &self.counters)
+    }
+
+    fn open_terminal(&self, has_output: bool) -> Box<dyn RecordSink> {
+        sinks::of_terminal(has_output)
+    }
+
+    fn open_live_table(&self) -> Box<dyn LiveTable> {
+        Box::new(SynthesisTable(Live::new()))
+    }
+
+    fn is_output_gone(&self) -> bool {
+        show::is_output_gone()
+    }
+}
+
+/// What several events say together, on the terminal.
+struct SynthesisTable(Live);
+
+impl LiveTable for SynthesisTable {
+    fn is_due(&self) -> bool {
+        self.0.is_due()
+    }
+
+    fn draw(&mut self, found: &SynthesisReport) {
+        self.0.draw(|screen| {
+            weigh_show::synthesis::render(found, ROWS, screen.columns, screen.color)
+        });
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,94 @@
+//! What the command line says, as the product takes it.
+
+use crate::arguments::{
+    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TracePacketsArguments,
+    TraceReadArguments,
+};
+use weigh_session::products::trace::{SynthesisSettings, TraceSettings, follow_packets};
+
+use super::sinks::is_page;
+
+impl From<&TraceArguments> for TraceSettings {
+    fn from(arguments: &TraceArguments) -> TraceSettings {
+        TraceSettings {
+            command: arguments.command.clone(),
+            events: arguments.events.clone(),
+            filters: arguments.filters.clone(),
+            sampling: arguments.sampling.clone(),
+            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
+            output: arguments.output.clone(),
+            pid: arguments.pid,
+            system: arguments.system,
+            duration: arguments.duration,
+            ring_bytes: arguments.buffer,
+            per_cpu: arguments.per_cpu,
+            total_order: arguments.total_order,
+            wake_bytes: arguments.wake,
+            buffers: arguments.into.clone(),
+            synthesis: synthesis(&arguments.synthesis),
+        }
+    }
+}
+
+impl From<&TraceAttachArguments> for TraceSettings {
+    fn from(arguments: &TraceAttachArguments) -> TraceSettings {
+        TraceSettings {
+            filters: arguments.filters.clone(),
+            output: arguments.output.clone(),
+            duration: arguments.duration,
+            wake_bytes: arguments.wake,
+            synthesis: synthesis(&arguments.synthesis),
+            ..TraceSettings::default()
+        }
+    }
+}
+
+impl From<&TraceReadArguments> for TraceSettings {
+    fn from(arguments: &TraceReadArguments) -> TraceSettings {
+        TraceSettings {
+            filters: arguments.filters.clone(),
+            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
+            output: arguments.output.clone(),
+            synthesis: synthesis(&arguments.synthesis),
+            ..TraceSettings::default()
+        }
+    }
+}
+
+impl From<&TracePacketsArguments> for TraceSettings {
+    fn from(arguments: &TracePacketsArguments) -> TraceSettings {
+        let mut settings = TraceSettings {
+            command: arguments.command.clone(),
+            filters: arguments.filters.clone(),
+            sampling: arguments.sampling.clone(),
+            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
+            output: arguments.output.clone(),
+            pid: arguments.pid,
+            system: arguments.system,
+            duration: arguments.duration,
+            ring_bytes: Some(arguments.buffer),
+            synthesis: SynthesisSettings {
+                keys: KEYS as usize,
+                live: arguments.live,
+                json: arguments.json.clone(),
+                ..SynthesisSettings::default()
+            },
+            ..TraceSettings::default()
+        };
+        follow_packets(&mut settings, arguments.journey, arguments.snap);
+        settings
+    }
+}
+
+fn synthesis(arguments: &SynthesisArguments) -> SynthesisSettings {
+    SynthesisSettings {
+        latency: arguments.latency.clone(),
+        sequence: arguments.sequence.clone(),
+        rate: arguments.rate.clone(),
+        top: arguments.top.clone(),
+        histogram: arguments.histogram.clone(),
+        keys: arguments.keys as usize,
+        live: arguments.live,
+        json: arguments.json.clone(),
+    }
+}

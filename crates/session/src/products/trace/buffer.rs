@@ -1,0 +1,387 @@
+//! A buffer of a stream: its rings, which records go in, and where they go to.
+//!
+//! Other rings can be put in place of its own while it runs: those that were there are read on, until no program
+//! can be at work in them any more. So nothing is lost by it, of this buffer or of others.
+
+use std::time::{Duration, Instant};
+
+use weigh_collect::trace::KernelTrace;
+use weigh_trace::condition::Test;
+use weigh_trace::generate;
+use weigh_trace::into::{Delivery, Into};
+use weigh_trace::record::Record;
+use weigh_trace::sink::{BufferCounts, Meaning, ProbeCounts, Totals};
+use weigh_trace::state::{CONSTANTS, OfBuffer, State};
+
+use super::pipeline::{Pipeline, Probes};
+use super::rings::Rings;
+
+/// So long a program may still be at work that another one took the place of.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of the least record, with its stamp.
+const LEAST_RECORD: u64 = 48;
+
+/// More events than a stream can have.
+const MOST_EVENTS: usize = 4096;
+
+/// A buffer.
+pub struct StreamBuffer {
+    /// What it is called.
+    pub name: String,
+    /// Which of the stream's.
+    pub number: usize,
+    /// As it was asked for, with what was changed since.
+    pub asked: Into,
+    /// Which records go in.
+    pub predicate: Option<Test>,
+    /// As of a probe's filter: which bank its programs look at, and which is told to hold.
+    pub flip: usize,
+    holding: usize,
+    /// None when it was removed.
+    pub rings: Option<Rings>,
+    retired: Vec<(Rings, Instant)>,
+    /// Where its last rings were when nothing could come any more.
+    last_positions: Vec<u64>,
+    /// None when all was written, after it was removed.
+    pub pipeline: Option<Pipeline>,
+    /// Why its file could not be written any more, and how many records came after that.
+    pub failed: Option<anyhow::Error>,
+    unkept: u64,
+    /// Programs may know of it that could not be made again without it: its number is given to no other.
+    pub may_be_known: bool,
+    /// What was counted in the end, when its number may be another's.
+    counted: Option<BufferCounts>,
+    /// Others read its rings along: they stay as they are. And when weigh is to be waked for them.
+    pub is_read: bool,
+    readers_wake: u64,
+    looked: Instant,
+    /// Records that were taken in; of each event; and of each event, from the rings that it has now.
+    pub taken: u64,
+    taken_of: Vec<u64>,
+    pub seen: Vec<u64>,
+}
+
+impl StreamBuffer {
+    /// A buffer with these rings.
+    pub fn new(
+        name: String,
+        number: usize,
+        asked: Into,
+        rings: Rings,
+        pipeline: Pipeline,
+    ) -> StreamBuffer {
+        StreamBuffer {
+            name,
+            number,
+            asked,
+            predicate: None,
+            flip: 0,
+            holding: 0,
+            rings: Some(rings),
+            retired: Vec::new(),
+            last_positions: Vec::new(),
+            pipeline: Some(pipeline),
+            failed: None,
+            unkept: 0,
+            may_be_known: false,
+            counted: None,
+            is_read: false,
+            readers_wake: u64::MAX,
+            looked: Instant::now(),
+            taken: 0,
+            taken_of: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Whether events of this name go in.
+    pub fn takes(&self, event: &str) -> bool {
+        let is = |asked: &String| {
+            event == asked || event.split_once(':').is_some_and(|(_, e)| e == asked)
+        };
+        self.asked.events.as_ref().is_none_or(|events| events.iter().any(is))
+    }
+
+    /// What programs know of it; none if it was removed.
+    pub fn for_programs(&self) -> Option<generate::Buffer> {
+        let held = self.rings.as_ref()?;
+        let [rings, consumers, doorbell] = held.descriptors();
+        Some(generate::Buffer {
+            number: self.number,
+            rings,
+            consumers,
+            doorbell,
+            layout: held.reader.layout(),
+            key: held.key(),
+            is_shared: held.is_shared,
+            half: held.half,
+            predicate: self.predicate.clone(),
+            flip: self.flip,
+            counts_records: matches!(self.asked.delivery, Some(Delivery::Records(_))),
+        })
+    }
+
+    /// What another buffer of this number has left behind does not count.
+    pub fn begin(&self, kernel: &KernelTrace, state: &State) {
+        for cpu in 0..state.cpus {
+            let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
+            for what in of {
+                kernel.set_word(state.buffer(cpu, self.number, what), 0);
+            }
+        }
+        for (cpu, probe) in (0..state.cpus).flat_map(|cpu| (0..state.probes).map(move |p| (cpu, p)))
+        {
+            let place = state.lost_in(cpu, probe, self.number);
+            if kernel.word(place) != 0 {
+                kernel.set_word(place, 0);
+            }
+        }
+        kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
+    }
+
+    /// Who reads along wants weigh to be waked when a CPU has written so much; none: nobody does.
+    pub fn look_after(&mut self, kernel: &KernelTrace, state: &State, wake: u64, by: Option<u64>) {
+        self.is_read = by.is_some();
+        let bytes = by.unwrap_or(u64::MAX);
+        if std::mem::replace(&mut self.readers_wake, bytes) == bytes {
+            return;
+        }
+        // The watermark of its own delivery first, then that of the readers if it is less.
+        self.prepare(kernel, state, wake);
+        let place = state.watermark(self.number);
+        let is_by_records = matches!(self.asked.delivery, Some(Delivery::Records(_)));
+        let readers = if is_by_records { bytes / LEAST_RECORD } else { bytes };
+        kernel.set_word(place, kernel.word(place).min(readers));
+    }
+
+    /// What wakes may have been set: who reads along is asked again.
+    pub fn forget_wake(&mut self) {
+        self.readers_wake = u64::MAX;
+    }
+
+    /// Where weigh is in the rings that it has, or had last.
+    pub fn positions(&self) -> &[u64] {
+        let last = || self.retired.last().map(|(rings, _)| rings);
+        self.rings.as_ref().or_else(last).map_or(&self.last_positions, |r| r.reader.positions())
+    }
+
+    /// Whether nothing more can come into it.
+    pub fn has_ended(&self) -> bool {
+        self.rings.is_none() && self.retired.is_empty()
+    }
+
+    /// Whether its number can be another's.
+    pub fn is_free(&self) -> bool {
+        self.has_ended() && self.pipeline.is_none() && !self.may_be_known
+    }
+
+    /// Tells the CPUs which is their ring, and when to wake weigh.
+    pub fn prepare(&self, kernel: &KernelTrace, state: &State, wake: u64) {
+        let Some(rings) = &self.rings else { return };
+        rings.assign(kernel, state, self.number);
+        kernel.set_word(state.watermark(self.number), self.own_wake(rings, wake));
+    }
+
+    /// When to wake weigh for its own sake; who reads along may want it earlier.
+    fn own_wake(&self, rings: &Rings, wake: u64) -> u64 {
+        match self.asked.delivery {
+            Some(Delivery::Each) => 0,
+            Some(Delivery::Bytes(bytes)) => bytes,
+            Some(Delivery::Records(records)) => records,
+            Some(Delivery::Time(_)) => rings.watermark(),
+            None => wake.min(rings.watermark()),
+        }
+    }
+
+    /// The same; 0 when it was removed.
+    pub fn wake(&self, wake: u64) -> u64 {
+        self.rings.as_ref().map_or(0, |rings| self.own_wake(rings, wake))
+    }
+
+    /// Another predicate; whether programs have to be made for it.
+    pub fn set_predicate(
+        &mut self,
+        kernel: &KernelTrace,
+        state: &State,
+        test: Option<Test>,
+    ) -> bool {
+        let is_same_form = match (&self.predicate, &test) {
+            (Some(old), Some(new)) => new.has_form_of(old) && new.constants().len() <= CONSTANTS,
+            (None, None) => true,
+            _ => false,
+        };
+        // The new constants go where programs do not look; then these look there, or new ones do.
+        let bank = 1 - (self.holding ^ self.flip);
+        let constants = test.as_ref().map(Test::constants).unwrap_or_default();
+        for (place, constant) in constants.iter().take(CONSTANTS).enumerate() {
+            kernel.set_word(state.predicate_constant(self.number, bank, place), *constant);
+        }
+        self.predicate = test;
+        if is_same_form {
+            self.holding = 1 - self.holding;
+            kernel.set_word(state.predicate_holding(self.number), State::bank_word(self.holding));
+        } else {
+            self.flip = 1 - self.flip;
+        }
+        !is_same_form
+    }
+
+    /// Other rings in place of its own, or none; those that were there are read on for a while.
+    pub fn put_rings(&mut self, rings: Option<Rings>) {
+        if let Some(old) = std::mem::replace(&mut self.rings, rings) {
+            self.retire(old);
+        }
+    }
+
+    /// Rings that no program is told of any more.
+    pub fn retire(&mut self, rings: Rings) {
+        self.retired.push((rings, Instant::now()));
+    }
+
+    /// How long it may be left alone.
+    pub fn pause(&self) -> Option<Duration> {
+        match self.asked.delivery {
+            Some(Delivery::Time(time)) => Some(time.saturating_sub(self.looked.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Takes in what is there, if it is time; whether that was all. What cannot be kept is counted, and passed over.
+    pub fn take_in(
+        &mut self,
+        before_ns: u64,
+        probe: Probes<'_>,
+        meaning: &Meaning,
+        (is_end, wants_names): (bool, bool),
+    ) -> bool {
+        let is_rung = self.rings.as_ref().is_some_and(|rings| rings.reader.is_rung());
+        if !is_end && !is_rung && self.pause().is_some_and(|pause| !pause.is_zero()) {
+            return true;
+        }
+        self.looked = Instant::now();
+        let StreamBuffer {
+            rings,
+            retired,
+            pipeline: Some(pipeline),
+            taken,
+            taken_of,
+            seen,
+            failed,
+            unkept,
+            ..
+        } = self
+        else {
+            return true;
+        };
+        let (mut is_all, is_removed) = (true, rings.is_none());
+        let last = retired.len().wrapping_sub(1);
+        let retired_ones = retired.iter_mut().enumerate();
+        // The last that it had when it was removed are still its own.
+        let retired_ones =
+            retired_ones.map(|(place, (rings, _))| (rings, is_removed && place == last));
+        for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
+            let (records, all) = rings.reader.drain(|bytes| {
+                let Some(record) = Record::new(bytes) else { return };
+                count(taken_of, record.event());
+                if is_current {
+                    count(seen, record.event());
+                }
+                if failed.is_some() {
+                    *unkept += 1;
+                } else if let Some(probe) = probe(record.event()) {
+                    if wants_names {
+                        // Before it waits for others: its process may be gone then.
+                        meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
+                    }
+                    *failed = pipeline.take(probe, record, meaning).err();
+                }
+            });
+            *taken += records;
+            is_all &= all;
+        }
+        if failed.is_none() {
+            *failed = pipeline.end_round(is_all.then_some(before_ns), probe, meaning).err();
+        }
+        if is_all {
+            if let (true, Some((rings, _))) = (is_removed, retired.last()) {
+                self.last_positions = rings.reader.positions().to_vec();
+            }
+            self.retired.retain(|(_, since)| since.elapsed() < GRACE);
+        }
+        is_all
+    }
+
+    /// Whether it was removed, and nothing can come any more.
+    pub fn is_over(&self) -> bool {
+        self.has_ended() && self.pipeline.is_some()
+    }
+
+    /// Nothing more will come.
+    pub fn end(&mut self, now_ns: u64, probes: Probes<'_>, meaning: &Meaning) {
+        if let (Some(pipeline), None) = (&mut self.pipeline, &self.failed) {
+            self.failed = pipeline.end(now_ns, probes, meaning).err();
+        }
+    }
+
+    /// Its file is whole from now on.
+    pub fn finish(
+        &mut self,
+        totals: &Totals,
+        meaning: &Meaning,
+        kernel: &KernelTrace,
+        state: &State,
+    ) {
+        let Some(pipeline) = self.pipeline.take() else { return };
+        let finished = pipeline.finish(totals, meaning);
+        self.failed = self.failed.take().or(finished.err());
+        self.counted = Some(self.counted(kernel, state));
+    }
+
+    /// What was counted of an event, as far as this buffer's records go: what another one had no room for is no gap here.
+    pub fn counted_of(
+        &self,
+        (kernel, state): (&KernelTrace, &State),
+        number: usize,
+        of_all: ProbeCounts,
+    ) -> ProbeCounts {
+        if !self.takes(&of_all.event) {
+            return ProbeCounts { event: of_all.event, ..ProbeCounts::default() };
+        }
+        let lost = |cpu| kernel.word(state.lost_in(cpu, number, self.number));
+        ProbeCounts {
+            sent: self.taken_of.get(number).copied().unwrap_or(0),
+            lost: (0..state.cpus).map(lost).sum(),
+            ..of_all
+        }
+    }
+
+    /// What was counted.
+    pub fn counted(&self, kernel: &KernelTrace, state: &State) -> BufferCounts {
+        if let Some(counted) = &self.counted {
+            return counted.clone();
+        }
+        let sum = |what| -> u64 {
+            (0..state.cpus).map(|cpu| kernel.word(state.buffer(cpu, self.number, what))).sum()
+        };
+        BufferCounts {
+            name: self.name.clone(),
+            taken: self.taken,
+            passed_over: sum(OfBuffer::Passed),
+            lost: sum(OfBuffer::Lost),
+            unkept: self.unkept,
+            failed: self.failed.as_ref().map(|error| format!("{error:#}")),
+        }
+    }
+}
+
+/// One more of an event, if it is one that there is.
+fn count(seen: &mut Vec<u64>, event: u32) {
+    let event = event as usize;
+    if event < MOST_EVENTS {
+        if seen.len() <= event {
+            seen.resize(event + 1, 0);
+        }
+        seen[event] += 1;
+    }
+}

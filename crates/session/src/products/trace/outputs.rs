@@ -1,0 +1,34 @@
+//! Where the records of a stream go: files and the terminal are of who calls the product.
+
+use std::path::Path;
+
+use weigh_schema::synthesis::SynthesisReport;
+use weigh_trace::probe::Probe;
+use weigh_trace::sink::RecordSink;
+
+/// Opens what records go to.
+pub trait RecordOutputs {
+    /// A file, of the format that its name says, for records of these probes.
+    fn open_file(&self, path: &Path, probes: &[&Probe]) -> anyhow::Result<Box<dyn RecordSink>>;
+
+    /// The terminal: standard output, unless that is the command's.
+    fn open_terminal(&self, has_output: bool) -> Box<dyn RecordSink>;
+
+    /// What draws what several events say together, while the stream runs.
+    fn open_live_table(&self) -> Box<dyn LiveTable>;
+
+    /// Whether nobody can read standard output any more.
+    fn is_output_gone(&self) -> bool;
+}
+
+/// A table that is drawn over itself.
+pub trait LiveTable {
+    /// Whether it is time.
+    fn is_due(&self) -> bool;
+
+    /// Draws it.
+    fn draw(&mut self, found: &SynthesisReport);
+
+    /// Takes it away: what follows is written in its place.
+    fn clear(&mut self);
+}
