@@ -15,7 +15,6 @@ mod explain;
 mod export;
 mod generate;
 mod io;
-mod kernel;
 mod live;
 mod rows_file;
 mod run;

@@ -10,6 +10,7 @@
 mod command;
 mod engine;
 mod error;
+pub mod kernel_map;
 pub mod local_agent;
 pub mod products;
 mod sink;

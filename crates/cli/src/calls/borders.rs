@@ -9,8 +9,7 @@ use weigh_collect::notice;
 use weigh_kernel::{Allowed, Analysis, AnalysisError, SubsystemBorder, Subsystems};
 use weigh_schema::call::ChosenBy;
 use weigh_schema::subsystem::Subsystem;
-
-use crate::kernel::{self, KernelError, Question};
+use weigh_session::kernel_map::{KernelMapError, MapQuery, map_running};
 
 /// Parts of the analysis, and what accounts call them; the others have the same name in both.
 const NAMES: &[(&str, &str)] = &[
@@ -53,7 +52,7 @@ pub fn chosen(
     names: Option<&[String]>,
     is_removed: &dyn Fn(&str) -> bool,
     calls: &[String],
-) -> Result<Borders, KernelError> {
+) -> Result<Borders, KernelMapError> {
     let is_wanted = |name: &str| match names {
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => USUAL.contains(&name) && !is_removed(name),
@@ -62,15 +61,15 @@ pub fn chosen(
     if parts.is_empty() {
         return Ok(Borders::default());
     }
-    let question = Question { calls: calls.to_vec(), parts };
-    match kernel::of_running(&question, false) {
+    let question = MapQuery { calls: calls.to_vec(), parts };
+    match map_running(&question, false) {
         Ok(found) => {
             found.notes.iter().for_each(|note| notice!("{note}"));
             Ok(of_analysis(&found.analysis))
         }
         Err(
-            error @ (KernelError::NoSuchName(_)
-            | KernelError::Analysis { source: AnalysisError::NoCall(_), .. }),
+            error @ (KernelMapError::NoSuchName(_)
+            | KernelMapError::Analysis { source: AnalysisError::NoCall(_), .. }),
         ) => Err(error),
         Err(error) => Ok(Borders::of_list(&is_wanted, error.to_string())),
     }
