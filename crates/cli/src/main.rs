@@ -34,8 +34,8 @@ use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb, hints};
-use weigh_session::local_agent;
 use weigh_session::status_in_spite_of_error as status_of_command;
+use weigh_session::{local_agent, products};
 
 #[global_allocator]
 static ALLOCATOR: PatientAllocator = PatientAllocator;
@@ -76,8 +76,8 @@ fn work() -> ExitCode {
     if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
         return doctor::be_caller(&place);
     }
-    if calls::is_caller(std::env::args_os()) {
-        return calls::be_caller();
+    if products::calls::is_caller(std::env::args_os()) {
+        return products::calls::be_caller();
     }
     match weigh_agent::is_session(std::env::args_os()) {
         Some((peer, Followed::Events)) => return trace::be_stream(peer),
