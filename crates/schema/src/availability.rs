@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::event::{CollectorState, CollectorStatus};
 
 /// Whether a mechanism or a collector can run here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     /// Its name.
     pub name: String,
