@@ -15,7 +15,6 @@ mod explain;
 mod export;
 mod generate;
 mod io;
-mod kernel;
 mod live;
 mod rows_file;
 mod run;
@@ -36,7 +35,7 @@ use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb, hints};
 use weigh_session::status_in_spite_of_error as status_of_command;
-use weigh_session::{in_full, local_agent};
+use weigh_session::{doctor as trials, in_full, local_agent, products};
 
 #[global_allocator]
 static ALLOCATOR: PatientAllocator = PatientAllocator;
@@ -74,11 +73,11 @@ fn work() -> ExitCode {
     if local_agent::is_helper(std::env::args_os()) {
         return local_agent::be_helper();
     }
-    if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
-        return doctor::be_caller(&place);
+    if let Some(place) = trials::place_of_calls(std::env::args_os()) {
+        return trials::be_caller(&place);
     }
-    if calls::is_caller(std::env::args_os()) {
-        return calls::be_caller();
+    if products::calls::is_caller(std::env::args_os()) {
+        return products::calls::be_caller();
     }
     match weigh_agent::is_session(std::env::args_os()) {
         Some((peer, Followed::Events)) => return trace::be_stream(peer),

@@ -9,8 +9,10 @@
 
 pub mod choice;
 mod command;
+pub mod doctor;
 mod engine;
 mod error;
+pub mod kernel_map;
 pub mod local_agent;
 pub mod products;
 mod sink;

@@ -10,6 +10,7 @@
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
+//! * [`doctor`][]: what works here, and what does not.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -18,6 +19,7 @@ mod allowed;
 pub mod calls;
 pub mod digest;
 pub mod docs;
+pub mod doctor;
 mod document;
 pub mod explain;
 pub mod io;

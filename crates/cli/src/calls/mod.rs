@@ -1,96 +1,72 @@
 //! `weigh calls`: what the system calls of a command, or of a process that runs, cost in each part
 //! of the kernel.
 //!
-//! Reads the kernel side's table and its single calls; emits a table on standard error (standard
-//! output is the command's), and JSON where `--json` says. Refuses what it can before the command
-//! is started.
+//! Reads the arguments; emits a table on standard error (standard output is the command's), JSON where `--json` says,
+//! and a file of all calls. Refuses what it can before the command is started.
 
-mod borders;
-mod each;
-mod follow;
-mod marked;
-pub mod parts;
-mod price;
+mod per_call_file;
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-use weigh_collect::calls::{Counters, KernelCalls, Wanted};
+use anyhow::Context as _;
 use weigh_collect::notice;
-use weigh_collect::preload::PreloadError;
 use weigh_schema::call::CallsReport;
 use weigh_session::end_with;
+use weigh_session::products::calls::{self as product, CallsMeasurement, CallsSettings};
 use weigh_show::io::Extent;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
 use crate::rows_file;
 use crate::show::tell;
-use parts::{Choice, Parts};
-pub use price::{be_caller, is_caller};
+use per_call_file::PerCallFile;
 
-/// Follows the calls, and tells of them.
+impl From<&CallsArguments> for CallsSettings {
+    fn from(arguments: &CallsArguments) -> CallsSettings {
+        CallsSettings {
+            command: arguments.command.clone(),
+            pid: arguments.pid,
+            duration: arguments.duration,
+            mechanism: match arguments.mechanism {
+                CallsMechanism::Preload => product::CallsMechanism::Preload,
+                CallsMechanism::Auto | CallsMechanism::Bpf => product::CallsMechanism::Bpf,
+            },
+            subsystems: arguments.subsystems.clone(),
+            config: arguments.config.clone(),
+            boundaries: arguments.functions.then(|| arguments.reached_by.clone()),
+            counters: arguments.counters.clone(),
+            only: arguments.only.clone(),
+            grouping: arguments.by.into(),
+            sharing: arguments.share.into(),
+            slowest: arguments.slowest,
+            has_idle: arguments.idle,
+            has_sink: arguments.per_call.is_some(),
+            is_quiet: arguments.quiet,
+        }
+    }
+}
+
+/// Follows the calls, and reports them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     arguments.status.apply();
-    let parts = Parts::chosen(&Choice::of_calls(arguments))?;
-    let wanted = Wanted {
-        subsystems: parts.built_in,
-        grouping: arguments.by.into(),
-        every_call: true,
-        sharing: arguments.share.into(),
-        counters: Counters::of(&arguments.counters),
-    };
-    if arguments.command.is_empty() == arguments.pid.is_none() {
-        bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");
-    }
-    if arguments.mechanism == CallsMechanism::Preload {
-        marked::refuse(arguments)?;
-    } else if !arguments.only.is_empty() {
-        bail!("--only takes --mechanism preload: the kernel's tracepoints are of all calls");
-    }
+    let settings = CallsSettings::from(arguments);
+    let measurement = CallsMeasurement::prepare(&settings)?;
     rows_file::check(&[("--per-call", arguments.per_call.as_deref())], arguments.json.as_deref())?;
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let followed = if arguments.mechanism == CallsMechanism::Preload {
-        match marked::follow(arguments, &wanted) {
-            Err(error) if arguments.only.is_empty() && is_kept_out(&error) => {
-                notice!("--mechanism preload does not work here: {error}; by bpf instead");
-                follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
-            }
-            followed => followed?,
+    let sink = PerCallFile::create(arguments).context("--per-call")?;
+    match measurement.run(sink)? {
+        Ok(outcome) => {
+            let reported = report(&outcome.report, arguments, json);
+            end_with(outcome.rest, reported)
         }
-    } else {
-        follow::follow(arguments, &wanted, &parts.functions, parts.left_out)?
-    };
-    let followed = match followed {
-        Ok(followed) => followed,
         Err(error) => {
             notice!("{error}");
-            return Ok(ExitCode::from(error.exit_status()));
+            Ok(ExitCode::from(error.exit_status()))
         }
-    };
-    let told = tell_all(&followed.report, arguments, json);
-    end_with(followed.rest, told)
+    }
 }
 
-/// Whether the library has no place for a limit that is meant for the job.
-fn is_kept_out(error: &anyhow::Error) -> bool {
-    PreloadError::of_file_size(&**error).is_some()
-}
-
-/// Devices' programs are attached while they have something to see.
-fn not_driven(calls: &KernelCalls) -> Option<String> {
-    let packets = match calls.not_driven() {
-        0 => return None,
-        1 => "1 packet was".to_string(),
-        many => format!("{many} packets were"),
-    };
-    Some(format!(
-        "net: {packets} handed to a device before its driver was looked at: the time in the driver is in the \
-         remainder"
-    ))
-}
-
-fn tell_all(
+fn report(
     report: &CallsReport,
     arguments: &CallsArguments,
     json: Option<Destination>,

@@ -1,7 +1,7 @@
 //! `weigh doctor kernel`: where calls cross from one part of the kernel to another, and which probes
 //! see that.
 //!
-//! Emits the analysis as a table or as JSON. Refuses what [`crate::kernel`] does.
+//! Emits the analysis as a table or as JSON. Refuses what [`weigh_session::kernel_map`] does.
 
 use std::process::ExitCode;
 
@@ -12,17 +12,17 @@ use serde::Serialize;
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::call::ProbeCost;
+use weigh_session::kernel_map::{KernelMap, MapQuery, map_image, map_running};
 
 use crate::arguments::KernelArguments;
-use crate::kernel::{self, Found, Question};
 use crate::show::{print, print_json};
 
 /// Makes the analysis, or takes the one that is kept, and prints it.
 pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
-    let question = Question { calls: arguments.calls.clone(), parts: arguments.parts.clone() };
+    let question = MapQuery { calls: arguments.calls.clone(), parts: arguments.parts.clone() };
     let found = match &arguments.image {
-        Some(image) => kernel::of_image(image, arguments.symbols.as_deref(), &question),
-        None => kernel::of_running(&question, arguments.fresh),
+        Some(image) => map_image(image, arguments.symbols.as_deref(), &question),
+        None => map_running(&question, arguments.fresh),
     }?;
     found.notes.iter().for_each(|note| notice!("{note}"));
     let cost = match arguments.image {
@@ -53,7 +53,7 @@ struct Told<'a> {
 /// What a probe costs here, or why that is not known.
 type Cost = Result<ProbeCost, String>;
 
-fn page(found: &Found, with_probes: bool, cost: &Cost) -> String {
+fn page(found: &KernelMap, with_probes: bool, cost: &Cost) -> String {
     let analysis = &found.analysis;
     let mut text = head(found);
     text.push_str(&table(&analysis.subsystems));
@@ -68,7 +68,7 @@ fn page(found: &Found, with_probes: bool, cost: &Cost) -> String {
     text
 }
 
-fn head(found: &Found) -> String {
+fn head(found: &KernelMap) -> String {
     let Analysis { kernel, build_id, code, .. } = &found.analysis;
     let kept = if found.was_kept { "kept in" } else { "image" };
     let release = kernel.split(' ').next().unwrap_or(kernel);

@@ -1,6 +1,7 @@
 //! What is measured with the engine: a product has settings, sources and an outcome. It knows no command line, and
 //! neither text nor files of its own: these are sinks of who calls it.
 
+pub mod agent;
 pub mod calls;
 pub mod io;
 pub mod run;

@@ -1,8 +1,8 @@
-//! Which functions lie at the borders of the parts that were asked for.
+//! The functions at the borders of parts of the kernel.
 //!
-//! Reads the analysis of the running kernel's image (`weigh doctor kernel`); emits borders in the names
-//! of `weigh calls`. Refuses calls that this kernel has not; without an image the list that weigh brings
-//! along has to do, and why is told.
+//! Reads the map of the running kernel's functions (`weigh doctor kernel`); emits borders in the names
+//! of `weigh calls`. Refuses calls that this kernel does not have. Without an image of the kernel it takes the short list
+//! that weigh brings along, and says why.
 
 use weigh_collect::calls::{Border, BorderFunction, Borders};
 use weigh_collect::notice;
@@ -10,7 +10,7 @@ use weigh_kernel::{Allowed, Analysis, AnalysisError, SubsystemBorder, Subsystems
 use weigh_schema::call::ChosenBy;
 use weigh_schema::subsystem::Subsystem;
 
-use crate::kernel::{self, KernelError, Question};
+use crate::kernel_map::{KernelMapError, MapQuery, map_running};
 
 /// Parts of the analysis, and what accounts call them; the others have the same name in both.
 const NAMES: &[(&str, &str)] = &[
@@ -23,11 +23,11 @@ const NAMES: &[(&str, &str)] = &[
     ("timers", "timer"),
 ];
 
-/// Whose time tracepoints tell exactly, and where functions can not be probed without harm.
+/// Their time is known exactly from tracepoints, and their functions cannot be probed without harm.
 const NOT_BY_FUNCTIONS: [&str; 2] = ["sched", "irq"];
 
-/// Those for which no kernel has tracepoints at their border: told apart unless others are named.
-const USUAL: [&str; 2] = ["vfs", "socket"];
+/// Parts without tracepoints at their border on any kernel: the default.
+const DEFAULT_PARTS: [&str; 2] = ["vfs", "socket"];
 
 /// What accounts call a part of the analysis.
 fn name_of(part: &str) -> &str {
@@ -42,35 +42,35 @@ fn parts() -> Vec<String> {
 }
 
 /// The names of those that only functions bound.
-pub fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let names = parts().into_iter().map(|part| name_of(&part).to_string());
     names.filter(|name| Subsystem::named(name).is_none()).collect()
 }
 
-/// The borders of the parts with these names, as far as calls of these names reach them; where
-/// nothing is named, of those that have no tracepoints.
-pub fn chosen(
+/// Chooses the borders of the parts with these names, as far as calls of these names reach them; without names, of those
+/// that have no tracepoints.
+pub(super) fn choose(
     names: Option<&[String]>,
     is_removed: &dyn Fn(&str) -> bool,
     calls: &[String],
-) -> Result<Borders, KernelError> {
+) -> Result<Borders, KernelMapError> {
     let is_wanted = |name: &str| match names {
         Some(names) => names.iter().any(|wanted| wanted == name),
-        None => USUAL.contains(&name) && !is_removed(name),
+        None => DEFAULT_PARTS.contains(&name) && !is_removed(name),
     };
     let parts: Vec<String> = parts().into_iter().filter(|part| is_wanted(name_of(part))).collect();
     if parts.is_empty() {
         return Ok(Borders::default());
     }
-    let question = Question { calls: calls.to_vec(), parts };
-    match kernel::of_running(&question, false) {
+    let question = MapQuery { calls: calls.to_vec(), parts };
+    match map_running(&question, false) {
         Ok(found) => {
             found.notes.iter().for_each(|note| notice!("{note}"));
             Ok(of_analysis(&found.analysis))
         }
         Err(
-            error @ (KernelError::NoSuchName(_)
-            | KernelError::Analysis { source: AnalysisError::NoCall(_), .. }),
+            error @ (KernelMapError::NoSuchName(_)
+            | KernelMapError::Analysis { source: AnalysisError::NoCall(_), .. }),
         ) => Err(error),
         Err(error) => Ok(Borders::of_list(&is_wanted, error.to_string())),
     }
@@ -89,8 +89,8 @@ fn of_analysis(analysis: &Analysis) -> Borders {
         }
     }
     // Those come first that have room of their own only as long as there is some.
-    let place = |part: &Border| USUAL.iter().position(|usual| *usual == part.part);
-    parts.sort_by_key(|part| place(part).unwrap_or(USUAL.len()));
+    let place = |part: &Border| DEFAULT_PARTS.iter().position(|usual| *usual == part.part);
+    parts.sort_by_key(|part| place(part).unwrap_or(DEFAULT_PARTS.len()));
     let calls = analysis.calls.iter().map(|(call, part)| (*call, name_of(part).to_string()));
     Borders { chosen_by: ChosenBy::Analysis, why: None, parts, calls: calls.collect() }
 }
@@ -121,7 +121,7 @@ mod tests {
             assert!(all.iter().any(|part| part == own), "there is no part {own}");
             assert!(Subsystem::named(name).is_some(), "there is no {name} in accounts");
         }
-        for name in USUAL {
+        for name in DEFAULT_PARTS {
             assert!(all.iter().any(|part| name_of(part) == name), "there is no part {name}");
         }
         assert!(names().contains(&"vfs".to_string()) && !names().contains(&"fs".to_string()));

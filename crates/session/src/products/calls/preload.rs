@@ -1,11 +1,11 @@
-//! Follows the calls that a library in the command's programs marks, and serves them as their agent.
+//! Follows the calls that a library in the command's programs marks, and serves these programs as their agent.
 //!
-//! Emits the same report as following every call does, with what is not in it: the library's counts,
+//! Emits the same report as following every call does, without what the library does not know: its own counts,
 //! and their parts from the accounts that the programs share with the kernel side. Refuses what the
-//! library can not do: rows by file or thread, single calls, programs that run already.
+//! library cannot do: rows by file or thread, single calls, programs that run already.
 //!
-//! `auto` is never this: who follows a command wants all of its calls, and what the library can not
-//! see can not be told beforehand.
+//! `auto` is never this: a user who follows a command wants all of its calls, and what the library cannot
+//! see is not known beforehand.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -21,12 +21,11 @@ use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 use weigh_schema::subsystem::Account;
-use weigh_session::local_agent::{self, Helper};
-use weigh_session::{Command, Launcher, Session, Source, SourceError};
 
-use super::follow::{Followed, ServedPrograms, state};
-use super::price;
-use crate::arguments::CallsArguments;
+use super::served_programs::{ServedPrograms, state, undriven_packets};
+use super::{CallsOutcome, CallsSettings, overhead};
+use crate::local_agent::{self, Helper};
+use crate::{Command, Launcher, Session, Source, SourceError};
 
 /// What the library can never see.
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \
@@ -41,37 +40,37 @@ const PAYLOAD: &str = "preload: what goes by sockets is what calls on them retur
                        receives by sockets of its own (for a file of NFS) is not in it";
 
 /// No probe is attached for what the library counts, and no kernel lacks one.
-fn by_the_library(part: SubsystemState) -> SubsystemState {
+fn without_probes(part: SubsystemState) -> SubsystemState {
     match part.name == SOCKETS {
         true => SubsystemState { probes: 0, missing: Vec::new(), ..part },
         false => part,
     }
 }
 
-/// Why the command's calls can not be followed so.
-pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
-    let Some(command) = arguments.command.first() else {
+/// Refuses what the library cannot do.
+pub(super) fn refuse(settings: &CallsSettings) -> anyhow::Result<()> {
+    let Some(command) = settings.command.first() else {
         bail!("--mechanism preload follows a command: a process that runs takes bpf");
     };
-    if Grouping::from(arguments.by) != Grouping::Call || arguments.slowest > 0 {
+    if settings.grouping != Grouping::Call || settings.slowest > 0 {
         bail!("--mechanism preload has rows by call alone: --by and --slowest take bpf");
     }
-    if arguments.per_call.is_some() {
+    if settings.has_sink {
         bail!(
             "--mechanism preload adds calls up, and tells of none by itself: --per-call takes bpf"
         );
     }
-    if !arguments.counters.is_empty() {
+    if !settings.counters.is_empty() {
         bail!(
             "--mechanism preload knows the ends of calls outside of the kernel: --counters takes bpf"
         );
     }
-    if arguments.functions {
+    if settings.boundaries.is_some() {
         bail!(
             "--functions takes --mechanism bpf: of calls that a library marks borders are not known"
         );
     }
-    CallSet::of(&arguments.only)?;
+    CallSet::of(&settings.only)?;
     if let Some(why) = why_not(command) {
         bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
     }
@@ -79,38 +78,38 @@ pub fn refuse(arguments: &CallsArguments) -> anyhow::Result<()> {
 }
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
-pub fn follow(
-    arguments: &CallsArguments,
+pub(super) fn follow(
+    settings: &CallsSettings,
     wanted: &Wanted,
-) -> anyhow::Result<Result<Followed, SpawnError>> {
+) -> anyhow::Result<Result<CallsOutcome, SpawnError>> {
     let wanted = Wanted { every_call: false, ..wanted.clone() };
-    let chosen = CallSet::of(&arguments.only)?;
+    let chosen = CallSet::of(&settings.only)?;
     let shim = Shim::new()?;
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default())?;
-    // Who is of the job is seen from the beginning; parts are when a program with the library comes.
+    // Membership is followed from the beginning; parts are attached when a program with the library comes.
     calls.hold(ANYTHING);
     calls.attach_only(ANYTHING)?;
-    let cost = price::try_out(&mut calls);
+    let cost = overhead::measure(&mut calls);
     shim.mark(chosen);
     let of_sockets = wanted.subsystems.iter().any(|part| part.name == SOCKETS);
     if of_sockets {
         shim.count_sockets();
     }
-    let settings = Settings { adds_up: true, ..local_agent::settings() };
-    let server = Server::new(&shim.socket(), settings)?;
-    // Who uses libweigh as well has accounts of his own, which the kernel side keeps apart.
+    let serving = Settings { adds_up: true, ..local_agent::settings() };
+    let server = Server::new(&shim.socket(), serving)?;
+    // A program that uses libweigh itself has accounts of its own, which the kernel side keeps apart.
     let helper = Helper::prepare(Mechanism::Bpf);
-    let mut variables = shim.variables(&arguments.command[0]);
+    let mut variables = shim.variables(&settings.command[0]);
     variables.extend(helper.as_ref().map(Helper::variable));
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
     let arm = |waiting: &Waiting| calls.arm(waiting.pidfd());
     let with = With { variables: &variables, ..With::default() };
-    let command = match launcher.start(&arguments.command, &with, arm)? {
+    let command = match launcher.start(&settings.command, &with, arm)? {
         Ok(command) => command,
         Err(error) => return Ok(Err(error)),
     };
-    let end = arguments.duration.map(|duration| began + duration);
+    let end = settings.duration.map(|duration| began + duration);
     let mut source =
         MarkedCalls { served: ServedPrograms { calls, server: Some(server) }, helper, shim };
     let mut session = Session::new(command, end);
@@ -127,14 +126,14 @@ pub fn follow(
     notes.extend(session.command.why_to_stop());
     let report = CallsReport {
         schema: REPORT.to_string(),
-        command: arguments.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-        command_base64: weigh_schema::base64::of_words(&arguments.command),
+        command: settings.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command_base64: weigh_schema::base64::of_words(&settings.command),
         pid: None,
         wall_seconds,
         grouping: Grouping::Call,
         mechanism: Mechanism::Preload,
         cost,
-        subsystems: calls.attached().iter().map(state).map(by_the_library).collect(),
+        subsystems: calls.attached().iter().map(state).map(without_probes).collect(),
         counters: Vec::new(),
         calls: call_kinds(&cells, &Owners::new(Grouping::Call), &Shim::name),
         slowest: Vec::new(),
@@ -154,7 +153,7 @@ pub fn follow(
         session.run_until_reaped(&mut source)?;
         Ok(session.command.status())
     });
-    Ok(Ok(Followed { report, rest }))
+    Ok(Ok(CallsOutcome { report, rest }))
 }
 
 fn total(cells: &[Cell]) -> u64 {
@@ -219,7 +218,7 @@ fn notes(
     shim: &Shim,
 ) -> Result<Vec<String>, JobError> {
     let mut notes = vec![UNSEEN.to_string()];
-    notes.extend(super::not_driven(calls));
+    notes.extend(undriven_packets(calls));
     if of_sockets {
         notes.push(PAYLOAD.to_string());
     }

@@ -42,12 +42,12 @@ pub enum CacheError {
 pub struct Cache {
     path: PathBuf,
     build_id: String,
-    question: Question,
+    question: MapQuery,
 }
 
 /// What is asked of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Question {
+pub struct MapQuery {
     /// The system calls to begin from; none: all.
     pub calls: Vec<String>,
     /// The parts to be told apart; none: all.
@@ -56,11 +56,11 @@ pub struct Question {
 
 impl Cache {
     /// The place for a kernel and what is asked of it; none if there is no directory for such things.
-    pub fn of(build_id: &str, question: &Question, with_tracefs: bool) -> Option<Self> {
+    pub fn of(build_id: &str, question: &MapQuery, with_tracefs: bool) -> Option<Self> {
         Some(Self::below(&directory()?, build_id, question, with_tracefs))
     }
 
-    fn below(directory: &Path, build_id: &str, question: &Question, with_tracefs: bool) -> Self {
+    fn below(directory: &Path, build_id: &str, question: &MapQuery, with_tracefs: bool) -> Self {
         let (calls, parts) = (question.calls.join(","), question.parts.join(","));
         let number = sum(format!("{VERSION} {with_tracefs} {calls} {parts}").as_bytes());
         let path = directory.join(format!("{build_id}-{number:016x}"));
@@ -165,13 +165,13 @@ mod tests {
     fn what_was_kept_is_read_again() {
         let directory = tempfile::tempdir().expect("a directory");
         let cache =
-            Cache::below(&directory.path().join("below"), "abc", &Question::default(), true);
+            Cache::below(&directory.path().join("below"), "abc", &MapQuery::default(), true);
         assert_eq!(cache.read().expect("nothing there is no error"), None);
         cache.write(&analysis("abc")).expect("writes");
         assert_eq!(cache.read().expect("reads"), Some(analysis("abc")));
         let files = fs::read_dir(directory.path().join("below")).expect("a directory").count();
         assert_eq!(files, 1, "nothing is left beside it");
-        let question = Question { calls: vec!["read".to_string()], ..Question::default() };
+        let question = MapQuery { calls: vec!["read".to_string()], ..MapQuery::default() };
         let other = Cache::below(&directory.path().join("below"), "abc", &question, true);
         assert_ne!(other.path(), cache.path(), "each question has its own");
     }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_damaged_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = Cache::below(directory.path(), "abc", &Question::default(), true);
+        let cache = Cache::below(directory.path(), "abc", &MapQuery::default(), true);
         cache.write(&analysis("abc")).expect("writes");
         let whole = fs::read(cache.path()).expect("reads");
         for at in [0, 25, 40, 60, whole.len() / 2, whole.len() - 1] {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn an_answer_to_another_question_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let cache = Cache::below(directory.path(), "abc", &Question::default(), true);
+        let cache = Cache::below(directory.path(), "abc", &MapQuery::default(), true);
         let mut old = analysis("abc");
         old.version += 1;
         for other in [analysis("def"), old] {

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{KernelError, read};
+use super::{KernelMapError, read};
 
 const NOTES: &str = "/sys/kernel/notes";
 const SYMBOLS: &str = "/proc/kallsyms";
@@ -27,7 +27,7 @@ const PLACES: &[(&str, bool)] = &[
 ];
 
 /// The kernel that runs.
-pub struct Running {
+pub struct RunningKernel {
     pub release: String,
     pub build_id: String,
     /// Where it names the functions that ftrace offers, if that can be read.
@@ -35,7 +35,7 @@ pub struct Running {
 }
 
 /// What it shows beside its image.
-pub struct Shown {
+pub struct KernelTables {
     /// Names and addresses; nothing if the kernel hides the addresses.
     pub symbols: Option<Vec<u8>>,
     pub btf: Option<Vec<u8>>,
@@ -48,11 +48,11 @@ pub struct Candidate {
     pub is_stripped: bool,
 }
 
-impl Running {
+impl RunningKernel {
     /// Which it is.
-    pub fn look() -> Result<Self, KernelError> {
+    pub fn look() -> Result<Self, KernelMapError> {
         let build_id = weigh_kernel::build_id(&read(NOTES)?)
-            .ok_or_else(|| KernelError::NoBuildId(Path::new(NOTES).to_owned()))?;
+            .ok_or_else(|| KernelMapError::NoBuildId(Path::new(NOTES).to_owned()))?;
         let can_be_read = |path: &&str| std::fs::File::open(path).is_ok();
         Ok(Self {
             release: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -62,10 +62,10 @@ impl Running {
     }
 
     /// What it shows.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> KernelTables {
         let is_useful = |list: &Vec<u8>| weigh_kernel::Symbols::parse(list).is_ok();
         let text = |path: &str| read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        Shown {
+        KernelTables {
             symbols: read(SYMBOLS).ok().filter(is_useful),
             btf: read(BTF).ok(),
             filter_functions: self.filter_functions.and_then(text),

@@ -16,16 +16,16 @@ use weigh_kernel::{Analysis, AnalysisError, Input, Subsystems};
 use weigh_schema::nearest;
 
 use cache::Cache;
-pub use cache::Question;
-use sources::Running;
+pub use cache::MapQuery;
+use sources::RunningKernel;
 
 /// The most that is read of a file: Debian's -dbg images have 590 MB.
 const LARGEST_FILE: u64 = 4 << 30;
 
 /// Why there is no analysis.
 #[derive(Debug, Error)]
-pub enum KernelError {
-    /// A file can not be read.
+pub enum KernelMapError {
+    /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// Which.
@@ -99,15 +99,15 @@ fn refuse_unknown(
     what: &'static str,
     names: &[String],
     known: &[String],
-) -> Result<(), KernelError> {
+) -> Result<(), KernelMapError> {
     let Some(name) = names.iter().find(|name| !known.contains(name)) else { return Ok(()) };
     let near = nearest(name, known.iter().map(String::as_str));
     let near = near.into_iter().map(str::to_string).collect();
-    Err(KernelError::NoSuchName(NoSuchName { what, name: name.clone(), near }))
+    Err(KernelMapError::NoSuchName(NoSuchName { what, name: name.clone(), near }))
 }
 
 /// The same of parts of the kernel, which are the same for all.
-fn refuse_unknown_parts(question: &Question) -> Result<(), KernelError> {
+fn refuse_unknown_parts(question: &MapQuery) -> Result<(), KernelMapError> {
     let parts: Vec<String> =
         Subsystems::shipped().list().iter().map(|part| part.name.clone()).collect();
     refuse_unknown("part", &question.parts, &parts)
@@ -115,7 +115,7 @@ fn refuse_unknown_parts(question: &Question) -> Result<(), KernelError> {
 
 /// An analysis and where it is from.
 #[derive(Debug)]
-pub struct Found {
+pub struct KernelMap {
     /// What was found.
     pub analysis: Analysis,
     /// The image, or the file that it was kept in.
@@ -127,11 +127,11 @@ pub struct Found {
 }
 
 /// Analyses an image, with a list of symbols if there is one.
-pub fn of_image(
+pub fn map_image(
     image: &Path,
     symbols: Option<&Path>,
-    question: &Question,
-) -> Result<Found, KernelError> {
+    question: &MapQuery,
+) -> Result<KernelMap, KernelMapError> {
     refuse_unknown_parts(question)?;
     let bytes = read(image)?;
     let symbols = symbols.map(read).transpose()?;
@@ -147,23 +147,23 @@ pub fn of_image(
         subsystems: &subsystems,
     };
     let analysis = analyse(image, &input)?;
-    Ok(Found { analysis, from: image.to_owned(), was_kept: false, notes: Vec::new() })
+    Ok(KernelMap { analysis, from: image.to_owned(), was_kept: false, notes: Vec::new() })
 }
 
 /// The running kernel's analysis: what is kept of it, or a new one, which is kept then.
-pub fn of_running(question: &Question, fresh: bool) -> Result<Found, KernelError> {
+pub fn map_running(question: &MapQuery, fresh: bool) -> Result<KernelMap, KernelMapError> {
     // A wrong name is told before a missing image is: no image would help.
     refuse_unknown_parts(question)?;
     if let Some(calls) = sources::calls().filter(|_| !question.calls.is_empty()) {
         refuse_unknown("system call", &question.calls, &calls)?;
     }
-    let running = Running::look()?;
+    let running = RunningKernel::look()?;
     let mut notes = Vec::new();
     let cache = Cache::of(&running.build_id, question, running.filter_functions.is_some());
     if let Some(cache) = cache.as_ref().filter(|_| !fresh) {
         match cache.read() {
             Ok(Some(analysis)) => {
-                return Ok(Found {
+                return Ok(KernelMap {
                     analysis,
                     from: cache.path().to_owned(),
                     was_kept: true,
@@ -180,13 +180,13 @@ pub fn of_running(question: &Question, fresh: bool) -> Result<Found, KernelError
     {
         notes.push(format!("the analysis is not kept: {error}"));
     }
-    Ok(Found { analysis, from, was_kept: false, notes })
+    Ok(KernelMap { analysis, from, was_kept: false, notes })
 }
 
 fn analyse_running(
-    running: &Running,
-    question: &Question,
-) -> Result<(PathBuf, Analysis), KernelError> {
+    running: &RunningKernel,
+    question: &MapQuery,
+) -> Result<(PathBuf, Analysis), KernelMapError> {
     let subsystems = Subsystems::shipped();
     let shown = running.shown();
     let mut tried = Vec::new();
@@ -215,38 +215,38 @@ fn analyse_running(
             Ok(analysis) => return Ok((candidate.path, analysis)),
             // What was asked for is wrong, not where it was looked for.
             Err(
-                error @ KernelError::Analysis {
+                error @ KernelMapError::Analysis {
                     source: AnalysisError::NoCall(_) | AnalysisError::NoPart { .. },
                     ..
                 },
             ) => return Err(error),
-            Err(KernelError::Analysis { source, .. }) => {
+            Err(KernelMapError::Analysis { source, .. }) => {
                 tried.push((candidate.path, source.to_string()));
             }
             Err(error) => return Err(error),
         }
     }
-    let Running { release, build_id, .. } = running;
-    Err(KernelError::NoImage(NoImage {
+    let RunningKernel { release, build_id, .. } = running;
+    Err(KernelMapError::NoImage(NoImage {
         release: release.clone(),
         build_id: build_id.clone(),
         tried,
     }))
 }
 
-fn analyse(image: &Path, input: &Input) -> Result<Analysis, KernelError> {
+fn analyse(image: &Path, input: &Input) -> Result<Analysis, KernelMapError> {
     weigh_kernel::analyse(input)
-        .map_err(|source| KernelError::Analysis { image: image.to_owned(), source })
+        .map_err(|source| KernelMapError::Analysis { image: image.to_owned(), source })
 }
 
-fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, KernelError> {
+fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, KernelMapError> {
     let path = path.as_ref();
-    let failed = |source| KernelError::Read { path: path.to_owned(), source };
+    let failed = |source| KernelMapError::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(KernelError::TooLarge(path.to_owned()));
+        return Err(KernelMapError::TooLarge(path.to_owned()));
     }
     Ok(bytes)
 }

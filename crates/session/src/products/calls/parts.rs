@@ -1,7 +1,7 @@
-//! Which parts of the kernel are looked into, of calls or for programs with libweigh: by the names of
-//! `--subsystems`, or by a configuration.
+//! The parts of the kernel that are measured, of calls or for programs with libweigh: by the names of `--subsystems`, or
+//! by a configuration.
 //!
-//! Reads the file of `--config`; refuses names that there are not, with the nearest or all.
+//! Reads the file of `--config`; refuses unknown names, and says the nearest one or all.
 
 use std::path::Path;
 
@@ -12,53 +12,27 @@ use weigh_schema::configuration::{self, ALWAYS, Configuration};
 use weigh_schema::nearest;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
-use super::borders;
-use crate::arguments::{AgentArguments, CallsArguments};
+use super::boundaries;
 
 /// All parts, by name.
 const ALL: &str = "all";
 
-/// What is asked for.
-pub struct Choice<'a> {
+/// What the parts are chosen by.
+pub(crate) struct PartsSettings<'a> {
     /// Parts by their names; all if there are none.
-    names: &'a [String],
+    pub names: &'a [String],
     /// The file of a configuration.
-    config: Option<&'a Path>,
+    pub config: Option<&'a Path>,
     /// The functions at borders, of those that these calls reach; all if there are none.
-    borders: Option<&'a [String]>,
-    /// Whose configuration it is, for those who miss a part.
-    whose: &'static str,
-    /// How a part is had that only functions bound.
-    by_functions: &'static str,
+    pub boundaries: Option<&'a [String]>,
+    /// Whose configuration it is: what programs are told that miss a part.
+    pub config_owner: &'static str,
+    /// How to get a part that only functions bound.
+    pub by_functions: &'static str,
 }
 
-impl<'a> Choice<'a> {
-    /// By `weigh calls`.
-    pub fn of_calls(arguments: &'a CallsArguments) -> Choice<'a> {
-        Choice {
-            names: &arguments.subsystems,
-            config: arguments.config.as_deref(),
-            borders: arguments.functions.then_some(&arguments.reached_by),
-            whose: "the configuration of weigh calls",
-            by_functions: "it takes --functions",
-        }
-    }
-
-    /// By `weigh agent`.
-    pub fn of_agent(arguments: &'a AgentArguments) -> Choice<'a> {
-        Choice {
-            names: &arguments.subsystems,
-            config: arguments.config.as_deref(),
-            // They are too many to come and go while programs wait: docs/subsystems.md says how long that takes.
-            borders: None,
-            whose: "the agent's configuration",
-            by_functions: "for programs a --config can define such a part",
-        }
-    }
-}
-
-/// What is looked into.
-pub struct Parts {
+/// The parts that are measured.
+pub(crate) struct Parts {
     /// Of what weigh knows by itself.
     pub built_in: Vec<&'static Subsystem>,
     /// What a configuration adds.
@@ -68,15 +42,16 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// What was asked for; names on the command line go before what the file says.
-    pub fn chosen(choice: &Choice<'_>) -> anyhow::Result<Parts> {
-        let names = choice.names;
-        let configuration = choice.config.map(read).transpose()?.unwrap_or_default();
-        let by_functions = if choice.borders.is_some() { borders::names() } else { Vec::new() };
+    /// Chooses them: names on the command line go before what the file says.
+    pub fn choose(settings: &PartsSettings<'_>) -> anyhow::Result<Parts> {
+        let names = settings.names;
+        let configuration = settings.config.map(read).transpose()?.unwrap_or_default();
+        let by_functions =
+            if settings.boundaries.is_some() { boundaries::names() } else { Vec::new() };
         let is_all = names.is_empty() || names.iter().any(|name| name == ALL);
         let named = if is_all { configuration.only.as_deref() } else { Some(names) };
         for name in named.unwrap_or_default() {
-            check(name, &configuration, &by_functions, choice.by_functions)?;
+            check(name, &configuration, &by_functions, settings.by_functions)?;
         }
         let is_wanted =
             |name: &str| named.is_none_or(|named| named.iter().any(|wanted| wanted == name));
@@ -84,12 +59,12 @@ impl Parts {
         let is_in = |s: &&'static Subsystem| is_wanted(s.name) && !is_removed(s);
         let built_in: Vec<_> = SUBSYSTEMS.iter().filter(is_in).collect();
         let mut functions = Functions::find(&configuration, &is_wanted)?;
-        if let Some(calls) = choice.borders {
+        if let Some(calls) = settings.boundaries {
             let is_removed = |name: &str| configuration.remove.iter().any(|s| s.name == name);
-            functions.add_borders(&borders::chosen(named, &is_removed, calls)?);
+            functions.add_borders(&boundaries::choose(named, &is_removed, calls)?);
         }
-        let left_out = match choice.config.filter(|_| is_all) {
-            Some(file) => left_out(&built_in, file, choice.whose),
+        let left_out = match settings.config.filter(|_| is_all) {
+            Some(file) => left_out(&built_in, file, settings.config_owner),
             None => LeftOut::default(),
         };
         let parts = Parts { built_in, functions, left_out };
@@ -110,13 +85,13 @@ impl Parts {
 }
 
 /// What of the built-in parts a configuration has taken away; those that are always attached are not.
-fn left_out(built_in: &[&'static Subsystem], file: &Path, whose: &str) -> LeftOut {
+fn left_out(built_in: &[&'static Subsystem], file: &Path, owner: &str) -> LeftOut {
     let is_out = |s: &&Subsystem| !ALWAYS.contains(&s.name) && !built_in.contains(s);
-    // Who reads it may be elsewhere.
+    // A program that reads it may have another working directory.
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     LeftOut {
         parts: SUBSYSTEMS.iter().filter(is_out).fold(0, |set, part| set | part.bit()),
-        why: format!("{whose} leaves this part out: {}", file.display()),
+        why: format!("{owner} leaves this part out: {}", file.display()),
     }
 }
 
@@ -146,7 +121,7 @@ fn check(
         Some(near) => format!("did you mean {near}?"),
         None => format!("there are {} and {ALL}", known.join(", ")),
     };
-    if borders::names().iter().any(|known| known == name) {
+    if boundaries::names().iter().any(|known| known == name) {
         bail!("'{name}' is a part of the kernel that only functions bound: {how}");
     }
     bail!("there is no part of the kernel named '{name}'; {hint}")

@@ -1,8 +1,8 @@
-//! What it costs that a library marks a call, tried out before the command is there.
+//! The overhead of a call that a library marks, measured before the command starts.
 //!
 //! Makes a call that does next to nothing: here, and by this very program started again with a library and a file
 //! of its own in it, served as the command's programs are going to be. Emits the differences; the calls are in
-//! nobody's table. Refuses nothing: what can not be tried, or was not marked as a command's calls are, is not known.
+//! nobody's table. Refuses nothing: what cannot be tried, or was not marked as a command's calls are, is not known.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
@@ -17,7 +17,7 @@ use weigh_collect::calls::shim::{CallSet, Shim};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::call::CallCost;
 
-use weigh_session::local_agent;
+use crate::local_agent;
 
 /// What says that this weigh is to make the calls.
 const CALLER: &str = "--make-marked-calls-for-a-trial";
@@ -53,7 +53,7 @@ pub fn is_caller(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> boo
 /// Makes them when it is told to, tells, and stays until nobody holds the other end of standard input: as long as
 /// it is followed, others' calls are seen to be none of its own.
 pub fn be_caller() -> ExitCode {
-    // Whatever becomes of who has started it.
+    // Whatever becomes of the process that has started it.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let wait = || std::io::stdin().read(&mut [0]);
     let took = wait().and_then(|_| seconds_of_a_call());
@@ -67,8 +67,8 @@ pub fn be_caller() -> ExitCode {
     }
 }
 
-/// What it costs with what is loaded. What is attached afterwards is what was before.
-pub fn try_out(calls: &mut KernelCalls) -> Option<CallCost> {
+/// Measures it with what is loaded. What is attached afterwards is what was before.
+pub(super) fn measure(calls: &mut KernelCalls) -> Option<CallCost> {
     let without = seconds_of_a_call().ok()?;
     let shim = Shim::new().ok()?;
     let mut server = Server::new(&shim.socket(), local_agent::settings()).ok()?;
@@ -81,7 +81,7 @@ pub fn try_out(calls: &mut KernelCalls) -> Option<CallCost> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let took = tried(&mut child, &shim, &mut server, calls);
+    let took = measure_marked(&mut child, &shim, &mut server, calls);
     drop(child.stdin.take());
     let until = Instant::now() + PATIENCE;
     // The kernel side forgets it before the command's programs come.
@@ -100,7 +100,7 @@ pub fn try_out(calls: &mut KernelCalls) -> Option<CallCost> {
 }
 
 /// What a marked call took, and what one of this process did meanwhile.
-fn tried(
+fn measure_marked(
     child: &mut Child,
     shim: &Shim,
     server: &mut Server,

@@ -1,0 +1,55 @@
+//! `--per-call`: every call as a row of a Parquet file.
+
+use weigh_account::shell_words;
+use weigh_keep::{CallsNote, CallsWriter};
+use weigh_schema::call::{Later, Tally};
+use weigh_schema::call_row::CallRow;
+use weigh_session::products::calls::CallSink;
+
+use crate::arguments::CallsArguments;
+
+/// The file of all calls.
+pub struct PerCallFile {
+    writer: CallsWriter,
+    command: String,
+}
+
+impl PerCallFile {
+    /// The file that was asked for, if one was.
+    pub fn create(arguments: &CallsArguments) -> anyhow::Result<Option<Box<dyn CallSink>>> {
+        let Some(path) = &arguments.per_call else { return Ok(None) };
+        let words = arguments.command.iter().map(|a| a.to_string_lossy().into_owned());
+        let command = match arguments.pid {
+            Some(pid) => format!("process {pid}"),
+            None => shell_words(&words.collect::<Vec<_>>()),
+        };
+        Ok(Some(Box::new(PerCallFile { writer: CallsWriter::create(path)?, command })))
+    }
+}
+
+impl CallSink for PerCallFile {
+    fn emit(&mut self, row: &CallRow) -> anyhow::Result<()> {
+        Ok(self.writer.push(row)?)
+    }
+
+    fn emit_deferred(&mut self, Later { sequence, growth }: &Later) -> anyhow::Result<()> {
+        Ok(self.writer.push_later(*sequence, growth)?)
+    }
+
+    fn lose_deferred(&mut self, from_ns: i64, until_ns: i64) {
+        self.writer.lost_later(from_ns, until_ns);
+    }
+
+    fn finish(self: Box<Self>, tally: Tally) -> anyhow::Result<u64> {
+        let PerCallFile { writer, command } = *self;
+        let note = CallsNote {
+            command,
+            untold: tally.untold,
+            lost: tally.lost,
+            untold_later: tally.untold_later,
+            merged_later: tally.merged_later,
+            unknown_later: 0,
+        };
+        Ok(writer.finish(&note)?.unknown_later)
+    }
+}

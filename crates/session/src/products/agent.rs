@@ -1,0 +1,136 @@
+//! The agent: serves programs with libweigh, and users' `weigh run`, until it is told to end.
+//!
+//! Reads requests at a socket, and the file of a configuration; emits notices of what it does. Refuses to
+//! start where that file is wrong, the kernel's programs do not load, another agent serves at that socket already, or
+//! the parent of its folder is missing.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weigh_agent::{PROGRAMS, Places, Server, Settings};
+use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
+use weigh_collect::{memory_reserve, notice};
+use weigh_schema::call::{Grouping, Sharing};
+
+use super::calls::parts::{Parts, PartsSettings};
+use crate::{Command, Launcher, Session, SessionEnd, Source, SourceError};
+
+/// What is served, to how many, and where.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    /// Where programs find it.
+    pub socket: PathBuf,
+    /// The parts of the kernel that programs may ask for, by their names; none: all.
+    pub subsystems: Vec<String>,
+    /// The file of a configuration of parts.
+    pub config: Option<PathBuf>,
+    /// Whether every system call is followed.
+    pub every_call: bool,
+    /// How those who wrote to one page share what it costs to write it.
+    pub sharing: Sharing,
+    /// How many programs of a user, root apart, are served at once.
+    pub programs_per_user: usize,
+}
+
+/// Serves until TERM or INT.
+pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
+    let launcher = Launcher::prepare()?;
+    raise_descriptor_limit();
+    let parts = Parts::choose(&PartsSettings {
+        names: &settings.subsystems,
+        config: settings.config.as_deref(),
+        // They are too many to come and go while programs wait: docs/subsystems.md says how long that takes.
+        boundaries: None,
+        config_owner: "the agent's configuration",
+        by_functions: "for programs a --config can define such a part",
+    })?;
+    make_folder(&settings.socket)?;
+    let wanted = Wanted {
+        subsystems: parts.built_in,
+        grouping: Grouping::Call,
+        sharing: settings.sharing,
+        every_call: settings.every_call,
+        counters: Counters::all(),
+    };
+    let calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
+    let programs = Places { of_a_user: settings.programs_per_user, ..PROGRAMS };
+    let serving = Settings { programs, follows: true, ..Settings::default() };
+    let mut server = Server::new(&settings.socket, serving)?;
+    memory_reserve::hold();
+    server.leave_out(parts.left_out);
+    notice!("serves at {}", settings.socket.display());
+    calls.attached().iter().for_each(say_missing_probes);
+    say_slow_functions(calls.functions_take());
+    Session::new(launcher.stay(), None).run(&mut AgentSource { server, calls })?;
+    Ok(())
+}
+
+/// The programs and jobs that are served.
+struct AgentSource {
+    server: Server,
+    calls: KernelCalls,
+}
+
+impl Source for AgentSource {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.server.descriptor()]
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        Ok(self.server.handle(&mut self.calls)?)
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        false
+    }
+
+    /// What is left of the CPU time is theirs.
+    fn may_stop(&mut self, _: &mut Command, end: SessionEnd) -> bool {
+        end != SessionEnd::CpuTime
+    }
+}
+
+/// Makes the folder of the socket, as /run/weigh after a start of the machine. Its parent has to exist: else the path is
+/// probably mistyped, and programs look for the agent elsewhere.
+fn make_folder(socket: &Path) -> anyhow::Result<()> {
+    let Some(folder) = socket.parent().filter(|f| !f.as_os_str().is_empty()) else { return Ok(()) };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let refused = || format!("--socket {}: the folder {}", socket.display(), folder.display());
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("{} lies in one that is not there; at most the last one is made", refused())
+        }
+        made => made.with_context(|| format!("{} can not be made", refused())),
+    }
+}
+
+fn say_missing_probes(attached: &Attached) {
+    let how = if attached.probes > 0 { "is seen in part" } else { "can not be seen" };
+    for missing in &attached.missing {
+        notice!("{} {how}: {missing}", attached.subsystem);
+    }
+}
+
+/// libweigh waits two seconds for an answer.
+const LONG: Duration = Duration::from_secs(1);
+
+fn say_slow_functions(take: Duration) {
+    if take >= LONG {
+        notice!(
+            "a part of the configuration takes {:.1} s to attach here, for it has so many functions; the first \
+             program that wants it waits so long, and so do programs that want other parts meanwhile: fewer functions do better",
+            take.as_secs_f64()
+        );
+    }
+}
+
+/// Each program takes four descriptors, and the default limit is often 1,024.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
