@@ -9,6 +9,7 @@ mod footprint;
 mod gpu;
 mod hardware;
 mod io;
+mod pressure;
 mod written;
 
 use std::collections::BTreeMap;
@@ -258,5 +259,5 @@ pub fn start(
             mechanism: kind.mechanism,
             collector,
         });
-    kinds.chain(asked_for).collect()
+    kinds.chain(asked_for).chain([pressure::start()]).collect()
 }
