@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use weigh_account::{ExplainRequest, Missing, explain};
+use weigh_account::{ExplainRequest, FollowedCommand, Missing, explain};
 use weigh_keep::{Lacking, calls_note, each_call};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{ExplainReport, Of, Unavailable};
@@ -56,7 +56,8 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
     let ExplainArguments { file, calls, tokens, slow, .. } = arguments;
     let request = ExplainRequest { of, calls, tokens, slow: *slow };
     let read = |visit: &mut dyn FnMut(CallRow)| each_call(file, visit).map(drop);
-    match explain(&request, note.command, missing, &read)? {
+    let followed = FollowedCommand { words: note.command, base64: note.command_base64 };
+    match explain(&request, followed, missing, &read)? {
         Ok(report) => Ok(report),
         Err(nothing) => bail!("{} {nothing}", file.display()),
     }

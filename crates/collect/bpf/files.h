@@ -7,6 +7,7 @@
 #define WEIGH_FILES_H
 
 #include "job.h"
+#include "upper.h"
 
 struct file_key {
 	__u64 process;
@@ -58,6 +59,7 @@ int BPF_PROG(on_open, struct file *file)
 	struct process *process;
 	struct file_key key = {};
 	__u64 *times, once = 1;
+	__u32 generation;
 	struct job *job;
 
 	if (!thread || thread->stage == STAGE_NONE)
@@ -69,8 +71,10 @@ int BPF_PROG(on_open, struct file *file)
 	count(job, process, COUNTER_FILES_OPENED, 1);
 	key.process = process_key(task);
 	key.inode = file->f_inode->i_ino;
-	key.device = (__u64)file->f_inode->i_generation << 32 |
-		     BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	generation = file->f_inode->i_generation;
+	if (!generation)
+		generation = generation_of_upper(file->f_inode);
+	key.device = (__u64)generation << 32 | BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	times = bpf_map_lookup_elem(&opened, &key);
 	if (times) {
 		atomic_add(times, 1);

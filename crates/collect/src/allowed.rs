@@ -16,6 +16,7 @@ use weigh_parse::allowed::{condor_request, cores, cpu_max, limit, resource_limit
 use weigh_schema::allowed::{
     Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
 };
+use weigh_schema::byte_text;
 
 use crate::{inherited, procfs};
 
@@ -24,6 +25,7 @@ const MOST_BYTES: u64 = 1 << 16;
 
 /// A group in a hierarchy, with the controllers that its files are of.
 struct GroupFolder {
+    /// In the form that keeps its bytes.
     name: String,
     folder: PathBuf,
     is_v2: bool,
@@ -118,7 +120,12 @@ fn read(path: &Path) -> Option<String> {
 fn folders(process: &str) -> Vec<GroupFolder> {
     let own = procfs::read(format!("/proc/{process}/cgroup")).unwrap_or_default();
     let mounts = procfs::read("/proc/self/mountinfo").unwrap_or_default();
-    let (lines, mounts) = (procfs::parse_cgroup(&own), procfs::parse_mountinfo(&mounts));
+    folders_of(&own, &mounts)
+}
+
+/// The same by the text of `/proc/PID/cgroup` and of `/proc/PID/mountinfo`.
+fn folders_of(own: &[u8], mounts: &[u8]) -> Vec<GroupFolder> {
+    let (lines, mounts) = (procfs::parse_cgroup(own), procfs::parse_mountinfo(mounts));
     let mut folders = Vec::new();
     for line in lines {
         let is_v2 = line.hierarchy == 0;
@@ -131,7 +138,7 @@ fn folders(process: &str) -> Vec<GroupFolder> {
         };
         let Some(mount) = mounts.iter().find(is_its) else { continue };
         // In a container the mount shows only a part of the hierarchy.
-        let Ok(below) = Path::new(&line.path).strip_prefix(&mount.root) else { continue };
+        let Ok(below) = line.path.strip_prefix(&mount.root) else { continue };
         let group = mount.point.join(below);
         let above = group.ancestors().take_while(|path| path.starts_with(&mount.point));
         folders.extend(above.map(|folder| GroupFolder {
@@ -145,10 +152,11 @@ fn folders(process: &str) -> Vec<GroupFolder> {
 
 /// A group's path as `/proc/PID/cgroup` has it.
 fn name_in(root: &Path, point: &Path, folder: &Path) -> String {
-    match folder.strip_prefix(point) {
-        Ok(below) if !below.as_os_str().is_empty() => root.join(below).display().to_string(),
-        _ => root.display().to_string(),
-    }
+    let name = match folder.strip_prefix(point) {
+        Ok(below) if !below.as_os_str().is_empty() => root.join(below),
+        _ => root.to_path_buf(),
+    };
+    byte_text::keep(name.as_os_str().as_encoded_bytes())
 }
 
 /// How the groups are now. One that several hierarchies have is one.
@@ -156,7 +164,10 @@ fn groups(folders: &[GroupFolder]) -> Vec<AllowedGroup> {
     let mut found: Vec<AllowedGroup> = Vec::new();
     for folder in folders {
         let group = limits_of(folder);
-        match found.iter_mut().find(|known| known.group == group.group) {
+        let is_same = |known: &&mut AllowedGroup| {
+            (&known.group, &known.group_base64) == (&group.group, &group.group_base64)
+        };
+        match found.iter_mut().find(is_same) {
             Some(known) => join(known, group),
             None => found.push(group),
         }
@@ -176,11 +187,12 @@ fn limits_of(group: &GroupFolder) -> AllowedGroup {
     let text = |name: &str| read(&group.folder.join(name));
     let number = |name: &str| limit(&text(name)?);
     let signed = |name: &str| text(name)?.trim().parse::<i64>().ok();
-    let name = group.name.clone();
+    let (name, group_base64) = (byte_text::shown(&group.name), byte_text::base64(&group.name));
     let tasks_max = number("pids.max");
     match group.is_v2 {
         true => AllowedGroup {
             group: name,
+            group_base64,
             cpu_quota_cores: text("cpu.max").as_deref().and_then(cpu_max),
             memory_max_bytes: number("memory.max"),
             memory_high_bytes: number("memory.high"),
@@ -189,6 +201,7 @@ fn limits_of(group: &GroupFolder) -> AllowedGroup {
         },
         false => AllowedGroup {
             group: name,
+            group_base64,
             cpu_quota_cores: signed("cpu.cfs_quota_us")
                 .zip(signed("cpu.cfs_period_us"))
                 .and_then(|(quota, period)| cores(quota, period)),
@@ -235,6 +248,29 @@ mod tests {
             ..AllowedGroup::default()
         };
         assert_eq!((limits_of(&v2), limits_of(&v1)), (expected.clone(), expected));
+    }
+
+    #[test]
+    fn a_group_whose_name_is_no_text_limits_as_others_do() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let point = scratch.path().to_str().expect("a text");
+        for (byte, limit) in [(0xff, "4096"), (0xfe, "8192")] {
+            let name = procfs::path_of(vec![b'a', byte]);
+            std::fs::create_dir(scratch.path().join(&name)).expect("a folder");
+            let file = scratch.path().join(name).join("memory.max");
+            std::fs::write(file, limit).expect("a file");
+        }
+        let mounts = format!("30 1 0:26 / {point} rw - cgroup2 cgroup2 rw\n");
+        let mut all = folders_of(b"0::/a\xff\n", mounts.as_bytes());
+        all.extend(folders_of(b"0::/a\xfe\n", mounts.as_bytes()));
+        let groups = groups(&all);
+        let limiting = groups.iter().filter(|group| group.is_limiting());
+        let limits: Vec<_> = limiting
+            .map(|g| (g.group.as_str(), g.group_base64.as_deref(), g.memory_max_bytes))
+            .collect();
+        let expected = [("L2H/", 4096), ("L2H+", 8192)]
+            .map(|(name, limit)| ("/a\u{fffd}", Some(name), Some(limit)));
+        assert_eq!(limits, expected);
     }
 
     /// Opening a pipe waits for its other end, for ever if there is none.

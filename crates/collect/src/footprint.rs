@@ -10,18 +10,22 @@
 //! directories that cannot be read are counted and named. What weigh itself writes is left out, by
 //! device and inode.
 //!
-//! Nobody waits for the file system but this thread, except for the first scan, some milliseconds: a
-//! hung network mount leaves the thread behind and the caller goes on.
+//! Nobody waits for the file system but this thread, except for the first scan and the last one, some milliseconds: a
+//! hung network mount leaves the thread behind and the caller goes on. A wait counts the time that the scanner has
+//! a CPU or waits for the disk, not the time that it waits for a CPU; and it ends at once where the scan can be seen
+//! not to end in time. The last scan is made by a thread of the caller's priority.
 
+mod progress;
 mod walk;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+
+use progress::ScanProgress;
 
 /// Scans take at most one part in so many of a CPU; with a limit on them, as other looks do.
 const PART_OF_CPU: (u32, u32) = (100, 5);
@@ -32,6 +36,10 @@ const APART: (Duration, Duration, Duration) =
     (Duration::from_millis(5), Duration::from_millis(100), Duration::from_millis(20));
 /// The distance grows by one part in so many of the time since the start.
 const PART_OF_AGE: u32 = 250;
+/// On a busy machine a wait takes no longer than that: before the command begins, and after its end.
+const LONGEST_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+/// So few files are scanned at the end whatever the scan before took: it may have found nothing in the cache.
+const FEW_FILES: u64 = 1000;
 
 /// Why a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +98,8 @@ pub struct TimedScan {
     pub begun: Instant,
     /// How long it took.
     pub took: Duration,
+    /// The same without the time that it waited for a CPU.
+    pub own_time: Duration,
 }
 
 /// The greatest values of all scans so far; bytes and files may stem from different ones.
@@ -158,6 +168,7 @@ impl Pace {
     }
 }
 
+/// What the thread that scans periodically is to do; of a scan, which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Periodic,
@@ -177,8 +188,8 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Set while the scan in progress is not wanted any more.
-    interrupt: AtomicBool,
+    /// Of the thread that scans periodically.
+    progress: ScanProgress,
 }
 
 impl Shared {
@@ -186,11 +197,30 @@ impl Shared {
         // The state stays whole between any two statements: a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits until a scan has come so far, no longer than it uses up `budget` of its own time, and not at all where it
+    /// will not be over by then. Returns what is left of the budget.
+    fn wait_for(
+        &self,
+        scan: &ScanProgress,
+        budget: Duration,
+        longest: Duration,
+        is_done: impl Fn(&State) -> bool,
+    ) -> (MutexGuard<'_, State>, Duration) {
+        let (mut state, asked) = (self.lock(), Instant::now());
+        let mut watch = scan.watch(budget);
+        while !is_done(&state) && !watch.is_over() && asked.elapsed() < budget.max(longest) {
+            let waited = self.changed.wait_timeout(state, progress::LOOKS_APART);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        (state, watch.left())
+    }
 }
 
 /// Scans directories in the background until it is dropped.
 pub struct FootprintScanner {
     shared: Arc<Shared>,
+    walker: Arc<walk::Walker>,
     roots: Vec<PathBuf>,
     is_freed_by_calls: bool,
 }
@@ -203,7 +233,7 @@ impl FootprintScanner {
         excluded: &[FileIdentity],
         pace: Pace,
     ) -> Result<FootprintScanner, FootprintError> {
-        let walker = walk::Walker::open(roots, excluded)?;
+        let walker = Arc::new(walk::Walker::open(roots, excluded)?);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 order: Order::Periodic,
@@ -214,24 +244,28 @@ impl FootprintScanner {
                 is_final_done: false,
             }),
             changed: Condvar::new(),
-            interrupt: AtomicBool::new(false),
+            progress: ScanProgress::default(),
         });
         let is_freed_by_calls = walker.is_freed_by_calls();
-        let theirs = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("weigh-footprint".to_owned())
-            .stack_size(256 * 1024)
-            .spawn(move || scan_until_told(&walker, pace, &theirs))
+        let theirs = (Arc::clone(&walker), Arc::clone(&shared));
+        start_thread(move || scan_until_told(&theirs.0, pace, &theirs.1))
             .map_err(FootprintError::Thread)?;
-        Ok(FootprintScanner { shared, roots: roots.to_vec(), is_freed_by_calls })
+        Ok(FootprintScanner { shared, walker, roots: roots.to_vec(), is_freed_by_calls })
     }
 
     /// What is measured is about to begin: waits for the first scan, which finds what was there
-    /// before, no longer than `budget`.
+    /// before, for `budget` of the scanner's own time at most.
     pub fn begin(&self, budget: Duration) {
-        let not_yet = |state: &mut State| state.latest.is_none();
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), budget, not_yet);
-        waited.unwrap_or_else(PoisonError::into_inner).0.has_begun = true;
+        self.wait_for_first(budget, LONGEST_WAIT.0).0.has_begun = true;
+    }
+
+    fn wait_for_first(
+        &self,
+        budget: Duration,
+        longest: Duration,
+    ) -> (MutexGuard<'_, State>, Duration) {
+        let is_done = |state: &State| state.latest.is_some();
+        self.shared.wait_for(&self.shared.progress, budget, longest, is_done)
     }
 
     /// The directories that are watched.
@@ -255,31 +289,51 @@ impl FootprintScanner {
     }
 
     /// Waits for the first scan, if it is still going on, and makes a last one if the ones before let expect that it
-    /// ends in time: all that for no longer than `budget`.
+    /// ends in time: all that for `budget` of the scanner's own time at most.
     pub fn finish(self, budget: Duration) -> FootprintReport {
         let asked = Instant::now();
-        let is_first = |state: &mut State| state.latest.is_none();
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), budget, is_first);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let left = budget.saturating_sub(asked.elapsed());
-        if state.latest.as_ref().is_some_and(|latest| latest.took.mul_f64(1.5) <= left) {
-            state.order = Order::Final;
-            self.shared.interrupt.store(true, Ordering::Relaxed);
-            self.shared.changed.notify_all();
-            let not_yet = |s: &mut State| !s.is_final_done;
-            state = self
-                .shared
-                .changed
-                .wait_timeout_while(state, left, not_yet)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let (state, left) = self.wait_for_first(budget, LONGEST_WAIT.1);
+        drop(state);
+        self.scan_finally(left);
+        let state = self.shared.lock();
         let (peak, baseline, is_final) = (state.peak, state.baseline, state.is_final_done);
         let latest = state.latest.clone();
         drop(state);
         let status = status(latest.as_ref(), is_final, asked);
         let is_freed_by_calls = self.is_freed_by_calls;
         FootprintReport { peak, baseline, latest, is_final, is_freed_by_calls, status }
+    }
+
+    /// The scan after the end of the job. The thread that has scanned so far has the lowest priority, which it cannot
+    /// raise again: so another one makes it.
+    fn scan_finally(&self, budget: Duration) {
+        let is_short = |latest: &TimedScan| {
+            latest.own_time.mul_f64(1.5) <= budget || latest.scan.files <= FEW_FILES
+        };
+        if !self.shared.lock().latest.as_ref().is_some_and(is_short) {
+            return;
+        }
+        self.stop();
+        let progress = Arc::new(ScanProgress::default());
+        let (walker, shared, its) =
+            (Arc::clone(&self.walker), Arc::clone(&self.shared), Arc::clone(&progress));
+        let scan = move || {
+            if let Some(timed) = timed_scan(&walker, &its) {
+                record(&shared, timed, Order::Final);
+            }
+        };
+        if start_thread(scan).is_ok() {
+            let is_done = |state: &State| state.is_final_done;
+            drop(self.shared.wait_for(&progress, budget, LONGEST_WAIT.1, is_done));
+            progress.interrupt();
+        }
+    }
+
+    /// Tells the thread that scans periodically to end, and does not wait for it.
+    fn stop(&self) {
+        self.shared.lock().order = Order::Stop;
+        self.shared.progress.interrupt();
+        self.shared.changed.notify_all();
     }
 }
 
@@ -296,11 +350,8 @@ impl FootprintReport {
 }
 
 impl Drop for FootprintScanner {
-    /// Tells the thread to stop and does not wait for it.
     fn drop(&mut self) {
-        self.shared.lock().order = Order::Stop;
-        self.shared.interrupt.store(true, Ordering::Relaxed);
-        self.shared.changed.notify_all();
+        self.stop();
     }
 }
 
@@ -333,20 +384,22 @@ fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> Collect
     }
 }
 
-/// The thread's life.
+fn start_thread(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name("weigh-footprint".to_owned());
+    builder.stack_size(256 * 1024).spawn(work).map(drop)
+}
+
+/// The life of the thread that scans periodically.
 fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
     let started = Instant::now();
     let (mut next, mut is_courteous) = (started, false);
-    while let Some(order) = wait_for_turn(shared, next) {
+    while wait_for_turn(shared, next) {
         let (begun, used) = (Instant::now(), cpu_time());
-        if let Some(scan) = walker.scan(&shared.interrupt) {
-            let took = begun.elapsed();
-            record(shared, TimedScan { scan, begun, took }, order);
+        if let Some(timed) = timed_scan(walker, &shared.progress) {
+            let took = timed.took;
+            record(shared, timed, Order::Periodic);
             let used = cpu_time().saturating_sub(used);
             next = begun + pace.distance(started.elapsed(), used, took);
-        }
-        if order == Order::Final {
-            return;
         }
         // The first scan is waited for.
         if pace == Pace::Relaxed && !std::mem::replace(&mut is_courteous, true) {
@@ -355,32 +408,38 @@ fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
     }
 }
 
+/// A scan by the calling thread; `None` if it was interrupted.
+fn timed_scan(walker: &walk::Walker, progress: &ScanProgress) -> Option<TimedScan> {
+    let (begun, pulse) = (Instant::now(), progress.begin());
+    let scan = walker.scan(&pulse)?;
+    Some(TimedScan { scan, begun, took: begun.elapsed(), own_time: pulse.own_time() })
+}
+
 /// CPU time of the calling thread.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Sleeps until `next` or an order; `None` if there is nothing to do any more.
-fn wait_for_turn(shared: &Shared, next: Instant) -> Option<Order> {
+/// Sleeps until `next`; false if there is nothing to do any more.
+fn wait_for_turn(shared: &Shared, next: Instant) -> bool {
     let mut state = shared.lock();
-    loop {
+    while state.order != Order::Stop {
         let left = next.saturating_duration_since(Instant::now());
-        match state.order {
-            Order::Stop => return None,
-            Order::Final => break,
-            Order::Periodic if left.is_zero() => break,
-            Order::Periodic => {}
+        if left.is_zero() {
+            return true;
         }
         state = shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
     }
-    // Under the lock: an order that comes later finds the flag down and raises it again.
-    shared.interrupt.store(false, Ordering::Relaxed);
-    Some(state.order)
+    false
 }
 
 fn record(shared: &Shared, timed: TimedScan, order: Order) {
     let mut state = shared.lock();
+    // It has ended beside the last one, which is what counts.
+    if order == Order::Periodic && state.order == Order::Stop {
+        return;
+    }
     let before = state.peak.unwrap_or_default();
     let scan = &timed.scan;
     let is_before = !state.has_begun;
@@ -419,8 +478,8 @@ fn lower_priority() {
 
 /// One scan at once, by the calling thread: for tests and for programs that need no series.
 pub fn scan_once(roots: &[PathBuf]) -> Result<Scan, FootprintError> {
-    let never = AtomicBool::new(false);
-    Ok(walk::Walker::open(roots, &[])?.scan(&never).expect("nobody interrupts it"))
+    let never = ScanProgress::default();
+    Ok(walk::Walker::open(roots, &[])?.scan(&never.begin()).expect("nobody interrupts it"))
 }
 
 fn open_error(path: &Path, source: rustix::io::Errno) -> FootprintError {

@@ -6,6 +6,8 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weigh_collect::footprint::{FileIdentity, FootprintScanner, Pace, Scan, scan_once};
@@ -231,6 +233,79 @@ fn what_is_younger_than_the_scanner_was_not_there_before() {
             return;
         }
         assert!(attempts < 20, "the scan was over each time");
+    }
+}
+
+/// Threads of the usual priority that leave no CPU idle, until it is dropped.
+struct BusyMachine(Arc<AtomicBool>);
+
+impl BusyMachine {
+    fn new() -> BusyMachine {
+        let is_over = Arc::new(AtomicBool::new(false));
+        for _ in 0..2 * std::thread::available_parallelism().map_or(2, |count| count.get()) {
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || while !is_over.load(Ordering::Relaxed) {});
+        }
+        BusyMachine(is_over)
+    }
+}
+
+impl Drop for BusyMachine {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The scanner has the lowest priority: it may not come to run in the time that a last scan takes.
+#[test]
+fn a_small_folder_is_scanned_after_the_end_on_a_busy_machine() {
+    let _busy = BusyMachine::new();
+    let mut finals = 0;
+    for _ in 0..10 {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = [tree.path().to_owned()];
+        let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+        scanner.begin(Duration::from_millis(5));
+        common::wait_until("the scanner has the lowest priority", || {
+            scanner.peak().is_some_and(|peak| peak.scans > 1)
+        });
+        fs::write(tree.path().join("last"), vec![1; 1_000_003]).unwrap();
+        let space = allocated(&tree.path().join("last"));
+        let report = scanner.finish(Duration::from_millis(10));
+        finals += u32::from(report.is_final && report.peak.unwrap().bytes == space);
+    }
+    assert!(finals >= 9, "{finals} of 10");
+}
+
+/// 20,000 files take more than what is left.
+#[test]
+fn a_scan_that_will_not_end_in_time_is_not_waited_for() {
+    let (flat, deep) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in 0..100 {
+        fs::create_dir(deep.path().join(folder.to_string())).unwrap();
+        for n in 0..200 {
+            fs::File::create(flat.path().join(format!("{folder}-{n}"))).unwrap();
+            fs::File::create(deep.path().join(format!("{folder}/{n}"))).unwrap();
+        }
+    }
+    for tree in [flat.path(), deep.path()] {
+        let scan_takes = || {
+            let begun = Instant::now();
+            scan(&[tree]);
+            begun.elapsed()
+        };
+        let took = (0..5).map(|_| scan_takes()).min().unwrap();
+        let budget = took / 5;
+        let waited = |_| {
+            let roots = [tree.to_owned()];
+            let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+            std::thread::sleep(took / 2);
+            let begun = Instant::now();
+            let report = scanner.finish(budget);
+            report.peak.is_none().then(|| begun.elapsed())
+        };
+        let least = (0..20).filter_map(waited).min().expect("a scan that is not over");
+        assert!(least < budget * 2 / 3, "{least:?} of {budget:?}");
     }
 }
 

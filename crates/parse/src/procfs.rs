@@ -310,26 +310,23 @@ pub struct CgroupLine {
     /// Controllers of the hierarchy; empty for version 2.
     pub controllers: Vec<String>,
     /// The group, seen from the root of the hierarchy.
-    pub path: String,
+    pub path: PathBuf,
 }
 
 /// Parses `/proc/PID/cgroup`.
 pub fn parse_cgroup(text: &[u8]) -> Vec<CgroupLine> {
-    let text = String::from_utf8_lossy(text);
-    let parse_line = |line: &str| {
-        let mut fields = line.splitn(3, ':');
-        Some(CgroupLine {
-            hierarchy: fields.next()?.parse().ok()?,
-            controllers: fields
-                .next()?
-                .split(',')
-                .filter(|c| !c.is_empty())
-                .map(str::to_owned)
-                .collect(),
-            path: fields.next()?.to_owned(),
-        })
-    };
-    text.lines().filter_map(parse_line).collect()
+    text.split(|b| *b == b'\n').filter_map(parse_cgroup_line).collect()
+}
+
+fn parse_cgroup_line(line: &[u8]) -> Option<CgroupLine> {
+    let (hierarchy, rest) = split_once(line, b':')?;
+    let (controllers, path) = split_once(rest, b':')?;
+    let controllers = std::str::from_utf8(controllers).ok()?;
+    Some(CgroupLine {
+        hierarchy: std::str::from_utf8(hierarchy).ok()?.parse().ok()?,
+        controllers: controllers.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect(),
+        path: path_of(path.to_vec()),
+    })
 }
 
 /// One line of `/proc/PID/mountinfo`.

@@ -37,6 +37,9 @@ pub struct Allowed {
 pub struct AllowedGroup {
     /// Its path in its hierarchy.
     pub group: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_base64: Option<String>,
     /// CPU time in a second of time, in cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_quota_cores: Option<f64>,
@@ -57,7 +60,12 @@ pub struct AllowedGroup {
 impl AllowedGroup {
     /// Whether it limits anything.
     pub fn is_limiting(&self) -> bool {
-        *self != AllowedGroup { group: self.group.clone(), ..AllowedGroup::default() }
+        let named = AllowedGroup {
+            group: self.group.clone(),
+            group_base64: self.group_base64.clone(),
+            ..AllowedGroup::default()
+        };
+        *self != named
     }
 }
 

@@ -451,6 +451,22 @@ metrics! {
         help "time waiting for swapped-out memory"
         counts "Time that threads waited for pages to come back from swap (`task->delays->swapin_delay`). Needs the kernel's delay accounting."
 
+    node_pressure_cpu_some_seconds_total: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that something on the machine waited for a CPU"
+        counts "Time, while the job ran, for which at least one thread of the whole machine was ready to run and waited for a CPU (`total` of the line `some` in `/proc/pressure/cpu`): other jobs and weigh itself are in it. The kernel keeps it for each CPU and weights CPUs by the time for which they were not idle. Read just before the command begins and just after the job has ended. Needs a kernel with CONFIG_PSI, on some started with psi=1."
+    node_pressure_memory_some_seconds_total: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that something on the machine waited for memory"
+        counts "As `node_pressure_cpu_some_seconds_total`, of waits for memory: reclaim, swap-in, and pages of files that were dropped and are read again (`/proc/pressure/memory`)."
+    node_pressure_memory_full_seconds_total: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that all that ran on the machine waited for memory"
+        counts "The part of `node_pressure_memory_some_seconds_total` for which no thread that was not idle did anything else (the line `full`)."
+    node_pressure_io_some_seconds_total: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that something on the machine waited for I/O"
+        counts "As `node_pressure_cpu_some_seconds_total`, of waits for block I/O (`/proc/pressure/io`)."
+    node_pressure_io_full_seconds_total: Counter Seconds in Waiting, Formula::JobRule;
+        help "time that all that ran on the machine waited for I/O"
+        counts "The part of `node_pressure_io_some_seconds_total` for which no thread that was not idle did anything else (the line `full`)."
+
     gpu_memory_peak_bytes: Peak Bytes in Gpu, Formula::JobRule, series "gpu_memory_bytes";
         help "greatest GPU memory held"
         counts "The greatest sum of GPU memory that NVML reports for processes of the job, over all GPUs, at one sample."

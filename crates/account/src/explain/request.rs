@@ -11,7 +11,7 @@ use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{AskedToken, ExplainReport, INTERVAL, Of, SlowRule};
 use weigh_schema::nearest;
 
-use super::{Intervals, Missing, Survey};
+use super::{FollowedCommand, Intervals, Missing, Survey};
 
 /// What is to be compared.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +76,10 @@ impl fmt::Display for NothingToExplain {
 
 impl std::error::Error for NothingToExplain {}
 
-/// Answers a request, by two readings. `command` is what was followed, `missing` what the rows do not hold.
+/// Answers a request, by two readings; `missing` is what the rows do not hold.
 pub fn explain<E>(
     request: &ExplainRequest<'_>,
-    command: String,
+    followed: FollowedCommand,
     missing: Missing,
     read: CallReader<'_, E>,
 ) -> Result<Result<ExplainReport, NothingToExplain>, E> {
@@ -98,7 +98,7 @@ pub fn explain<E>(
             comparison.add(&row);
         }
     })?;
-    Ok(Ok(comparison.report(request.of, command, missing)))
+    Ok(Ok(comparison.report(request.of, followed, missing)))
 }
 
 /// Hands out all calls, or all intervals.
@@ -180,7 +180,8 @@ mod tests {
             Ok::<(), ()>(())
         };
         let request = ExplainRequest { of, calls, tokens, slow: SlowRule::Share(0.01) };
-        let answer = explain(&request, "a command".to_string(), Missing::default(), &read);
+        let followed = FollowedCommand { words: "a command".to_string(), base64: None };
+        let answer = explain(&request, followed, Missing::default(), &read);
         answer.unwrap().map_err(|nothing| nothing.to_string())
     }
 

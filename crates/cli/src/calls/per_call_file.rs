@@ -2,6 +2,7 @@
 
 use weigh_account::shell_words;
 use weigh_keep::{CallsNote, CallsWriter};
+use weigh_schema::base64;
 use weigh_schema::call::{Later, Tally};
 use weigh_schema::call_row::CallRow;
 use weigh_session::products::calls::CallSink;
@@ -12,6 +13,7 @@ use crate::arguments::CallsArguments;
 pub struct PerCallFile {
     writer: CallsWriter,
     command: String,
+    command_base64: Option<String>,
 }
 
 impl PerCallFile {
@@ -23,7 +25,9 @@ impl PerCallFile {
             Some(pid) => format!("process {pid}"),
             None => shell_words(&words.collect::<Vec<_>>()),
         };
-        Ok(Some(Box::new(PerCallFile { writer: CallsWriter::create(path)?, command })))
+        let command_base64 = base64::of_words_ended(&arguments.command);
+        let writer = CallsWriter::create(path)?;
+        Ok(Some(Box::new(PerCallFile { writer, command, command_base64 })))
     }
 }
 
@@ -41,9 +45,10 @@ impl CallSink for PerCallFile {
     }
 
     fn finish(self: Box<Self>, tally: Tally) -> anyhow::Result<u64> {
-        let PerCallFile { writer, command } = *self;
+        let PerCallFile { writer, command, command_base64 } = *self;
         let note = CallsNote {
             command,
+            command_base64,
             untold: tally.untold,
             lost: tally.lost,
             untold_later: tally.untold_later,

@@ -140,6 +140,54 @@ fn calls_are_no_mapped_memory_and_have_what_devices_did() {
     });
 }
 
+/// The file system below gives the number of a file that is gone to the next one.
+#[test]
+fn files_that_have_one_number_after_another_are_several() {
+    needs_root!();
+    let sizes = [("first", 100), ("second", 20), ("third", 3)];
+    let line = |(name, size): &(&str, u32)| {
+        format!(
+            "head -c {size} /dev/zero > at/{name}; stat -c %i at/{name} >> numbers; rm at/{name}"
+        )
+    };
+    let script = sizes.iter().map(line).collect::<Vec<_>>().join("; ");
+    let mut numbers = String::new();
+    for _ in 0..20 {
+        let Some(overlay) = Overlay::new() else { return };
+        let report = io(&overlay.scratch, &script);
+        numbers = overlay.scratch.text("work/numbers");
+        let mut different: Vec<&str> = numbers.lines().collect();
+        different.dedup();
+        if different.len() > 1 {
+            continue;
+        }
+        for (name, size) in sizes {
+            let rows = rows(&report, &overlay.path(name)).into_iter();
+            let written: u64 = rows.filter_map(|row| row["written_bytes"].as_u64()).sum();
+            assert_eq!(written, u64::from(size), "{name}: {report}");
+        }
+        return;
+    }
+    println!("ignored: no number is given again: {numbers}");
+}
+
+/// One that is copied up is one file, before and after.
+#[test]
+fn a_file_that_is_copied_up_is_the_same() {
+    needs_root!();
+    let access = "dd if=at/cold of=/dev/null bs=1000 count=1 status=none; \
+                  dd if=/dev/zero of=at/cold bs=100 count=1 conv=notrunc status=none; \
+                  dd if=at/cold of=/dev/null bs=1000 count=2 status=none";
+    let Some(overlay) = Overlay::new() else { return };
+    let report = io(&overlay.scratch, &format!("exec 5<at/cold; {access}"));
+    let rows = rows(&report, &overlay.path("cold"));
+    let identity = |row: &&Value| (row["inode"].clone(), row["generation"].clone());
+    let first = identity(&rows[0]);
+    assert!(rows.iter().all(|row| identity(row) == first), "{report}");
+    let read: u64 = rows.iter().filter_map(|row| row["read_bytes"].as_u64()).sum();
+    assert_eq!(read, 3000, "{report}");
+}
+
 /// Of those who used a file that one that wrote to it.
 #[track_caller]
 fn row_of_writer<'a>(report: &'a Value, name: &str) -> &'a Value {

@@ -5,13 +5,13 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, fstat, openat, statx,
 };
 use rustix::io::Errno;
 
+use super::progress::ScanPulse;
 use super::{FileIdentity, FootprintError, Scan, open_error};
 
 /// What identifies a file: device (major, minor) and inode.
@@ -23,6 +23,14 @@ const BATCH_BYTES: usize = 64 * 1024;
 const PATH_SHOWN: usize = 120;
 /// Entries looked at between two looks at the interrupt flag: well below 1 ms.
 const ENTRIES_PER_CHECK: usize = 64;
+/// Opening and closing a directory takes as long as looking at so many entries.
+const ENTRIES_PER_FOLDER: u64 = 4;
+/// Of a directory with more entries than that as many again are expected as were read.
+const MANY_ENTRIES: u64 = 1000;
+/// From so many directories on the next ones are expected to be like them.
+const ENOUGH_FOLDERS: u64 = 8;
+/// Before so many entries nothing is expected.
+const ENOUGH_ENTRIES: u64 = 256;
 
 impl FileIdentity {
     fn of_statx(&self) -> Identity {
@@ -77,14 +85,15 @@ impl Walker {
         self.roots.iter().all(is_so)
     }
 
-    /// Walks through everything; `None` if `interrupt` was raised meanwhile.
-    pub fn scan(&self, interrupt: &AtomicBool) -> Option<Scan> {
+    /// Walks through everything; `None` if it was interrupted meanwhile.
+    pub fn scan(&self, pulse: &ScanPulse<'_>) -> Option<Scan> {
         let mut walk = Walk {
             scan: Scan::default(),
             linked: HashSet::new(),
             roots: self.roots.iter().map(|r| r.identity).collect(),
             walker: self,
-            interrupt,
+            pulse,
+            done: WorkDone::default(),
             buffer: vec![MaybeUninit::uninit(); BATCH_BYTES],
         };
         for root in &self.roots {
@@ -101,8 +110,38 @@ struct Walk<'a> {
     /// A watched directory inside another has its own walk.
     roots: HashSet<Identity>,
     walker: &'a Walker,
-    interrupt: &'a AtomicBool,
+    pulse: &'a ScanPulse<'a>,
+    done: WorkDone,
     buffer: Vec<MaybeUninit<u8>>,
+}
+
+/// What a scan has read so far.
+#[derive(Clone, Copy, Default)]
+struct WorkDone {
+    /// Directories that were read to their end, and the entries of them. Watched directories are not among them: they
+    /// are unlike those in them.
+    folders: u64,
+    entries_of_folders: u64,
+    /// All directories and entries, those of the present one too.
+    all_folders: u64,
+    all_entries: u64,
+}
+
+impl WorkDone {
+    /// What is to be read yet, in parts of what was: `pending` directories, and the rest of one of which `read` entries
+    /// were read.
+    fn share_left(&self, read: u64, pending: u64) -> f64 {
+        if self.all_entries < ENOUGH_ENTRIES {
+            return 0.0;
+        }
+        let per_folder = match self.folders {
+            ENOUGH_FOLDERS.. => self.entries_of_folders / self.folders,
+            _ => 0,
+        };
+        let of_this = if read > MANY_ENTRIES { read } else { 0 };
+        let left = of_this + pending * (per_folder + ENTRIES_PER_FOLDER);
+        left as f64 / (self.all_entries + self.all_folders * ENTRIES_PER_FOLDER) as f64
+    }
 }
 
 impl Walk<'_> {
@@ -131,12 +170,15 @@ impl Walk<'_> {
         let mut entries = RawDir::new(folder, &mut buffer);
         let mut seen = 0usize;
         let mut outcome = Some(());
+        self.done.all_folders += 1;
         while let Some(entry) = entries.next() {
-            if seen.is_multiple_of(ENTRIES_PER_CHECK) && self.interrupt.load(Ordering::Relaxed) {
+            let share_left = || self.done.share_left(seen as u64, pending.len() as u64);
+            if seen.is_multiple_of(ENTRIES_PER_CHECK) && !self.pulse.goes_on(share_left) {
                 outcome = None;
                 break;
             }
             seen += 1;
+            self.done.all_entries += 1;
             match entry {
                 Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
                 Ok(entry) => self.entry(root, path, folder, entry.file_name(), pending),
@@ -149,6 +191,10 @@ impl Walk<'_> {
             }
         }
         self.buffer = buffer;
+        if path != c"." {
+            self.done.folders += 1;
+            self.done.entries_of_folders += seen as u64;
+        }
         outcome
     }
 
@@ -250,4 +296,27 @@ fn join(folder: &CStr, name: &CStr) -> CString {
     }
     path.extend_from_slice(name.to_bytes());
     CString::new(path).expect("both parts were C strings")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_judged_by_what_was_read() {
+        let root =
+            |entries| WorkDone { all_folders: 1, all_entries: entries, ..WorkDone::default() };
+        assert_eq!(root(200).share_left(200, 150), 0.0, "too little is known");
+        // A thousand files and twenty folders of which nothing is known.
+        assert!(root(1020).share_left(900, 20) < 0.1);
+        assert!(root(40_000).share_left(40_000, 0) > 0.9, "a flat directory without an end");
+        let tree = WorkDone {
+            folders: 10,
+            entries_of_folders: 5_400,
+            all_folders: 11,
+            all_entries: 5_500,
+        };
+        let share = tree.share_left(0, 90);
+        assert!((8.0..9.5).contains(&share), "{share}");
+    }
 }

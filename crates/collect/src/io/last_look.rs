@@ -89,7 +89,9 @@ impl LastLooks {
     /// Whether what is there now cannot have got the number of one that is gone: by its generation, or because it was
     /// there before the file was used.
     fn is_told_apart(&self, file: FileId, found: &Path, used_ns: i64) -> bool {
-        if file.generation != 0 {
+        // overlayfs has no handles, by which a generation could be compared.
+        let is_overlay = || self.mount_of(found).is_some_and(|mount| mount.kind == "overlay");
+        if file.generation != 0 && !(self.generation == Generation::Kernel && is_overlay()) {
             return true;
         }
         let stat = self.open(found).ok().and_then(|found| about(&found));

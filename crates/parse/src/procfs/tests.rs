@@ -96,11 +96,13 @@ fn lists_and_tables() {
 
 #[test]
 fn cgroups_and_mounts() {
-    let lines = parse_cgroup(b"4:memory:/a:b\n3:cpu,cpuacct:/\n1:name=systemd:/x\n0::/y z\njunk\n");
+    let lines =
+        parse_cgroup(b"4:memory:/a:b\n3:cpu,cpuacct:/\n1:name=systemd:/x\n0::/y z\xff\njunk\n");
     assert_eq!(lines.len(), 4);
-    assert_eq!(lines[0].path, "/a:b");
+    assert_eq!(lines[0].path, Path::new("/a:b"));
     assert_eq!(lines[1].controllers, ["cpu", "cpuacct"]);
     assert_eq!((lines[3].hierarchy, lines[3].controllers.len()), (0, 0));
+    assert_eq!(lines[3].path, path_of(b"/y z\xff".to_vec()));
     let mounts = parse_mountinfo(
         b"36 35 98:0 /m1 /a\\040b rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=x\n\
           37 35 0:5 / /t rw - tmpfs - rw\n38 35 0:5 / /t rw tmpfs none rw\n",

@@ -81,6 +81,7 @@ const NOTES: &[Note] = &[
     ),
     note("delays", "time waiting for block I/O, reclaim, swap-in", None),
     note("gpu", "memory on NVIDIA GPUs, and their use", Some("a GPU with NVIDIA's driver")),
+    note("pressure", "for how long anything on the machine waited for CPU, memory or I/O", None),
     note("recording", "what was recorded, on disk", Some("space and permission to write")),
 ];
 

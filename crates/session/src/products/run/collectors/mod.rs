@@ -9,6 +9,7 @@ mod footprint;
 mod gpu;
 mod hardware;
 mod io;
+mod pressure;
 mod written;
 
 use std::collections::BTreeMap;
@@ -282,5 +283,5 @@ pub(super) fn start(
             mechanism: spec.mechanism,
             collector,
         });
-    listed.chain(asked_for).collect()
+    listed.chain(asked_for).chain([pressure::start()]).collect()
 }
