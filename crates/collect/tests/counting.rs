@@ -83,22 +83,31 @@ fn what_a_call_s_thread_does_on_a_cpu_is_counted_and_nothing_else() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
+    // Where others have the CPUs, a switch to them may be the thread's in one account and not in the other.
+    let tries = std::iter::repeat_with(why_not_the_thread_s_own_clock).take(5);
+    let failed: Vec<String> = tries.map_while(|why_not| why_not).collect();
+    assert!(failed.len() < 5, "{failed:#?}");
+}
+
+/// What disagrees with the thread's own clock, if something does.
+fn why_not_the_thread_s_own_clock() -> Option<String> {
     let followed = costs(&Wanted { counters: clock(), ..wanted(&all()) });
     assert!(followed.cells.iter().all(|cell| cell.account.counter(instructions()).is_none()));
-    let near = |found: u64, truth: u64, slack: u64| {
-        assert!(found.abs_diff(truth) <= slack, "{found}, and not {truth}");
+    let near = |what: &str, found: u64, truth: u64, slack: u64| {
+        (found.abs_diff(truth) > slack).then(|| format!("{what}: {found}, and not {truth}"))
     };
     // The whole time on a CPU, by the thread's own clock.
     let zeros = followed.truth("zeros_cpu_ns");
-    near(counted(followed.cell("preadv"), cycles()), zeros, zeros / 50);
+    let read = near("preadv", counted(followed.cell("preadv"), cycles()), zeros, zeros / 50);
     // What the thread computes between calls is not in them.
     let seeks = counted(followed.cell("lseek"), cycles());
-    assert!(seeks * 50 < followed.truth("computed_ns"), "{seeks}");
+    let computed = near("lseek", seeks, 0, followed.truth("computed_ns") / 50);
     // Nor what goes on while it waits: that is what its parts say, but for the reading.
     let sleeps = followed.cell("clock_nanosleep");
     let slept = counted(sleeps, cycles());
-    assert!(slept * 20 < followed.truth("sleep_off_ns"), "{slept}");
-    near(slept, on_cpu(sleeps), on_cpu(sleeps) / 4);
+    let off = near("clock_nanosleep", slept, 0, followed.truth("sleep_off_ns") / 20);
+    let parts = near("its parts", slept, on_cpu(sleeps), on_cpu(sleeps) / 4);
+    read.or(computed).or(off).or(parts)
 }
 
 #[test]
