@@ -6,8 +6,9 @@
 //! what it cannot see: folders of other users, of other PID namespaces, or with processes of this
 //! user whose environment is closed, or empty, and that are not older than the folder.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -29,25 +30,44 @@ const LOOKS: u32 = 10;
 /// Time between them.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// Makes the file that holds the folder for as long as what comes back is kept.
+/// Makes the file that holds the folder for as long as what comes back is kept. Refused as [`is_swept`] where another
+/// weigh took the folder, which nobody held yet, for one that was left behind.
 pub fn claim(folder: &Path) -> io::Result<File> {
     let path = folder.join(OWNER);
     let mut owner = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     flock(&owner, FlockOperation::NonBlockingLockExclusive)?;
+    if owner.metadata()?.nlink() == 0 {
+        return Err(ErrorKind::NotFound.into());
+    }
     // Not before the lock is held: a reader that finds this and no lock knows that there was one.
     owner.write_all(Maker::here()?.text().as_bytes())?;
     Ok(owner)
 }
 
+/// Whether a folder could not be claimed because it was swept meanwhile: another one can be.
+pub fn is_swept(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WouldBlock)
+}
+
 /// Removes what is left in `parent` that nobody can have a use for.
 pub fn sweep(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
-        if is_ours && is_left(&entry.path()).unwrap_or(false) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+    for entry in entries.flatten().filter(|entry| is_name_of_ours(&entry.file_name())) {
+        let folder = entry.path();
+        // Neither asks nor removes by a link.
+        let _ = match is_left(&folder) {
+            Ok(true) => std::fs::remove_dir_all(folder),
+            // A weigh that was killed before it made the file: only a folder that is empty goes.
+            Err(error) if error.kind() == ErrorKind::NotFound => std::fs::remove_dir(folder),
+            Ok(false) | Err(_) => Ok(()),
+        };
     }
+}
+
+/// The prefix, and the 32 digits of a random name.
+fn is_name_of_ours(name: &OsStr) -> bool {
+    let digits = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Where and when a folder was made.
@@ -72,7 +92,7 @@ impl Maker {
         format!("{}\n{}\n{}\n", self.boot, self.pids, self.ns)
     }
 
-    /// Nothing if not all of it is there: the folder is just being made.
+    /// Nothing if not all of it is there.
     fn parse(text: &str) -> Option<Maker> {
         let mut lines = text.strip_suffix('\n')?.split('\n');
         let (boot, pids, ns) = (lines.next()?, lines.next()?, lines.next()?);
@@ -87,10 +107,14 @@ fn is_left(folder: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     let owner = folder.join(OWNER);
-    let Some(maker) = Maker::parse(&std::fs::read_to_string(&owner)?) else { return Ok(false) };
-    if flock(File::open(&owner)?, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let text = std::fs::read_to_string(&owner)?;
+    let lock = File::open(&owner)?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);
     }
+    // It was killed while it made the folder, and has started no job; or it does not hold the lock yet, and makes
+    // another folder when it finds this one gone.
+    let Some(maker) = Maker::parse(&text) else { return Ok(true) };
     let here = Maker::here()?;
     if here.boot != maker.boot {
         return Ok(true);
@@ -155,7 +179,7 @@ mod tests {
     use std::process::Command;
 
     fn folder_in(parent: &Path) -> std::path::PathBuf {
-        let folder = parent.join(format!("{PREFIX}0"));
+        let folder = parent.join(format!("{PREFIX}{:032x}", 7));
         std::fs::create_dir(&folder).unwrap();
         folder
     }
@@ -189,14 +213,43 @@ mod tests {
         let owner = folder.join(OWNER);
         let here = Maker::here().unwrap();
         let elsewhere = Maker { pids: "pid:[1]".into(), ..Maker::here().unwrap() };
-        for text in ["", &here.boot, &elsewhere.text()] {
-            std::fs::write(&owner, text).unwrap();
-            sweep(parent.path());
-            assert!(folder.exists(), "{text:?}");
-        }
+        std::fs::write(&owner, elsewhere.text()).unwrap();
+        sweep(parent.path());
+        assert!(folder.exists(), "in another PID namespace its job may run");
         let before = Maker { boot: "another".into(), ..here };
         std::fs::write(&owner, before.text()).unwrap();
         sweep(parent.path());
         assert!(!folder.exists(), "nobody of another boot is left");
+    }
+
+    #[test]
+    fn a_weigh_that_was_killed_while_it_made_the_folder_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let here = Maker::here().unwrap();
+        for text in [None, Some(""), Some(&*here.boot)] {
+            let folder = folder_in(parent.path());
+            if let Some(text) = text {
+                std::fs::write(folder.join(OWNER), text).unwrap();
+            }
+            sweep(parent.path());
+            assert!(!folder.exists(), "{text:?}");
+        }
+        // One that is held stays, and so does what somebody else calls so.
+        let folder = folder_in(parent.path());
+        let owner = File::create(folder.join(OWNER)).unwrap();
+        flock(&owner, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let others = ["weigh-", "weigh-results", "weigh-0123456789abcdef"];
+        let others = others.map(|name| parent.path().join(name));
+        others.iter().for_each(|other| std::fs::create_dir(other).unwrap());
+        sweep(parent.path());
+        assert!(folder.exists() && others.iter().all(|other| other.exists()));
+    }
+
+    #[test]
+    fn a_folder_that_was_swept_is_not_claimed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder_in(parent.path());
+        sweep(parent.path());
+        assert!(is_swept(&claim(&folder).unwrap_err()));
     }
 }

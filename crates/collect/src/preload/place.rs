@@ -42,6 +42,9 @@ const AHEAD: [usize; 2] = [4 * ROOM_STEP, 64 * ROOM_STEP];
 /// The longest path that fits into the shared file, with its NUL byte.
 const PATH_BYTES: usize = 256;
 
+/// How often a folder is made again that another weigh has swept before it was claimed.
+const TRIES: u32 = 8;
+
 /// A file that weigh and programs share.
 pub struct SharedFile {
     /// Behind the name of the first one.
@@ -114,11 +117,8 @@ impl Folder {
         // open none of the files there, and does nothing.
         let may_change_user = rustix::process::geteuid().is_root();
         let folder_mode = if may_change_user { 0o711 } else { 0o700 };
-        let path = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
-        std::fs::DirBuilder::new().mode(folder_mode).create(&path)?;
+        let (path, owner) = claimed(parent, folder_mode)?;
         let built = || -> io::Result<(Folder, Vec<SharedMap>)> {
-            std::fs::set_permissions(&path, Permissions::from_mode(folder_mode))?;
-            let owner = leftovers::claim(&path)?;
             let name = path.join("libweigh_preload.so");
             let mut out = OpenOptions::new().write(true).create_new(true).open(&name)?;
             out.write_all(&old_libraries::fitted(library))?;
@@ -133,6 +133,25 @@ impl Folder {
         };
         // What is left of the folder where the making of a file failed is gone with it.
         built().inspect_err(|_| drop(std::fs::remove_dir_all(&path)))
+    }
+}
+
+/// A new folder, held for as long as the file is open.
+fn claimed(parent: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
+    let mut tries = 0..TRIES;
+    loop {
+        let path = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
+        std::fs::DirBuilder::new().mode(mode).create(&path)?;
+        let allowed = std::fs::set_permissions(&path, Permissions::from_mode(mode));
+        match allowed.and_then(|()| leftovers::claim(&path)) {
+            Ok(owner) => return Ok((path, owner)),
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&path);
+                if !leftovers::is_swept(&error) || tries.next().is_none() {
+                    return Err(error);
+                }
+            }
+        }
     }
 }
 
