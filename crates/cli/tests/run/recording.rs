@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::support::measured::Measured;
 use crate::support::run::{Scratch, Weigh, set_surroundings, weigh};
 use crate::support::trace::succeeds;
 use crate::support::workload;

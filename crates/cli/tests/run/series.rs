@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::recording::mixed;
 use crate::support::measured::Measured;
 use crate::support::run::Weigh;
+use crate::support::workload;
 use weigh_account::SamplingSchedule;
 use weigh_schema::recording::SampleRow;
 use weigh_schema::{Group, Kind, METRICS, Quality};
