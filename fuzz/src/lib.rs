@@ -31,10 +31,10 @@ use weigh_show::table::{self, Style};
 #[path = "../../crates/keep/src/journal.rs"]
 mod journal;
 #[allow(dead_code, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/run/limits_file.rs"]
+#[path = "../../crates/session/src/products/run/limits_file.rs"]
 mod limits_file;
 #[allow(dead_code, missing_docs, clippy::all)]
-#[path = "../../crates/cli/src/run/watch_spec.rs"]
+#[path = "../../crates/session/src/products/run/watch_spec.rs"]
 mod watch_spec;
 
 /// What is tried.

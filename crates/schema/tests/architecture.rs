@@ -42,7 +42,6 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-export",
             "weigh-keep",
             "weigh-kernel",
-            "weigh-mount",
             "weigh-show",
             "weigh-agent",
             "weigh-session",

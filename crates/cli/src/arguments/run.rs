@@ -14,7 +14,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 use super::numbers::pid;
 use super::status::StatusArguments;
 use super::{IoBy, RunIoMechanism};
-use crate::run::watch_spec;
+use weigh_session::products::run::watch_spec;
 
 const RUN_EXAMPLES: &str = "\
 Exit status:

@@ -3,12 +3,10 @@
 //! Reads the arguments; emits the recording, the live line, the table on standard error, the summary
 //! where `--json` says. Refuses what it can before the command is started.
 
-mod limits_file;
 mod live_line;
 mod outcome;
 mod recording_sink;
 mod settings;
-pub mod watch_spec;
 
 use std::process::ExitCode;
 

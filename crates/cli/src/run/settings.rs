@@ -12,10 +12,9 @@ use weigh_account::WatchSpec;
 use weigh_schema::Mechanism;
 use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::{Limit, OnLimit};
-use weigh_session::products::run::{self, RunIoSettings, RunSettings};
+use weigh_session::products::run::limits_file::{self, LimitsFile};
+use weigh_session::products::run::{self, RunIoSettings, RunSettings, watch_spec};
 
-use super::limits_file::{self, LimitsFile};
-use super::watch_spec;
 use crate::arguments::{Collector, RunArguments, RunIoMechanism, WaitFor};
 use crate::destination::Destination;
 use crate::io::settings::job_folder;

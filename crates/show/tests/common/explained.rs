@@ -249,6 +249,7 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
     ExplainedKind {
         call: call.to_string(),
         of: None,
+        of_base64: None,
         calls_total,
         median_seconds: 0.7e-6,
         verdict,

@@ -10,6 +10,7 @@ mod cpu_wait;
 mod enforce;
 mod event_hook;
 mod job_info;
+pub mod limits_file;
 mod mechanism;
 mod offender;
 mod oom;
@@ -23,6 +24,7 @@ mod settings;
 mod snapshots;
 mod source;
 mod view;
+pub mod watch_spec;
 
 pub use event_hook::{EventHook, be_helper, is_helper};
 pub use outcome::{RunFailure, RunOutcome};
