@@ -52,6 +52,7 @@ pub mod signals;
 mod spaces;
 pub mod spawn;
 mod table;
+pub mod terminal;
 pub mod throttling;
 pub mod trace;
 pub mod tracefs;
