@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::byte_text;
 use weigh_schema::call::{
     Call, CallKind, Cell, Grouping, Named, OtherEnd, RIVALS, Rival, RivalSeen, SingleCall,
-    bucket_start, idle_wait, is_idle,
+    TimeHistogram, idle_wait, is_idle,
 };
 use weigh_schema::call_row::{Absent, CallRow, Returned};
 
@@ -21,17 +21,8 @@ fn seconds(nanoseconds: u64) -> f64 {
 /// The time that a part of the calls, given as a fraction, did not exceed: the upper end of the
 /// bucket it falls into, but no more than the longest, so at most a sixteenth too long.
 fn quantile(cell: &Cell, fraction: f64) -> u64 {
-    let total: u64 = cell.times.values().sum();
-    let rank = ((total as f64 * fraction).ceil() as u64).max(1);
-    let mut seen = 0;
-    for (bucket, count) in &cell.times {
-        seen += count;
-        if seen >= rank {
-            let end = bucket_start(bucket + 1).saturating_sub(1);
-            return end.clamp(cell.shortest_ns, cell.longest_ns);
-        }
-    }
-    cell.longest_ns
+    let last = cell.times.quantile(fraction).map(TimeHistogram::last);
+    last.map_or(cell.longest_ns, |last| last.clamp(cell.shortest_ns, cell.longest_ns))
 }
 
 /// What calls are about, by the grouping of the table and what was told of names.
@@ -236,17 +227,19 @@ mod tests {
 
     fn cell(number: u64, time_ns: u64, times: &[(u32, u64)]) -> Cell {
         let calls = times.iter().map(|(_, count)| count).sum();
+        let mut histogram = TimeHistogram::default();
+        times.iter().for_each(|(bucket, count)| histogram.add_to(*bucket, *count));
         Cell {
             number,
             of: [0, 0],
             errors: 0,
             bytes: 0,
-            shortest_ns: times.first().map_or(0, |(bucket, _)| bucket_start(*bucket)),
-            longest_ns: times.last().map_or(0, |(bucket, _)| bucket_start(*bucket)),
+            shortest_ns: times.first().map_or(0, |(bucket, _)| TimeHistogram::first(*bucket)),
+            longest_ns: times.last().map_or(0, |(bucket, _)| TimeHistogram::first(*bucket)),
             waits_at_pipes_ns: 0,
             waits_at_sockets_ns: 0,
             account: account(calls, time_ns),
-            times: times.iter().copied().collect(),
+            times: histogram,
         }
     }
 
@@ -310,10 +303,10 @@ mod tests {
     fn quantiles_are_of_the_bucket_they_fall_into() {
         let hundred = cell(1, 0, &[(10, 50), (20, 48), (100, 2)]);
         assert_eq!(quantile(&hundred, 0.5), 10);
-        assert_eq!(quantile(&hundred, 0.51), bucket_start(21) - 1);
-        assert_eq!(quantile(&hundred, 0.98), bucket_start(21) - 1);
+        assert_eq!(quantile(&hundred, 0.51), TimeHistogram::last(20));
+        assert_eq!(quantile(&hundred, 0.98), TimeHistogram::last(20));
         // No more than the longest there was.
-        assert_eq!(quantile(&hundred, 0.99), bucket_start(100));
+        assert_eq!(quantile(&hundred, 0.99), TimeHistogram::first(100));
         assert_eq!(quantile(&cell(1, 0, &[(10, 1)]), 0.99), 10);
     }
 

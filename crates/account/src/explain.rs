@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{AskedToken, INTERVAL, SlowRule, Verdict};
 
-use bucket::{Times, bucket_start};
+use bucket::{Times, slowest_from};
 
 pub use compare::{Comparison, FollowedCommand, Missing};
 pub use intervals::Intervals;
@@ -112,23 +112,24 @@ impl Survey {
 }
 
 fn borders(times: &Times, rule: SlowRule) -> Borders {
-    let median = bucket_start(times.quantile(0.5));
-    let quartiles = (bucket_start(times.quantile(0.25)), bucket_start(times.quantile(0.75) + 1));
+    let quantile = |share| times.quantile(share).unwrap_or_default();
+    let median = Times::first(quantile(0.5));
+    let quartiles = (Times::first(quantile(0.25)), Times::first(quantile(0.75) + 1));
     let slow = match rule {
-        SlowRule::Share(share) => times.slowest_from(share).max(median.saturating_mul(2)),
+        SlowRule::Share(share) => slowest_from(times, share).max(median.saturating_mul(2)),
         SlowRule::Seconds(seconds) => (seconds * 1e9).round() as u64,
     };
     let least = match rule {
         SlowRule::Share(share) => LEAST_CALLS.max((1.0 / share).ceil() as u64),
         SlowRule::Seconds(_) => LEAST_CALLS,
     };
-    let verdict = match times.calls() {
+    let verdict = match times.total() {
         calls if calls < least => Verdict::TooFew,
         _ if slow <= quartiles.0 => Verdict::AllSlow,
         _ => Verdict::Differ,
     };
     let ordinary = (quartiles.0, quartiles.1.min(slow));
-    Borders { calls: times.calls(), median, ordinary, slow, verdict }
+    Borders { calls: times.total(), median, ordinary, slow, verdict }
 }
 
 #[cfg(test)]

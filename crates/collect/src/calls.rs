@@ -34,7 +34,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
     BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
-    Sharing, Tally,
+    Sharing, Tally, TimeHistogram,
 };
 use weigh_schema::own::Own;
 use weigh_schema::subsystem::Subsystem;
@@ -470,11 +470,11 @@ impl KernelCalls {
     /// The table as it stands.
     pub fn cells(&self) -> Result<Vec<Cell>, JobError> {
         let maps = &self.skeleton.maps;
-        let mut times: HashMap<u32, BTreeMap<u32, u64>> = HashMap::new();
+        let mut times: HashMap<u32, TimeHistogram> = HashMap::new();
         for (key, count) in entries(&maps.buckets).map_err(bpf(READING))? {
             let Some((cell, bucket)) = layout::bucket_key(&key) else { continue };
             let count = count.try_into().map(u64::from_ne_bytes).unwrap_or_default();
-            times.entry(cell).or_default().insert(bucket, count);
+            times.entry(cell).or_default().add_to(bucket, count);
         }
         let cells = (0..layout::cells_taken(self.tally()))
             .filter_map(|number| {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::Histogram;
 use crate::quality::{Mechanism, Number};
 use crate::subsystem::{Account, LaterNumbers};
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
@@ -112,9 +113,15 @@ pub struct Cell {
     pub waits_at_sockets_ns: u64,
     /// The sums.
     pub account: Account,
-    /// How many took how long: bucket and count; see [`bucket_start`].
-    pub times: BTreeMap<u32, u64>,
+    /// How many took how long, in nanoseconds.
+    pub times: TimeHistogram,
 }
+
+/// Times of calls, of which each doubling has 16 buckets.
+pub type TimeHistogram = Histogram<TIME_BITS>;
+
+/// See [`Histogram`].
+pub const TIME_BITS: u32 = 4;
 
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,30 +235,6 @@ pub const RIVALS: [RivalKind; RIVAL_KINDS] = [
         subsystem: "block",
     },
 ];
-
-/// Each doubling of time has 1 << this many buckets; shorter times have one each.
-const BUCKET_BITS: u32 = 4;
-
-/// The shortest time, in nanoseconds, that is counted in a bucket.
-pub fn bucket_start(bucket: u32) -> u64 {
-    let small = 1 << BUCKET_BITS;
-    if bucket < small {
-        return u64::from(bucket);
-    }
-    let doubling = (bucket >> BUCKET_BITS) - 1;
-    let within = u64::from(bucket & (small - 1));
-    (u64::from(small) + within).checked_shl(doubling).unwrap_or(u64::MAX)
-}
-
-/// The bucket that a time is counted in.
-pub fn bucket_of(time: u64) -> u32 {
-    let doubling = time.checked_ilog2().unwrap_or(0).saturating_sub(BUCKET_BITS);
-    match doubling {
-        0 => time as u32,
-        // What is shifted out decides nothing; the highest bit is the doubling's.
-        _ => (doubling << BUCKET_BITS) + (time >> doubling) as u32,
-    }
-}
 
 /// A file or socket, by device and inode, and what people call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -576,24 +559,4 @@ pub struct RivalSeen {
     /// How long the call waited for it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_follow_each_other_without_a_gap() {
-        assert_eq!(bucket_start(15), 15);
-        assert_eq!(bucket_start(16), 16);
-        assert_eq!(bucket_start(31), 31);
-        assert_eq!(bucket_start(32), 32);
-        assert_eq!(bucket_start(33), 34);
-        assert_eq!(bucket_start(48), 64);
-        for bucket in 0..900 {
-            let (low, high) = (bucket_start(bucket), bucket_start(bucket + 1));
-            assert!(low < high && (high - low) * 16 <= low.max(16), "{bucket}: {low} {high}");
-            assert_eq!((bucket_of(low), bucket_of(high - 1)), (bucket, bucket), "{low} {high}");
-        }
-    }
 }

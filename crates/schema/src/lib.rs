@@ -11,6 +11,7 @@
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
 //! * [`configuration`] and [`configured`]: what users define, and how programs are told of it.
+//! * [`histogram`]: how many values are about how large.
 //! * [`io`]: what is kept of each file and process.
 //! * [`printable`]: text from outside, made safe for a terminal.
 //! * [`record`]: what the kernel side tells of a job.
@@ -38,6 +39,7 @@ mod error_names;
 pub mod event;
 pub mod explain;
 pub mod following;
+pub mod histogram;
 pub mod io;
 pub mod library;
 pub mod limit;

@@ -11,7 +11,7 @@ use weigh_schema::explain::{
 };
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
-use super::bucket::{bucket, bucket_start};
+use super::bucket::Times;
 use super::counters::{Counters, counters};
 use super::did::{Did, moved, outcome};
 use super::{Borders, KindKey, is_of};
@@ -125,7 +125,8 @@ impl Sides {
                 side.did.add(row);
             }
         }
-        let (calls, sum) = self.histogram.entry(bucket(row.account.time_ns()) / FINE).or_default();
+        let (calls, sum) =
+            self.histogram.entry(Times::bucket(row.account.time_ns()) / FINE).or_default();
         *calls += 1;
         sum.add(&row.account);
     }
@@ -397,8 +398,8 @@ fn histogram(sides: &Sides) -> Vec<TimeBucket> {
             *parts.entry(name.to_string()).or_default() += seconds(time as f64);
         }
         TimeBucket {
-            from_seconds: seconds(bucket_start(number * FINE) as f64),
-            to_seconds: seconds(bucket_start((number + 1) * FINE) as f64),
+            from_seconds: seconds(Times::first(number * FINE) as f64),
+            to_seconds: seconds(Times::first((number + 1) * FINE) as f64),
             calls_total: *calls,
             parts,
         }

@@ -52,8 +52,8 @@ pub(super) fn moved(slow: &Did, ordinary: &Did) -> Option<MovedDifference> {
     tally::differ(&slow.moved, &ordinary.moved, LEAST_COUNT).then(|| {
         let (slow_bytes, ordinary_bytes) = (slow.moved.mean(), ordinary.moved.mean());
         let beyond_calls_total = match slow_bytes > ordinary_bytes {
-            true => slow.sizes.above(ordinary.sizes.quantile(1.0)),
-            false => slow.sizes.below(ordinary.sizes.quantile(0.0)),
+            true => slow.sizes.above(ordinary.sizes.quantile(1.0).unwrap_or_default()),
+            false => slow.sizes.below(ordinary.sizes.quantile(0.0).unwrap_or_default()),
         };
         MovedDifference { slow_bytes, ordinary_bytes, beyond_calls_total }
     })

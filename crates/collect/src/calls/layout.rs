@@ -1,11 +1,12 @@
 //! From the kernel side's structures to the words of the schema: see `crate::layout`.
 
-use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::byte_text;
-use weigh_schema::call::{Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally};
+use weigh_schema::call::{
+    Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally, TimeHistogram,
+};
 use weigh_schema::subsystem::{Account, LATER};
 
 use super::looking::ThreadCredentials;
@@ -152,7 +153,7 @@ pub(super) fn bucket_key(key: &[u8]) -> Option<(u32, u32)> {
     Some((key.u32(0)?, key.u32(4)?))
 }
 
-pub(super) fn cell(value: &[u8], times: BTreeMap<u32, u64>) -> Option<Cell> {
+pub(super) fn cell(value: &[u8], times: TimeHistogram) -> Option<Cell> {
     let reader = Reader(value);
     let key = offset_of!(types::cell, key);
     Some(Cell {

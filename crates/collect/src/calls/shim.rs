@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weigh_schema::call::Cell;
+use weigh_schema::call::{Cell, TimeHistogram};
 use weigh_schema::subsystem::Account;
 
 use crate::preload::{Folder, PreloadError, SharedFile, is_kept_out_of, why_blind_in};
@@ -243,7 +243,7 @@ impl Shim {
                 waits_at_pipes_ns: 0,
                 waits_at_sockets_ns: 0,
                 account: Account::default(),
-                times: BTreeMap::new(),
+                times: TimeHistogram::default(),
             };
             let (mut calls, mut time, mut sockets) = (0u64, 0u64, [0u64; 3]);
             for stripe in &stripes {
@@ -266,8 +266,7 @@ impl Shim {
                 };
                 for (bucket, &count) in (0u32..).zip(times) {
                     if count > 0 {
-                        let sum = cell.times.entry(bucket).or_default();
-                        *sum = sum.wrapping_add(count);
+                        cell.times.add_to(bucket, count);
                         calls = calls.wrapping_add(count);
                     }
                 }

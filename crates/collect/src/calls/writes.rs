@@ -3,11 +3,10 @@
 //!
 //! Emits one account at the end. Where one of the two parts is not attached, none.
 
-use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use libbpf_rs::{MapCore as _, MapFlags};
-use weigh_schema::call::{Grouping, Sharing, Written, WrittenFound};
+use weigh_schema::call::{Grouping, Sharing, TimeHistogram, Written, WrittenFound};
 use weigh_schema::subsystem::Subsystem;
 
 use super::choosing::Chosen;
@@ -80,7 +79,7 @@ impl KernelCalls {
         let chunks = entries(&maps.chunks).map_err(bpf(READING))?;
         let cells = (0..layout::cells_taken(self.tally())).filter_map(|number| {
             let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
-            layout::cell(&value, BTreeMap::new())
+            layout::cell(&value, TimeHistogram::default())
         });
         Ok(Some(Written {
             done: cells.map(|cell| cell.account.written()).sum(),

@@ -1,8 +1,9 @@
 //! What is counted of a file and process as things are done with it, for who counts in user space: as
 //! `collect/bpf/io/account.h` has it for the BPF programs.
 
+use super::field::bucket;
 use super::pattern::Cursor;
-use super::{Deed, Field, SIZES, Transfer, Use};
+use super::{Deed, Field, Transfer, Use};
 
 /// A sync after less than this is a small one.
 const SMALL_SYNC: u64 = 64 << 10;
@@ -137,14 +138,10 @@ impl Counting {
     }
 }
 
-fn bucket(bytes: u64) -> usize {
-    ((u64::BITS - bytes.leading_zeros()) as usize).min(SIZES - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::{Numbers, bucket_start};
+    use crate::io::{Numbers, SIZES, bucket_start};
 
     fn written(bytes: u64) -> Moved {
         let transfer = Transfer::Positioned;

@@ -1,6 +1,8 @@
 //! What is counted of a file and process besides the bytes of each kind of transfer.
 
+use super::SIZES;
 use crate::Unit;
+use crate::histogram::Histogram;
 
 /// How two values become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,11 +125,16 @@ impl Field {
 
 /// The smallest size that is counted in a bucket.
 pub fn bucket_start(bucket: usize) -> u64 {
-    match bucket {
-        0 => 0,
-        _ => 1 << (bucket - 1).min(63),
-    }
+    SizeHistogram::first(bucket as u32)
 }
+
+/// The bucket of a size.
+pub(super) fn bucket(bytes: u64) -> usize {
+    (SizeHistogram::bucket(bytes) as usize).min(SIZES - 1)
+}
+
+/// Sizes, of which each doubling has one bucket.
+type SizeHistogram = Histogram<0>;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use weigh_schema::amount::show_count;
 use weigh_schema::trace::{FollowedNote, TraceNote};
 
 use super::bins::{COLUMNS, Columns};
-use super::pairs::{self, PairBook};
+use super::pairs::{PairBook, PairHistogram};
 use super::{Gathered, Lane, MOST_EVENTS};
 use crate::document::{Bundle, bundle, document};
 
@@ -323,8 +323,9 @@ fn spans_note(gathered: &Gathered) -> String {
 }
 
 fn pair_row(pair: &PairBook, columns: usize) -> PairRow {
-    let of_buckets =
-        |of: &dyn Fn(u32) -> u64| pair.buckets.keys().map(|b| seconds(of(*b))).collect();
+    let of_buckets = |of: &dyn Fn(u32) -> u64| {
+        pair.times.iter().map(|(bucket, _)| seconds(of(bucket))).collect()
+    };
     let (least, most) = (pair.over_time.keys().next(), pair.over_time.keys().last());
     // Doublings that nothing lasted are rows too.
     let doublings: Vec<u32> = match (least, most) {
@@ -342,9 +343,9 @@ fn pair_row(pair: &PairBook, columns: usize) -> PairRow {
         p50: seconds(pair.quantile_ns(0.5)),
         p99: seconds(pair.quantile_ns(0.99)),
         most: seconds(pair.most_ns),
-        from: of_buckets(&pairs::begin),
-        to: of_buckets(&|bucket| pairs::begin(bucket + 1)),
-        count: pair.buckets.values().copied().collect(),
+        from: of_buckets(&PairHistogram::first),
+        to: of_buckets(&|bucket| PairHistogram::first(bucket + 1)),
+        count: pair.times.iter().map(|(_, count)| count).collect(),
         heat_from: doublings.iter().map(|power| seconds(1 << power)).collect(),
         heat: heat.collect(),
     }

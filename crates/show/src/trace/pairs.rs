@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use weigh_schema::histogram::Histogram;
+
 use super::bins::Columns;
 
-/// Parts of each doubling that are told apart in all.
-const PARTS: u32 = 8;
+/// Times, of which each doubling has eight buckets.
+pub type PairHistogram = Histogram<3>;
 
 /// Pairs of a kind.
 pub struct PairBook {
@@ -19,29 +21,10 @@ pub struct PairBook {
     pub least_ns: u64,
     /// The greatest.
     pub most_ns: u64,
-    /// How many lasted about so long: by [`bucket`].
-    pub buckets: BTreeMap<u32, u64>,
+    /// How many lasted about so long.
+    pub times: PairHistogram,
     /// Over time, by doublings of nanoseconds.
     pub over_time: BTreeMap<u32, Columns>,
-}
-
-/// The bucket of a time: eight for each doubling, each exact below eight.
-pub fn bucket(ns: u64) -> u32 {
-    if ns < u64::from(PARTS) {
-        return ns as u32;
-    }
-    let power = ns.ilog2();
-    let part = (ns >> (power - 3)) as u32 & (PARTS - 1);
-    PARTS + (power - 3) * PARTS + part
-}
-
-/// Where a bucket begins.
-pub fn begin(bucket: u32) -> u64 {
-    if bucket < PARTS {
-        return bucket.into();
-    }
-    let (power, part) = ((bucket - PARTS) / PARTS, (bucket - PARTS) % PARTS);
-    u64::from(PARTS + part).checked_shl(power).unwrap_or(u64::MAX)
 }
 
 impl PairBook {
@@ -53,7 +36,7 @@ impl PairBook {
             sum_ns: 0,
             least_ns: u64::MAX,
             most_ns: 0,
-            buckets: BTreeMap::new(),
+            times: PairHistogram::default(),
             over_time: BTreeMap::new(),
         }
     }
@@ -64,7 +47,7 @@ impl PairBook {
         self.sum_ns += u128::from(lasts_ns);
         self.least_ns = self.least_ns.min(lasts_ns);
         self.most_ns = self.most_ns.max(lasts_ns);
-        *self.buckets.entry(bucket(lasts_ns)).or_default() += 1;
+        self.times.add(lasts_ns);
         self.over_time.entry(lasts_ns.max(1).ilog2()).or_default().add(column);
     }
 
@@ -75,30 +58,14 @@ impl PairBook {
 
     /// What so large a part of them did not exceed, at most an eighth too large.
     pub fn quantile_ns(&self, part: f64) -> u64 {
-        let wanted = (self.total as f64 * part).ceil() as u64;
-        let mut seen = 0;
-        for (bucket, count) in &self.buckets {
-            seen += count;
-            if seen >= wanted {
-                return (begin(bucket + 1) - 1).min(self.most_ns);
-            }
-        }
-        self.most_ns
+        let last = self.times.quantile(part).map(PairHistogram::last);
+        last.map_or(self.most_ns, |last| last.min(self.most_ns))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_time_lies_in_its_bucket() {
-        for ns in (0..5000).chain([1 << 40, (1 << 40) + 12345, u64::MAX / 2, u64::MAX]) {
-            let bucket = bucket(ns);
-            assert!(begin(bucket) <= ns, "{ns}");
-            assert!(ns == u64::MAX || ns < begin(bucket + 1), "{ns}");
-        }
-    }
 
     #[test]
     fn quantiles_are_at_most_an_eighth_too_large() {

@@ -1,9 +1,7 @@
 //! How values are spread: exact count, sum, least and greatest, and buckets of which each doubling has 16, as
 //! the times of `weigh calls` have.
 
-use std::collections::BTreeMap;
-
-use weigh_schema::call::{bucket_of, bucket_start};
+use weigh_schema::call::TimeHistogram;
 use weigh_schema::synthesis::{Bucket, Distribution};
 
 /// Values.
@@ -13,24 +11,10 @@ pub struct Spread {
     sum: i128,
     least: i128,
     greatest: i128,
-    /// By their buckets; those of values below 0 are below 0.
-    buckets: BTreeMap<i32, u64>,
-}
-
-/// The bucket of the greatest number of 64 bits: nothing is behind it.
-const LAST: u32 = 975;
-
-fn bucket(value: i128) -> i32 {
-    let bucket = bucket_of(u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX)).cast_signed();
-    if value < 0 { -bucket } else { bucket }
-}
-
-/// The least and the greatest value of a bucket.
-fn bounds(bucket: i32) -> (i128, i128) {
-    let of = bucket.unsigned_abs();
-    let first = i128::from(bucket_start(of));
-    let last = if of >= LAST { u64::MAX.into() } else { i128::from(bucket_start(of + 1)) - 1 };
-    if bucket < 0 { (-last, -first) } else { (first, last) }
+    /// Values below 0, without their sign.
+    negative: TimeHistogram,
+    /// All others.
+    others: TimeHistogram,
 }
 
 impl Spread {
@@ -42,20 +26,34 @@ impl Spread {
         };
         self.count += 1;
         self.sum += value;
-        *self.buckets.entry(bucket(value)).or_default() += 1;
+        let size = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
+        if value < 0 { self.negative.add(size) } else { self.others.add(size) }
     }
 
     /// The value that a part of them, so many of 100, does not exceed: the upper end of its bucket.
     fn quantile(&self, of_hundred: u64) -> i128 {
-        let rank = (u128::from(self.count) * u128::from(of_hundred)).div_ceil(100);
-        let mut seen = 0;
-        for (bucket, count) in &self.buckets {
-            seen += u128::from(*count);
-            if seen >= rank {
-                return bounds(*bucket).1.clamp(self.least, self.greatest);
+        let rank = (u128::from(self.count) * u128::from(of_hundred)).div_ceil(100) as u64;
+        let end = match rank.checked_sub(self.negative.total()) {
+            None | Some(0) => {
+                let bucket = self.negative.bucket_at_from_top(rank);
+                bucket.map(|bucket| -i128::from(TimeHistogram::first(bucket)))
             }
-        }
-        self.greatest
+            Some(rank) => {
+                let bucket = self.others.bucket_at(rank);
+                bucket.map(|bucket| i128::from(TimeHistogram::last(bucket)))
+            }
+        };
+        end.map_or(self.greatest, |end| end.clamp(self.least, self.greatest))
+    }
+
+    /// Where buckets begin, and how many values they have, the least first.
+    fn buckets(&self) -> impl Iterator<Item = (i128, u64)> {
+        let below = self.negative.iter().rev();
+        let below = below.map(|(bucket, count)| (-i128::from(TimeHistogram::last(bucket)), count));
+        let others = self.others.iter();
+        let others =
+            others.map(|(bucket, count)| (i128::from(TimeHistogram::first(bucket)), count));
+        below.chain(others)
     }
 
     /// In a unit that has so many of what was added; none if nothing was.
@@ -64,7 +62,6 @@ impl Spread {
             return None;
         }
         let shown = |value: i128| value as f64 / unit;
-        let buckets = self.buckets.iter();
         Some(Distribution {
             count: self.count,
             mean: shown(self.sum) / self.count as f64,
@@ -72,8 +69,9 @@ impl Spread {
             p50: shown(self.quantile(50)),
             p99: shown(self.quantile(99)),
             max: shown(self.greatest),
-            buckets: buckets
-                .map(|(bucket, count)| Bucket { from: shown(bounds(*bucket).0), count: *count })
+            buckets: self
+                .buckets()
+                .map(|(from, count)| Bucket { from: shown(from), count })
                 .collect(),
         })
     }
@@ -100,8 +98,6 @@ mod tests {
         let mut spread = Spread::default();
         for value in [-40, -1, 0, 1, 40, i128::from(u64::MAX)] {
             spread.add(value);
-            let (first, last) = bounds(bucket(value));
-            assert!((first..=last).contains(&value), "{value}: {first} {last}");
         }
         let told = spread.told(1.0).unwrap();
         let from: Vec<f64> = told.buckets.iter().map(|bucket| bucket.from).collect();

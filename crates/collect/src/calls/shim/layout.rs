@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use weigh_schema::call::{TIME_BITS, TimeHistogram};
+
 /// The variable that names the shared file.
 pub const VARIABLE: &str = "WEIGH_CALLS";
 
@@ -73,11 +75,8 @@ pub const CALLS: &[&str] = &[
 /// that come, the others are shared by the processes' numbers.
 pub const STRIPES: usize = 64;
 
-/// The same as of `weigh_schema::call::bucket_start`.
-const BUCKET_BITS: usize = 4;
-
 /// Buckets of times.
-pub const BUCKETS: usize = (64 - BUCKET_BITS + 1) << BUCKET_BITS;
+pub const BUCKETS: usize = TimeHistogram::BUCKETS as usize;
 
 /// What is counted of a call, each a number of eight bytes; then follow its buckets, which add up to
 /// how many calls there were. What most calls count is in one line of the cache.
@@ -148,7 +147,7 @@ pub fn c_header() -> String {
     let _ = writeln!(text, "#include <stdint.h>");
     let _ = writeln!(text, "#define SHIM_VARIABLE \"{VARIABLE}\"");
     let _ = writeln!(text, "#define STRIPES {STRIPES}");
-    let _ = writeln!(text, "#define BUCKET_BITS {BUCKET_BITS}\nenum call {{");
+    let _ = writeln!(text, "#define BUCKET_BITS {TIME_BITS}\nenum call {{");
     for call in CALLS {
         let _ = writeln!(text, "\tCALL_{call},");
     }
