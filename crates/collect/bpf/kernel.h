@@ -70,6 +70,7 @@ enum bpf_map_type {
 #define SIGKILL 9
 #define SIGSTOP 19
 #define SIGNAL_GROUP_EXIT 4
+#define PF_EXITING 0x4
 #define PF_IO_WORKER 0x10
 #define PF_KTHREAD 0x00200000
 #define TS_COMPAT 0x0002

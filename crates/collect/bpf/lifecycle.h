@@ -506,6 +506,56 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	return 0;
 }
 
+/*
+ * Run by user space for each thread of a process that runs already: from now on it is of the job. What it has used before
+ * is not the job's. A thread that is about to end is left out, for its exit may have been told.
+ */
+SEC("?iter/task")
+int on_join(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct control *control = control_of(0);
+	struct job *job = job_of(0);
+	struct process *process;
+	struct thread *thread;
+	struct mm_struct *mm;
+
+	if (!task || !job || !control || task->flags & (PF_EXITING | PF_IO_WORKER | PF_KTHREAD))
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		atomic_add(&job->lost_threads, 1);
+		return 0;
+	}
+	if (thread->stage != STAGE_NONE)
+		return 0;
+	thread->seen = counters_of(task);
+	thread->stage = STAGE_MEMBER;
+	process = process_of(task);
+	if (process) {
+		atomic_add(&process->threads, 1);
+		atomic_add(&process->unsettled, 1);
+		more_threads(job, control);
+		return 0;
+	}
+	if (!job->started) {
+		job->started = bpf_ktime_get_boot_ns();
+		/* Numbers of processes are those of the namespace that weigh is in. */
+		job->level = BPF_CORE_READ(bpf_get_current_task_btf(), thread_pid, level);
+	}
+	process = new_process(task, job, 0, 0);
+	if (process) {
+		process->started = job->started;
+		process->is_apart = has_gained_rights(task);
+	}
+	mm = followed(task)->mm;
+	if (process && mm)
+		enter_memory(process, process_key(task), job, mm, false);
+	more_threads(job, control);
+	more_processes(job, control);
+	return 0;
+}
+
 /* Run by user space at each tick: brings the counters of all threads up to date that were not reaped. */
 SEC("iter/task")
 int on_tick(struct bpf_iter__task *ctx)

@@ -4,14 +4,18 @@
 //! Reads the groups' files, the affinity, the environment, and HTCondor's file of the job. Emits [`Allowed`]. What
 //! cannot be read limits nothing that is known.
 
+use std::collections::BTreeMap;
 use std::fs::{Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use weigh_parse::allowed::{condor_request, cores, cpu_max, limit, scheduler};
-use weigh_schema::allowed::{Allowed, AllowedChange, AllowedGroup, SchedulerRequest};
+use rustix::process::Pid;
+use weigh_parse::allowed::{condor_request, cores, cpu_max, limit, resource_limits, scheduler};
+use weigh_schema::allowed::{
+    Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
+};
 
 use crate::{inherited, procfs};
 
@@ -33,17 +37,42 @@ pub struct AllowedGroups {
 
 /// What a command that weigh starts now is allowed.
 pub fn begin() -> (Allowed, AllowedGroups) {
-    let folders = folders();
+    let variable = |name: &str| std::env::var(name).ok();
+    allowed(folders("self"), cpus(None), inherited::limits(), requested(&variable))
+}
+
+/// What a process is allowed that runs already.
+pub fn begin_of(pid: u32) -> (Allowed, AllowedGroups) {
+    let text = |name: &str| {
+        let bytes = procfs::read_of(pid, name).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let environment = text("environ");
+    let variable = |name: &str| {
+        let mut variables = environment.split('\0').filter_map(|pair| pair.split_once('='));
+        variables.find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+    };
+    let cpus = Pid::from_raw(pid.cast_signed()).and_then(|pid| cpus(Some(pid)));
+    let limits = resource_limits(&text("limits"));
+    allowed(folders(&pid.to_string()), cpus, limits, requested(&variable))
+}
+
+fn allowed(
+    folders: Vec<GroupFolder>,
+    cpus: Option<u32>,
+    rlimits: BTreeMap<String, ResourceLimit>,
+    scheduler: Option<SchedulerRequest>,
+) -> (Allowed, AllowedGroups) {
     let known = groups(&folders);
     let cpu_quota_cores =
         known.iter().filter_map(|group| group.cpu_quota_cores).min_by(f64::total_cmp);
     let allowed = Allowed {
-        cpus: own_cpus(),
+        cpus,
         cpu_quota_cores,
         memory_max_bytes: known.iter().filter_map(|group| group.memory_max_bytes).min(),
         groups: known.iter().filter(|group| group.is_limiting()).cloned().collect(),
-        rlimits: inherited::limits(),
-        scheduler: requested(),
+        rlimits,
+        scheduler,
         changes: Vec::new(),
     };
     (allowed, AllowedGroups { folders, known })
@@ -60,13 +89,12 @@ impl AllowedGroups {
     }
 }
 
-fn own_cpus() -> Option<u32> {
-    rustix::thread::sched_getaffinity(None).ok().map(|set| set.count())
+fn cpus(pid: Option<Pid>) -> Option<u32> {
+    rustix::thread::sched_getaffinity(pid).ok().map(|set| set.count())
 }
 
-fn requested() -> Option<SchedulerRequest> {
-    let variable = |name: &str| std::env::var(name).ok();
-    scheduler(&variable)
+fn requested(variable: &dyn Fn(&str) -> Option<String>) -> Option<SchedulerRequest> {
+    scheduler(variable)
         .or_else(|| Some(condor_request(&read(Path::new(&variable("_CONDOR_JOB_AD")?))?)))
 }
 
@@ -86,9 +114,9 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The groups that weigh is in and those above, in every hierarchy that is mounted.
-fn folders() -> Vec<GroupFolder> {
-    let own = procfs::read("/proc/self/cgroup").unwrap_or_default();
+/// The groups that a process is in and those above, in every hierarchy that is mounted.
+fn folders(process: &str) -> Vec<GroupFolder> {
+    let own = procfs::read(format!("/proc/{process}/cgroup")).unwrap_or_default();
     let mounts = procfs::read("/proc/self/mountinfo").unwrap_or_default();
     let (lines, mounts) = (procfs::parse_cgroup(&own), procfs::parse_mountinfo(&mounts));
     let mut folders = Vec::new();

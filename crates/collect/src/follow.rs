@@ -39,6 +39,8 @@ pub struct Wanted {
     pub files: bool,
     /// Who had a CPU while threads waited for it: each switch between threads of the machine pays for that.
     pub cpu_waits: bool,
+    /// That a process which runs already can join the job.
+    pub joins: bool,
 }
 
 /// How long threads of a job waited for a CPU, by who had that CPU meanwhile, in nanoseconds.
@@ -92,6 +94,11 @@ pub trait Follow {
 
     /// Gets ready to follow a process that waits to execute the command.
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
+
+    /// Follows a process that runs already from now on, all of its threads, and what it starts.
+    fn join(&mut self, _pid: u32) -> Result<(), FollowError> {
+        Err(FollowError::Elsewhere("only BPF follows a process that runs already".into()))
+    }
 
     /// Becomes readable when there is something that should not wait.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -19,6 +19,7 @@ use weigh_schema::event::{
 use weigh_schema::record::Limited;
 use weigh_schema::summary::Sender;
 
+use crate::calls::join;
 use crate::clock::Moment;
 use crate::complaints;
 use crate::core_types::{self, follow_types};
@@ -196,6 +197,7 @@ impl KernelJob {
         let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
         open.progs.on_call_end.set_autoload(checks_calls);
         open.progs.on_signal.set_autoload(offers.tracepoint("signal_generate"));
+        open.progs.on_join.set_autoload(wanted.joins);
         parts.choose(&mut open.progs, &offers);
         let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
         let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
@@ -318,6 +320,18 @@ impl Follow for KernelJob {
             .map_err(bpf("arming the command"))?;
         // The tick takes note of what the process has used so far, which is not the job's.
         Ok(run_iterator(&self.tick)?)
+    }
+
+    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
+        // Twice: a thread that another one makes meanwhile may be passed over by the first.
+        for _ in 0..2 {
+            join::process(&self.skeleton.progs.on_join, pid)
+                .map_err(|error| bpf("joining a process")(error.into()))?;
+        }
+        match self.raw_job().threads > 0 {
+            true => Ok(()),
+            false => Err(not_joined(pid).into()),
+        }
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,6 +1,8 @@
 //! What control groups and batch systems write of the limits that they set.
 
-use weigh_schema::allowed::SchedulerRequest;
+use std::collections::BTreeMap;
+
+use weigh_schema::allowed::{ResourceLimit, SchedulerRequest};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,6 +21,31 @@ pub fn cores(quota_us: i64, period_us: i64) -> Option<f64> {
 pub fn limit(text: &str) -> Option<u64> {
     const PAST_ALL_MEMORY: u64 = 1 << 62;
     text.trim().parse().ok().filter(|limit| *limit < PAST_ALL_MEMORY)
+}
+
+/// The resource limits that a job is told, by their names in `/proc/PID/limits`.
+const RESOURCES: [(&str, &str); 9] = [
+    ("Max cpu time", "cpu_seconds"),
+    ("Max file size", "file_size_bytes"),
+    ("Max data size", "data_bytes"),
+    ("Max stack size", "stack_bytes"),
+    ("Max processes", "processes"),
+    ("Max open files", "open_files"),
+    ("Max locked memory", "locked_memory_bytes"),
+    ("Max address space", "address_space_bytes"),
+    ("Max pending signals", "pending_signals"),
+];
+
+/// `/proc/PID/limits`: those that are not infinite.
+pub fn resource_limits(text: &str) -> BTreeMap<String, ResourceLimit> {
+    let limit = |(label, name): &(&str, &str)| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
+        // "unlimited" is no number.
+        let mut values = rest.split_ascii_whitespace().map(|value| value.parse::<u64>().ok());
+        let limit = ResourceLimit { soft: values.next()?, hard: values.next()? };
+        (limit != ResourceLimit::default()).then(|| ((*name).to_string(), limit))
+    };
+    RESOURCES.iter().filter_map(limit).collect()
 }
 
 /// What a batch system tells its jobs. `variable` looks into the environment.
@@ -85,6 +112,21 @@ fn first_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resource_limits_that_are_infinite_are_none() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max cpu time              unlimited            unlimited            seconds   \n\
+                    Max stack size            8388608              unlimited            bytes     \n\
+                    Max open files            1024                 20000                files     \n";
+        let limits = resource_limits(text);
+        let stack = ResourceLimit { soft: Some(8_388_608), hard: None };
+        let files = ResourceLimit { soft: Some(1024), hard: Some(20_000) };
+        assert_eq!(limits.get("stack_bytes"), Some(&stack));
+        assert_eq!(limits.get("open_files"), Some(&files));
+        assert_eq!(limits.len(), 2, "{limits:?}");
+        assert!(resource_limits("Max open files").is_empty());
+    }
 
     #[test]
     fn a_quota_is_in_cores() {

@@ -144,6 +144,8 @@ pub enum ExitKind {
     Interrupted,
     /// The command could not be executed.
     FailedToStart,
+    /// weigh has left a process that ran before it, and of which it has not seen the end.
+    Detached,
 }
 
 impl fmt::Display for ExitKind {
@@ -154,6 +156,7 @@ impl fmt::Display for ExitKind {
             ExitKind::Limit => "limit",
             ExitKind::Interrupted => "interrupted",
             ExitKind::FailedToStart => "failed_to_start",
+            ExitKind::Detached => "detached",
         })
     }
 }

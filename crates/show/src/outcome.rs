@@ -51,6 +51,7 @@ pub fn outcome(summary: &Summary) -> Outcome {
             ExitKind::Interrupted => {
                 ("measuring was stopped before the job's end,".to_string(), Tone::Open)
             }
+            ExitKind::Detached => ("left running".to_string(), Tone::Good),
             ExitKind::FailedToStart => {
                 let why = exit.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
                 return Outcome { words: format!("could not be started{why}"), tone: Tone::Bad };

@@ -42,8 +42,9 @@ impl From<follow::Wanted> for Wanted {
 impl From<Wanted> for follow::Wanted {
     fn from(wanted: Wanted) -> follow::Wanted {
         let Wanted { calls, network, files } = wanted;
-        // Nothing is put into the way of all switches of the machine for a user.
-        follow::Wanted { calls, network, files, cpu_waits: false }
+        // Nothing is put into the way of all switches of the machine for a user, and whose a running process is is not
+        // asked here.
+        follow::Wanted { calls, network, files, cpu_waits: false, joins: false }
     }
 }
 

@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_of_a_process_is_refused_with_what_is_expected() {
-        for verb in ["calls", "io", "trace", "trace packets"] {
+        for verb in ["run", "calls", "io", "trace", "trace packets"] {
             for wrong in ["x", "0", "-1", "1.5", "4294967295", ""] {
                 let said = said(&format!("{verb} --pid={wrong}"));
                 assert!(

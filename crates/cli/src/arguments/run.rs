@@ -11,13 +11,14 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
+use super::numbers::pid;
 use super::status::StatusArguments;
 use super::{IoBy, RunIoMechanism};
 use crate::run::watch_spec;
 
 const RUN_EXAMPLES: &str = "\
 Exit status:
-  the command's own; if a signal ended the command, weigh ends by the same signal
+  the command's own; if a signal ended the command, weigh ends by the same signal; with --pid 0
   124  a limit ended the job (unless --preserve-status)
   125  weigh itself failed before the command began, or, with --require-recording, could not write all
   126  the command was found but can not be executed
@@ -28,6 +29,7 @@ Examples:
   weigh run -o build.weigh --interval 100ms --live -- ./simulate input.nc
   weigh run --limit memory_peak_bytes=2GiB --limit wall_seconds=1h -- python train.py
   weigh run --quiet --json - -- true | jq .metrics.cpu_seconds
+  weigh run --pid 4711 --for 10s
 
 See also: the pages `metrics` (what each counts) and `mechanisms` (what each sees and loses) of weigh's documentation.";
 
@@ -36,8 +38,18 @@ See also: the pages `metrics` (what each counts) and `mechanisms` (what each see
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArguments {
     /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+
+    /// Follow a process that runs, all of its threads, and what it starts from now on. What it has used before is in no
+    /// value. It takes root.
+    #[arg(long, value_name = "PID", value_parser = pid,
+          conflicts_with_all = ["command", "cgroup", "delays", "written", "seccomp", "io_mount"])]
+    pub pid: Option<u32>,
+
+    /// With --pid: stop after this time [default: when its last process has ended, or Ctrl-C]. The process goes on.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
 
     /// Leave the recording in DIR [default: a new directory under $XDG_STATE_HOME/weigh].
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]

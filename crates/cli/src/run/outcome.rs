@@ -23,12 +23,12 @@ const LIMIT_STATUS: u8 = 124;
 /// Finishes the recording, prints, and says how weigh is to exit.
 pub fn conclude(
     outcome: RunOutcome,
-    output: RunOutput,
+    mut output: RunOutput,
     writer: RecordingWriter,
     mut live: LiveLine,
 ) -> anyhow::Result<ExitCode> {
     let RunOutcome { summary, mut hook, has_begun } = outcome;
-    let directory = output.directory;
+    let directory = output.directory.clone();
     let (summary, trouble) = match writer.finish(&summary) {
         Ok(finished) => {
             let trouble = finished.error.map(|e| {
@@ -48,7 +48,7 @@ pub fn conclude(
         Ok(Some(recording)) => write_page(recording, &directory.join(files::REPORT)),
         _ => Ok(()),
     };
-    let json = output.json.map_or(Ok(()), |destination| {
+    let json = output.json.take().map_or(Ok(()), |destination| {
         destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
     });
 
@@ -99,7 +99,7 @@ pub fn conclude(
         Err(error) => notice!("{}", crate::in_full(&error)),
         Ok(()) => {}
     }
-    Ok(status(&summary, output.preserve_status))
+    Ok(status(&summary, &output))
 }
 
 /// What there is of a recording that could not be finished.
@@ -113,10 +113,13 @@ fn what_is_left(directory: &Path) -> String {
     }
 }
 
-fn status(summary: &Summary, preserve: bool) -> ExitCode {
+fn status(summary: &Summary, output: &RunOutput) -> ExitCode {
     let Some(exit) = &summary.exit else { return ExitCode::FAILURE };
-    if exit.kind == ExitKind::Limit && !preserve {
+    if exit.kind == ExitKind::Limit && !output.preserve_status {
         return ExitCode::from(LIMIT_STATUS);
+    }
+    if output.is_joined {
+        return ExitCode::SUCCESS;
     }
     if let Some(signal) = exit.signal {
         weigh_collect::signals::die_by(signal);

@@ -43,6 +43,8 @@ pub struct RunOutput {
     pub live: bool,
     /// Whether weigh ends like the command in spite of a limit.
     pub preserve_status: bool,
+    /// Whether the job ran before weigh: then its status is not weigh's.
+    pub is_joined: bool,
     /// Whether weigh ends with 125 where something could not be written.
     pub require_recording: bool,
 }
@@ -74,6 +76,8 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         io: io(&arguments),
         snapshots: snapshots(&arguments)?,
         command: arguments.command,
+        pid: arguments.pid,
+        duration: arguments.duration,
         category: arguments.category,
         labels: arguments.labels,
         is_quiet: arguments.quiet,
@@ -103,6 +107,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         keys: arguments.keys,
         live: arguments.live,
         preserve_status: arguments.preserve_status,
+        is_joined: arguments.pid.is_some(),
         require_recording: arguments.status.require_recording,
     };
     Ok((settings, output))

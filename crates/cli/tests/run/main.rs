@@ -8,6 +8,7 @@ mod agent_run;
 mod allowed;
 mod events;
 mod files;
+mod joined;
 mod limits;
 mod mechanisms;
 mod memory;

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_filter_stops_what_the_table_knows_and_nothing_else() {
-        let all = Wanted { calls: true, network: true, files: true, cpu_waits: false };
+        let all = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
         let program = filter(Stopping { wanted: Some(all), files: false }).program();
         for abi in ABIS {
             for number in 0..500 {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_does_not_stop() {
-        let files = Wanted { calls: true, network: false, files: true, cpu_waits: false };
+        let files = Wanted { calls: true, network: false, files: true, ..Wanted::default() };
         let program = filter(Stopping { wanted: Some(files), files: false }).program();
         let of =
             |number: libc::c_long| verdict(&program, ABIS[0].audit_arch, number as u32, [0; 6]);

@@ -1,9 +1,12 @@
 //! The parts of a summary that are known before the job runs.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use jiff::Timestamp;
+use weigh_collect::{host, procfs};
 use weigh_schema::allowed::Allowed;
 use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::quality::{Quality, Value};
@@ -18,8 +21,12 @@ pub(super) fn provisional(
     collectors: Vec<CollectorStatus>,
     allowed: Allowed,
 ) -> anyhow::Result<Summary> {
-    let host = weigh_collect::host::host()?;
-    let cwd = std::env::current_dir().map_or_else(
+    let host = host::host()?;
+    let folder = match settings.pid {
+        Some(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
+        None => std::env::current_dir(),
+    };
+    let cwd = folder.map_or_else(
         |_| "(gone)".to_string(),
         |folder| byte_text::keep(folder.as_os_str().as_bytes()),
     );
@@ -33,7 +40,7 @@ pub(super) fn provisional(
             cwd_base64: byte_text::base64(&cwd),
             category: settings.category.clone(),
             labels: settings.labels.iter().cloned().collect(),
-            user: weigh_collect::host::current_user(),
+            user: user(settings.pid),
             node: host.node.clone(),
             started: Timestamp::now(),
             ended: None,
@@ -62,6 +69,30 @@ pub(super) fn provisional(
         host,
         allowed,
     })
+}
+
+/// The user whose job it is.
+fn user(pid: Option<u32>) -> String {
+    let of_process = |pid| std::fs::metadata(format!("/proc/{pid}")).ok();
+    match pid.and_then(of_process) {
+        Some(about) => host::user_name(about.uid()),
+        None => host::current_user(),
+    }
+}
+
+/// The command line of a process that runs; its name where it has none.
+pub(super) fn command_of(pid: u32) -> Vec<OsString> {
+    let line = procfs::read_of(pid, "cmdline").unwrap_or_default();
+    let line = line.strip_suffix(&[0]).unwrap_or(&line);
+    if line.is_empty() {
+        return host::process_name(pid).into_iter().map(Into::into).collect();
+    }
+    line.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect()
+}
+
+/// The same as it is recorded of each process.
+pub(super) fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| byte_text::keep(word.as_bytes())).collect()
 }
 
 /// The metrics of which it is known before the job runs that they will have no value: a recording that is cut short has

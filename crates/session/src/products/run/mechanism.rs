@@ -55,8 +55,10 @@ pub(super) fn open(
                 return stand_in(settings, &error);
             }
             Err(error) if candidate.is_asked_for => {
-                return Err(error)
-                    .with_context(|| format!("--mechanism {name} does not work here"));
+                return Err(error).with_context(|| match settings.pid {
+                    Some(_) => "--pid takes --mechanism bpf, which does not work here".to_string(),
+                    None => format!("--mechanism {name} does not work here"),
+                });
             }
             Err(error) if why.is_empty() => why = in_full(&error),
             Err(error) => {
@@ -95,10 +97,12 @@ fn open_candidate(
         network: settings.wants(Collector::Network),
         files: settings.wants(Collector::Files),
         cpu_waits: settings.delays,
+        joins: settings.pid.is_some(),
     };
     Ok(match candidate.following.mechanism {
         Mechanism::Bpf => match KernelJob::open(wanted, enforced(settings)) {
             Ok(job) => Box::new(job),
+            Err(error) if wanted.joins => return Err(error.into()),
             Err(error) => through_agent(wanted, error)?,
         },
         Mechanism::Ptrace => {

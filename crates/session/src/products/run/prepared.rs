@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use weigh_account::LimitWatch;
 use weigh_collect::allowed::AllowedGroups;
@@ -21,7 +21,7 @@ use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 
 use super::candidates::{Candidate, candidates};
-use super::collectors::{self, ActiveCollector, Findings};
+use super::collectors::{self, ActiveCollector, Findings, Subject};
 use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
 use super::event_hook::EventHook;
@@ -36,7 +36,7 @@ use super::settings::{RunIoMechanism, RunSettings};
 use super::snapshots::Snapshots;
 use super::source::{Cutoff, LimitLooks, RunSource, Ticks, is_of_calls, tell_price_of_calls};
 use super::view::RunView;
-use crate::command::{CpuNotice, Launcher, PendingCommand};
+use crate::command::{Command, CpuNotice, Launcher, PendingCommand, must_run};
 use crate::engine::Session;
 use crate::local_agent::Helper;
 use crate::products::io::mount::{JobMount, MountSpec};
@@ -54,7 +54,10 @@ pub struct RunPlan {
 impl RunPlan {
     /// Refuses settings that cannot go together.
     pub fn new(settings: RunSettings) -> anyhow::Result<RunPlan> {
-        let candidates = candidates(&settings, settings.mechanism)?;
+        if settings.duration.is_some() && settings.pid.is_none() {
+            bail!("--for is for --pid only: a command is followed to its end");
+        }
+        let candidates = candidates(&settings, follower(&settings)?)?;
         let folder = settings.io.as_ref().and_then(|io| io.mount.as_ref());
         let mount = folder.map(MountSpec::check).transpose()?;
         check_rows(&settings)?;
@@ -63,10 +66,17 @@ impl RunPlan {
 
     /// Opens everything that can be opened before the command runs.
     pub fn prepare(self, hook: EventHook) -> anyhow::Result<PreparedRun> {
-        let RunPlan { settings, candidates, mount } = self;
+        let RunPlan { mut settings, candidates, mount } = self;
+        if let Some(pid) = settings.pid {
+            must_run(pid)?;
+            settings.command = job_info::command_of(pid);
+        }
         let mut job = mechanism::open(&settings, &candidates)?;
         let io = collectors::open_io(&settings, &mut *job)?;
-        let (allowed, groups) = weigh_collect::allowed::begin();
+        let (allowed, groups) = match settings.pid {
+            Some(pid) => weigh_collect::allowed::begin_of(pid),
+            None => weigh_collect::allowed::begin(),
+        };
         let mut summary = job_info::provisional(&settings, job.statuses(), allowed)?;
         summary.metrics = job_info::not_known(&job.notes());
         let hold = match settings.on_limit {
@@ -81,7 +91,19 @@ impl RunPlan {
         tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
         let launcher = Launcher::prepare_with(!job.waits_for_children(), CpuNotice::Not)?;
-        Ok(PreparedRun { settings, mount, hook, job, io, summary, groups, launcher })
+        let run = OpenRun { settings, hook, job, summary, groups };
+        Ok(PreparedRun { run, mount, io, launcher })
+    }
+}
+
+/// What has to follow the job, if that was asked for, or only one can.
+fn follower(settings: &RunSettings) -> anyhow::Result<Option<Mechanism>> {
+    match (settings.pid, settings.mechanism) {
+        (None, mechanism) => Ok(mechanism),
+        (Some(_), None | Some(Mechanism::Bpf)) => Ok(Some(Mechanism::Bpf)),
+        (Some(_), Some(_)) => {
+            bail!("--pid: only --mechanism bpf follows a process that runs already")
+        }
     }
 }
 
@@ -99,154 +121,178 @@ fn check_rows(settings: &RunSettings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A run that is ready to start.
-pub struct PreparedRun {
+/// What every run has from when all is open.
+struct OpenRun {
     settings: RunSettings,
-    mount: Option<MountSpec>,
     hook: EventHook,
     job: Box<dyn Follow>,
-    /// What tells of reads and writes, where it was asked for by name.
-    io: Option<Box<dyn FollowIo>>,
     summary: Summary,
     groups: AllowedGroups,
+}
+
+/// A run that is ready to start.
+pub struct PreparedRun {
+    run: OpenRun,
+    mount: Option<MountSpec>,
+    /// What tells of reads and writes, where it was asked for by name.
+    io: Option<Box<dyn FollowIo>>,
     launcher: Launcher,
 }
 
-/// A run whose command's process exists and has not executed anything.
+impl PreparedRun {
+    /// Runs the command, or follows the process, to its end. What is recorded goes to `sink`, and `view` shows it
+    /// meanwhile.
+    pub fn run(
+        self,
+        sink: &mut dyn Sink,
+        view: &mut dyn RunView,
+    ) -> Result<RunOutcome, RunFailure> {
+        sink.emit(&Update::Started(Box::new(self.run.summary.clone())));
+        sink.flush();
+        if let Some(error) = sink.error() {
+            return Err(anyhow::anyhow!("{error}; the command was not run").into());
+        }
+        // Kept to the end of the run.
+        let _delays = collectors::turn_on_delays(self.run.settings.delays)?;
+        let (armed, command) = match self.run.settings.pid {
+            Some(pid) => self.join(pid)?,
+            None => {
+                let (armed, pending) = match self.arm()? {
+                    Ok(armed) => armed,
+                    Err(outcome) => return Ok(outcome),
+                };
+                match pending.go() {
+                    Ok(command) => (armed, command),
+                    Err(error) => return Ok(not_started(armed.run, &error)),
+                }
+            }
+        };
+        let end = armed.run.settings.duration.map(|duration| Instant::now() + duration);
+        let has_begun = |error| RunFailure { error, has_begun: true };
+        let source = armed.begin(sink, view).map_err(has_begun)?;
+        source.follow(Session::new(command, end)).map_err(has_begun)
+    }
+
+    /// Makes the command's process, and has everything follow it. If it could not be made: the outcome.
+    fn arm(self) -> anyhow::Result<Result<(ArmedRun, PendingCommand), RunOutcome>> {
+        let PreparedRun { mut run, mount, io, launcher } = self;
+        let mut variables = run.job.variables();
+        variables.extend(io.iter().flat_map(|io| io.variables()));
+        let helper = Helper::prepare(run.job.mechanism());
+        variables.extend(helper.iter().map(Helper::variable));
+        let group = collectors::make_group(&run.settings, &*run.job);
+        let with = With {
+            variables: &variables,
+            filter: run.job.filter(),
+            group: group.as_ref().ok().and_then(|group| group.descriptor()),
+        };
+        let pending = match launcher.spawn(&run.settings.command, &with) {
+            Ok(pending) => pending,
+            Err(error) => return Ok(Err(not_started(run, &error))),
+        };
+        let waiting = &pending.waiting;
+        let pid = waiting.pid.as_raw_nonzero().get() as u32;
+        let snapshots = snapshots(&run.settings);
+        // If it fails the command would run where its files are not.
+        let mount = mount.map(JobMount::new).transpose()?;
+        let mut own_folders = run.job.own_folders();
+        own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
+        let others = collectors::start(
+            &run.settings,
+            Subject::Command(waiting),
+            group,
+            &*run.job,
+            mount,
+            io,
+            &own_folders,
+        );
+        // What was said stands before what the command writes.
+        message::settle();
+        run.job.arm(pid, waiting.pidfd())?;
+        Ok(Ok((ArmedRun::new(run, pid, helper, snapshots, others), pending)))
+    }
+
+    /// Has everything follow a process that runs already.
+    fn join(self, pid: u32) -> anyhow::Result<(ArmedRun, Command)> {
+        let PreparedRun { mut run, io, launcher, .. } = self;
+        let snapshots = snapshots(&run.settings);
+        let group = collectors::make_group(&run.settings, &*run.job);
+        let subject = Subject::Process(pid);
+        let others = collectors::start(&run.settings, subject, group, &*run.job, None, io, &[]);
+        run.job.join(pid).with_context(|| format!("--pid {pid}"))?;
+        Ok((ArmedRun::new(run, pid, None, snapshots, others), launcher.stay()))
+    }
+}
+
+fn snapshots(settings: &RunSettings) -> Option<Snapshots> {
+    match settings.snapshots.is_empty() {
+        true => None,
+        false => Some(Snapshots::start(settings.snapshots.clone())),
+    }
+}
+
+/// A run whose process is followed; a command has not executed anything.
 struct ArmedRun {
-    settings: RunSettings,
-    hook: EventHook,
-    job: Box<dyn Follow>,
-    summary: Summary,
-    groups: AllowedGroups,
-    helper: Option<Helper>,
+    run: OpenRun,
     pid: u32,
+    helper: Option<Helper>,
     snapshots: Option<Snapshots>,
     others: Vec<ActiveCollector>,
     oom: OomKills,
     cpu_wait: CpuWait,
 }
 
-impl PreparedRun {
-    /// Runs the command to its end. What is recorded goes to `sink`, and `view` shows it meanwhile.
-    pub fn run(
-        self,
-        sink: &mut dyn Sink,
-        view: &mut dyn RunView,
-    ) -> Result<RunOutcome, RunFailure> {
-        sink.emit(&Update::Started(Box::new(self.summary.clone())));
-        sink.flush();
-        if let Some(error) = sink.error() {
-            return Err(anyhow::anyhow!("{error}; the command was not run").into());
-        }
-        // Kept to the end of the run.
-        let _delays = collectors::turn_on_delays(self.settings.delays)?;
-        let (armed, pending) = match self.arm()? {
-            Ok(armed) => armed,
-            Err(outcome) => return Ok(outcome),
-        };
-        let command = match pending.go() {
-            Ok(command) => command,
-            Err(error) => return Ok(not_started(armed.hook, armed.summary, &error)),
-        };
-        let has_begun = |error| RunFailure { error, has_begun: true };
-        let source = armed.begin(sink, view).map_err(has_begun)?;
-        source.follow(Session::new(command, None)).map_err(has_begun)
-    }
-
-    /// Makes the command's process, and has everything follow it. If it could not be made: the outcome.
-    fn arm(mut self) -> anyhow::Result<Result<(ArmedRun, PendingCommand), RunOutcome>> {
-        let mut variables = self.job.variables();
-        variables.extend(self.io.iter().flat_map(|io| io.variables()));
-        let helper = Helper::prepare(self.job.mechanism());
-        variables.extend(helper.iter().map(Helper::variable));
-        let group = collectors::make_group(&self.settings, &*self.job);
-        let with = With {
-            variables: &variables,
-            filter: self.job.filter(),
-            group: group.as_ref().ok().and_then(|group| group.descriptor()),
-        };
-        let pending = match self.launcher.spawn(&self.settings.command, &with) {
-            Ok(pending) => pending,
-            Err(error) => return Ok(Err(not_started(self.hook, self.summary, &error))),
-        };
-        let waiting = &pending.waiting;
-        let pid = waiting.pid.as_raw_nonzero().get() as u32;
-        let snapshots = match self.settings.snapshots.is_empty() {
-            true => None,
-            false => Some(Snapshots::start(self.settings.snapshots.clone())),
-        };
-        // If it fails the command would run where its files are not.
-        let mount = self.mount.take().map(JobMount::new).transpose()?;
-        let mut own_folders = self.job.own_folders();
-        own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
-        let mut others = collectors::start(
-            &self.settings,
-            waiting,
-            group,
-            &*self.job,
-            mount,
-            self.io.take(),
-            &own_folders,
-        );
-        // What was said stands before what the command writes.
-        message::settle();
-        self.job.arm(pid, waiting.pidfd())?;
+impl ArmedRun {
+    fn new(
+        run: OpenRun,
+        pid: u32,
+        helper: Option<Helper>,
+        snapshots: Option<Snapshots>,
+        mut others: Vec<ActiveCollector>,
+    ) -> ArmedRun {
         others.iter_mut().for_each(|other| other.collector.begin());
         let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(pid));
-        let PreparedRun { settings, hook, job, summary, groups, .. } = self;
-        let armed = ArmedRun {
-            settings,
-            hook,
-            job,
-            summary,
-            groups,
-            helper,
-            pid,
-            snapshots,
-            others,
-            oom,
-            cpu_wait,
-        };
-        Ok(Ok((armed, pending)))
+        ArmedRun { run, pid, helper, snapshots, others, oom, cpu_wait }
     }
-}
 
-impl ArmedRun {
-    /// The command has been executed.
+    /// The job has begun.
     fn begin<'a>(
-        mut self,
+        self,
         sink: &'a mut dyn Sink,
         view: &'a mut dyn RunView,
     ) -> anyhow::Result<RunSource<'a>> {
+        let OpenRun { settings, mut hook, job, mut summary, groups } = self.run;
         let started = Timestamp::now();
-        self.hook.begins(started);
-        let reading = self.job.glance();
+        hook.begins(started);
+        let reading = job.glance();
         let epoch_ns = started.as_nanosecond() as i64 - reading.at_ns as i64;
-        self.summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;
-        let watch = LimitWatch::new(self.limits_to_look_at());
-        let limits = &self.settings.limits;
-        let memory_limit = limits.iter().find(|l| l.metric.name == "memory_peak_bytes");
-        let memory_limit = memory_limit.map(|l| l.value as u64);
+        summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;
+        let watch = LimitWatch::new(limits_to_look_at(&settings, &summary));
+        let memory_limit = settings.limits.iter().find(|l| l.metric.name == "memory_peak_bytes");
+        let page_scan = PageScan::new(memory_limit.map(|l| l.value as u64));
+        let outcomes = std::mem::take(&mut summary.limits);
         let with_uses = self.others.iter().any(|other| other.collector.tells_of_files());
+        let mut recorder = Recorder::new(sink, epoch_ns, reading.at_ns, with_uses);
+        if let Some(pid) = settings.pid {
+            recorder.exec(pid, job_info::words(&settings.command));
+        }
         view.begin();
         let begun = Instant::now();
-        let (on_limit, grace) = (self.settings.on_limit, self.settings.grace);
-        let outcomes = std::mem::take(&mut self.summary.limits);
         Ok(RunSource {
             limits: LimitLooks::new(watch),
-            enforcer: Enforcer::new(outcomes, on_limit, grace),
-            recorder: Recorder::new(sink, epoch_ns, reading.at_ns, with_uses),
+            enforcer: Enforcer::new(outcomes, settings.on_limit, settings.grace),
+            recorder,
             view,
-            ticks: Ticks::new(&*self.job, self.settings.interval, begun),
-            job: self.job,
+            ticks: Ticks::new(&*job, settings.interval, begun),
+            job,
             helper: self.helper,
             pid: self.pid,
+            joined_status: None,
             has_noted_end: false,
             others: self.others,
             snapshots: self.snapshots,
-            hook: self.hook,
-            page_scan: PageScan::new(memory_limit),
+            hook,
+            page_scan,
             oom: self.oom,
             cpu_wait: self.cpu_wait,
             open_files: OpenFiles::default(),
@@ -256,31 +302,29 @@ impl ArmedRun {
             cutoff: Cutoff::default(),
             is_concluding: false,
             written: HashSet::new(),
-            settings: self.settings,
-            summary: self.summary,
-            groups: self.groups,
+            settings,
+            summary,
+            groups,
             groups_looked_at: begun,
         })
     }
+}
 
-    /// Those that the kernel does not hold by itself. A tracer does not see whom it had to let go: what it holds is
-    /// looked at as well.
-    fn limits_to_look_at(&self) -> Vec<Limit> {
-        let by_kernel = Mechanism::Bpf.to_string();
-        let outcomes = &self.summary.limits;
-        let is_kernels = |limit: &Limit| {
-            outcomes.iter().any(|l| {
-                l.metric == limit.metric.name
-                    && l.enforced_by == by_kernel
-                    && !is_of_calls(&l.metric)
-            })
-        };
-        self.settings.limits.iter().filter(|limit| !is_kernels(limit)).cloned().collect()
-    }
+/// Those that the kernel does not hold by itself. A tracer does not see whom it had to let go: what it holds is looked
+/// at as well.
+fn limits_to_look_at(settings: &RunSettings, summary: &Summary) -> Vec<Limit> {
+    let by_kernel = Mechanism::Bpf.to_string();
+    let is_kernels = |limit: &&Limit| {
+        summary.limits.iter().any(|l| {
+            l.metric == limit.metric.name && l.enforced_by == by_kernel && !is_of_calls(&l.metric)
+        })
+    };
+    settings.limits.iter().filter(|limit| !is_kernels(limit)).cloned().collect()
 }
 
 /// What there is of a run whose command could not be executed.
-fn not_started(hook: EventHook, mut summary: Summary, error: &SpawnError) -> RunOutcome {
+fn not_started(run: OpenRun, error: &SpawnError) -> RunOutcome {
+    let OpenRun { hook, mut summary, .. } = run;
     summary.job.ended = Some(Timestamp::now());
     summary.exit = Some(Exit {
         kind: ExitKind::FailedToStart,

@@ -22,8 +22,12 @@ pub struct RunSettings {
     pub directory: PathBuf,
     /// Other files that weigh writes.
     pub own_files: Vec<Metadata>,
-    /// The command and its arguments.
+    /// The command and its arguments; none where a process is joined.
     pub command: Vec<OsString>,
+    /// A process that runs already: it is followed in place of a command.
+    pub pid: Option<u32>,
+    /// For how long it is followed at most.
+    pub duration: Option<Duration>,
     /// What kind of job it is.
     pub category: Option<String>,
     /// Labels of the recording.

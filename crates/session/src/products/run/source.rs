@@ -3,6 +3,7 @@
 mod conclusion;
 mod cutoff;
 mod job_state;
+mod joined;
 mod limits;
 mod page_looks;
 mod ticks;
@@ -67,6 +68,8 @@ pub(super) struct RunSource<'a> {
     pub helper: Option<Helper>,
     /// The command.
     pub pid: u32,
+    /// How a process that ran before weigh has ended, if that was seen.
+    pub joined_status: Option<ExitStatus>,
     /// Whether it was taken note of that the command has ended.
     pub has_noted_end: bool,
     pub others: Vec<ActiveCollector>,
@@ -151,7 +154,10 @@ impl Source for RunSource<'_> {
 
     /// An interrupt ends the wait for what the command has left over, which is over then.
     fn may_stop(&mut self, command: &mut Command, end: SessionEnd) -> bool {
-        end == SessionEnd::CpuTime && self.may_let_go(command)
+        match end {
+            SessionEnd::CpuTime => self.may_let_go(command),
+            _ => self.may_leave_joined(),
+        }
     }
 }
 
@@ -200,6 +206,7 @@ impl RunSource<'_> {
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
+                    self.note_joined_end(&process);
                     self.oom.ended(&process);
                     self.open_files.ended(process.pid, &mut *self.job, &mut self.recorder);
                     if !self.limits.watch.is_empty() {
@@ -296,6 +303,9 @@ impl RunSource<'_> {
     }
 
     fn has_ended(&self, command: &Command) -> bool {
+        if self.settings.pid.is_some() {
+            return self.joined_has_ended();
+        }
         if command.status().is_none() {
             return false;
         }

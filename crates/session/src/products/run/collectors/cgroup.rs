@@ -28,6 +28,9 @@ pub(in crate::products::run) fn make(
     if !settings.wants(Collector::Cgroup) {
         return Err(String::new()); // the reason is that it is turned off
     }
+    if settings.pid.is_some() {
+        return Err("a process that runs already is left in its control group".to_string());
+    }
     if settings.cgroup {
         return JobCgroup::create(&settings.id).map_err(|e| e.to_string());
     }

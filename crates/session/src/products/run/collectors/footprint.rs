@@ -37,6 +37,12 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
 
 fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
     let watched = &with.settings.footprint;
+    if watched.is_empty() && with.runs_already {
+        return Err(
+            "of a process that runs already no folder is measured by itself; --watch DIR names one"
+                .into(),
+        );
+    }
     let roots = if watched.is_empty() { vec![PathBuf::from(".")] } else { watched.clone() };
     let is_limited = with.settings.limits.iter().any(|limit| ALL.contains(&limit.metric.name));
     let pace = if is_limited { Pace::Limited } else { Pace::Relaxed };

@@ -5,15 +5,25 @@ use weigh_schema::event::CollectorStatus;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder};
+use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Hardware,
     mechanism: Mechanism::Perf,
     metrics: &["cpu_instructions_total", "cpu_cycles_total", "cpu_cache_misses_total"],
-    start: |with| Ok(Box::new(Hardware(HardwareCounters::attach(with.pid, HardwareEvent::ALL)))),
+    start,
 };
+
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+    if with.runs_already {
+        return Err(
+            "counters are attached to a command before it runs, not to a process that runs already"
+                .into(),
+        );
+    }
+    Ok(Box::new(Hardware(HardwareCounters::attach(with.pid, HardwareEvent::ALL))))
+}
 
 struct Hardware(HardwareCounters);
 

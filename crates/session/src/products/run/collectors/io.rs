@@ -11,7 +11,6 @@ use weigh_collect::follow::{Follow, FollowError};
 use weigh_collect::io::{Apart, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
-use weigh_collect::spawn::Waiting;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoFound, Transfer};
@@ -19,7 +18,9 @@ use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::update::Update;
 
 use super::footprint::settle_growth;
-use super::{ActiveCollector, Findings, JobCollector, MissingCollector, Recorder, RunSettings};
+use super::{
+    ActiveCollector, Findings, JobCollector, MissingCollector, Recorder, RunSettings, Subject,
+};
 use crate::products::io::mount::{JobMount, MountEnd};
 use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
 use crate::products::run::settings::{RunIoMechanism, RunIoSettings};
@@ -73,18 +74,21 @@ pub(in crate::products::run) fn open(
     })
 }
 
-/// Starts it on the command, which is created but not yet executed. Unless the user has said who is to tell: where
+/// Starts it on the job. Unless the user has said who is to tell: where
 /// the job is followed by a library in its programs or by a tracer, that counts by file, too.
 pub(super) fn start(
     (settings, wanted): (&RunSettings, &RunIoSettings),
-    waiting: &Waiting,
+    subject: Subject<'_>,
     follower: &dyn Follow,
     asked_for: Option<Box<dyn FollowIo>>,
 ) -> ActiveCollector {
     let (telling, apart) = (wanted.telling(), wanted.apart);
     let arm = |io: Box<dyn FollowIo>| -> Result<Gatherer, FollowError> {
         let mut gatherer = Gatherer::new(io, name);
-        gatherer.io.arm(waiting.pid().as_raw_nonzero().get() as u32, waiting.pidfd())?;
+        match subject {
+            Subject::Command(waiting) => gatherer.io.arm(subject.pid(), waiting.pidfd())?,
+            Subject::Process(pid) => gatherer.io.join(pid)?,
+        }
         Ok(gatherer)
     };
     let by_kernel = || arm(mechanism::by_kernel(telling, apart)?);

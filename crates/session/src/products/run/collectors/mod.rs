@@ -164,11 +164,31 @@ impl JobCollector for MissingCollector {
     }
 }
 
+/// What collectors are started on.
+#[derive(Clone, Copy)]
+pub(super) enum Subject<'a> {
+    /// A command, whose process has not executed anything.
+    Command(&'a Waiting),
+    /// A process that runs already.
+    Process(u32),
+}
+
+impl Subject<'_> {
+    fn pid(self) -> u32 {
+        match self {
+            Subject::Command(waiting) => waiting.pid.as_raw_nonzero().get() as u32,
+            Subject::Process(pid) => pid,
+        }
+    }
+}
+
 /// What a collector is started with.
 struct StartContext<'a> {
     settings: &'a RunSettings,
-    /// The command's process, which waits to execute it.
+    /// The job's first process.
     pid: u32,
+    /// Whether it ran before weigh.
+    runs_already: bool,
     /// The control group that was made for it, if one was, and whether it is in there already.
     group: Option<(Result<JobCgroup, String>, bool)>,
     follower: &'a dyn Follow,
@@ -215,24 +235,26 @@ impl ActiveCollector {
     }
 }
 
-/// Starts all collectors on the command, which is created but not yet executed. `io` is who tells of reads and
-/// writes, where the user has said who is to; `own_folders` are those that weigh has made.
+/// Starts all collectors on a job. `io` is what tells of reads and writes, where the user has said what is to; `own_folders` are those that weigh has made.
 pub(super) fn start(
     settings: &RunSettings,
-    waiting: &Waiting,
+    subject: Subject<'_>,
     group: Result<JobCgroup, String>,
     follower: &dyn Follow,
     mount: Option<JobMount>,
     io: Option<Box<dyn FollowIo>>,
     own_folders: &[PathBuf],
 ) -> Vec<ActiveCollector> {
-    let pid = waiting.pid.as_raw_nonzero().get() as u32;
-    let group = Some((group, waiting.is_in_group));
-    let mut start = StartContext { settings, pid, group, follower, own_folders };
-    let written = settings.written.then(|| written::start(waiting));
+    let (waiting, is_in_group) = match subject {
+        Subject::Command(waiting) => (Some(waiting), waiting.is_in_group),
+        Subject::Process(_) => (None, false),
+    };
+    let (pid, runs_already, group) = (subject.pid(), waiting.is_none(), Some((group, is_in_group)));
+    let mut start = StartContext { settings, pid, runs_already, group, follower, own_folders };
+    let written = waiting.filter(|_| settings.written).map(written::start);
     let by_file = settings.io.as_ref().map(|wanted| match mount {
         Some(mount) => io::start_at(mount),
-        None => io::start((settings, wanted), waiting, follower, io),
+        None => io::start((settings, wanted), subject, follower, io),
     });
     let asked_for = written.into_iter().chain(by_file);
     let listed = SPECS

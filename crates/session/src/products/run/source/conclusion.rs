@@ -13,7 +13,7 @@ use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 
-use super::RunSource;
+use super::{RunSource, joined};
 use crate::engine::Session;
 use crate::products::run::outcome::RunOutcome;
 use crate::products::run::overshoot::{LookSpacing, overshoot};
@@ -109,6 +109,9 @@ impl RunSource<'_> {
             notes: &findings.notes,
         });
         self.cutoff.qualify(&mut summary.metrics);
+        if let Some(pid) = self.settings.pid {
+            joined::qualify(&mut summary.metrics, pid);
+        }
         self.recorder.last_samples(ended_ns, samples, &summary.metrics);
         let memory = &reading.memory;
         if summary.metrics.get("memory_peak_bytes").is_some_and(|peak| peak.value.is_some()) {
@@ -149,7 +152,10 @@ impl RunSource<'_> {
         );
         let command = &session.command;
         let sent = self.job.sender(self.pid);
-        let exit = exit(command.status(), ended_by, command.is_interrupted());
+        let exit = match self.settings.pid {
+            Some(_) => exit_of_joined(self.joined_status, ended_by),
+            None => exit(command.status(), ended_by, command.is_interrupted()),
+        };
         let is_of_job = |sender: u32| self.written.iter().any(|(pid, _)| *pid == sender);
         let sender = sender(&exit, sent, command.passed_on(), is_of_job);
         summary.exit = Some(Exit { sender, ..exit });
@@ -194,6 +200,14 @@ fn exit(status: Option<ExitStatus>, limit: Option<String>, interrupted: bool) ->
         _ => ExitKind::Exited,
     };
     Exit { kind, code, signal, sender: None, limit, error: None }
+}
+
+/// The same of a process that ran before weigh.
+fn exit_of_joined(status: Option<ExitStatus>, limit: Option<String>) -> Exit {
+    let is_known = status.is_some() || limit.is_some();
+    let exit = exit(status, limit, false);
+    let kind = if is_known { exit.kind } else { ExitKind::Detached };
+    Exit { kind, ..exit }
 }
 
 /// Who sent the signal that ended the main process. What weigh has passed on is from where weigh has it.
