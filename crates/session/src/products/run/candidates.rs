@@ -106,3 +106,62 @@ pub(super) fn without_library(settings: &RunSettings) -> anyhow::Result<Vec<Cand
     left.retain(|c| !matches!(c.following.mechanism, Mechanism::Bpf | Mechanism::Preload));
     Ok(left)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::products::run::settings::tests::settings;
+
+    /// Names and levels, the best first; else the refusal.
+    fn listed(settings: &RunSettings, mechanism: Option<Mechanism>) -> String {
+        let name = |c: &Candidate| format!("{}{}", c.following.name, c.level.number());
+        match candidates(settings, mechanism) {
+            Ok(candidates) => candidates.iter().map(name).collect::<Vec<_>>().join(" "),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_best_that_may_be_comes_first() {
+        use Mechanism::{Bpf, Proc, Ptrace};
+        let plain = settings;
+        let level = |level| RunSettings { level: Some(level), ..settings() };
+        let io = || settings().with_io(RunIoMechanism::Auto);
+        let without_bpf = || RunSettings { without: vec![Collector::Bpf], ..settings() };
+        for (settings, mechanism, expected) in [
+            (plain(), None, "bpf3 ptrace2 preload3 poll1"),
+            (plain(), Some(Ptrace), "ptrace2"),
+            (without_bpf(), None, "ptrace2 preload3 poll1"),
+            (without_bpf(), Some(Bpf), "bpf3"),
+            (level(Level::Query), None, "poll1"),
+            (level(Level::Notification), None, "bpf2 ptrace2 preload2"),
+            (level(Level::Interposition), None, "bpf3 preload3 ptrace3"),
+            (io(), None, "bpf3 preload3 ptrace2 poll1"),
+            (settings().with_io(RunIoMechanism::Ptrace), None, "ptrace2"),
+            (
+                level(Level::Query),
+                Some(Ptrace),
+                "--mechanism ptrace has no level 1; it can be had with poll",
+            ),
+            (
+                level(Level::Interposition),
+                Some(Proc),
+                "--mechanism poll has no level 3; it can be had with bpf, ptrace, preload",
+            ),
+        ] {
+            assert_eq!(listed(&settings, mechanism), expected, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_go_together_is_refused() {
+        let beside = settings().with_io(RunIoMechanism::PreloadPtrace);
+        assert!(listed(&beside, Some(Mechanism::Bpf)).contains("leave --mechanism bpf out"));
+        let filtered = RunSettings { seccomp: true, ..beside };
+        assert!(listed(&filtered, None).starts_with("--seccomp: not with"));
+        let filtered = RunSettings { seccomp: true, ..settings() };
+        assert!(listed(&filtered, Some(Mechanism::Ptrace)).starts_with("--seccomp is for"));
+        let filtered = RunSettings { level: Some(Level::Interposition), ..filtered };
+        assert_eq!(listed(&filtered, Some(Mechanism::Ptrace)), "ptrace3");
+    }
+}

@@ -3,13 +3,13 @@
 //! Emits one that is ready to follow; says on standard error why it is not a better one. Refuses if
 //! the mechanism that was named does not work.
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use weigh_agent::{RemoteError, RemoteJob};
-use weigh_collect::follow::{Follow, Wanted};
-use weigh_collect::job::{Enforced, JobError, KernelJob};
+use weigh_collect::follow::{Follow, FollowError, Wanted};
+use weigh_collect::job::{Enforced, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
-use weigh_collect::preload::{self, PreloadError, PreloadedJob};
+use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
@@ -18,74 +18,98 @@ use weigh_schema::record::Limited;
 
 use super::candidates::{Candidate, without_library};
 use super::settings::{Collector, RunSettings};
+use crate::choice::{Plan, Refusal, choose, is_kept_out, own_or_agent};
 use crate::error::in_full;
 use crate::products::io::mechanism::stops;
+
+type Failures = [Refusal<Candidate, anyhow::Error>];
 
 /// The first that works; why the others do not is told.
 pub(super) fn open(
     settings: &RunSettings,
     candidates: &[Candidate],
 ) -> anyhow::Result<Box<dyn Follow>> {
-    let mut why = match settings.wants(Collector::Bpf) {
-        true => String::new(),
-        false => "turned off by --without bpf".to_string(),
+    let plan = plan(settings, candidates)?;
+    let open = |candidate, failures: &Failures| {
+        open_candidate(settings, candidate, &why_not_better(settings, failures))
     };
-    let mut neither = Vec::new();
-    for candidate in candidates {
-        let name = candidate.following.name;
-        match open_candidate(settings, candidate, &why) {
-            Ok(follower) => {
-                let is_told = !why.is_empty() && (!settings.is_quiet || settings.is_verbose);
-                if is_told && settings.is_verbose {
-                    notice!("the kernel does not follow this job: {why}.");
-                    neither.iter().for_each(|line: &String| notice!("{line}"));
-                    notice!(
-                        "by {name} instead; what that leaves out is said beside each value, and by `weigh doctor`."
-                    );
-                } else if is_told {
-                    notice!(
-                        "followed by {name} instead of the kernel: `weigh doctor` says what is missing"
-                    );
-                }
-                return Ok(follower);
-            }
-            Err(error)
-                if candidate.is_asked_for && PreloadError::of_file_size(&*error).is_some() =>
-            {
-                return stand_in(settings, &error);
-            }
-            Err(error) if candidate.is_asked_for => {
-                return Err(error).with_context(|| match settings.pid {
-                    Some(_) => "--pid takes --mechanism bpf, which does not work here".to_string(),
-                    None => format!("--mechanism {name} does not work here"),
-                });
-            }
-            Err(error) if why.is_empty() => why = in_full(&error),
-            Err(error) => {
-                neither.push(format!("not by {name} either: {}", in_full(&error)));
-            }
+    match choose(&plan, open, is_kept_out) {
+        Ok(choice) => {
+            let name = choice.mechanism.following.name;
+            tell_choice(settings, name, &choice.refusals);
+            Ok(choice.opened)
         }
+        Err(failures) => Err(none_works(settings, failures)),
     }
-    anyhow::bail!("no mechanism works here: {why}")
 }
 
 /// Where the library has no place for a limit that is meant for the job, the job is followed otherwise.
-fn stand_in(settings: &RunSettings, error: &anyhow::Error) -> anyhow::Result<Box<dyn Follow>> {
-    for candidate in without_library(settings)? {
-        if let Ok(follower) = open_candidate(settings, &candidate, "it was not asked for") {
-            notice!(
-                "--mechanism preload does not work here: {error}; by {} instead",
-                candidate.following.name
-            );
-            return Ok(follower);
-        }
+fn plan(settings: &RunSettings, candidates: &[Candidate]) -> anyhow::Result<Plan<Candidate>> {
+    let is_library = |c: &Candidate| c.is_asked_for && c.following.mechanism == Mechanism::Preload;
+    let substitutes = match candidates.iter().any(is_library) {
+        true => without_library(settings)?,
+        false => Vec::new(),
+    };
+    Ok(Plan { candidates: candidates.to_vec(), substitutes })
+}
+
+/// Why it is no better one that is opened now; empty if nothing speaks against this one.
+fn why_not_better(settings: &RunSettings, failures: &Failures) -> String {
+    match failures.first() {
+        Some(first) if first.mechanism.is_asked_for => "it was not asked for".to_string(),
+        _ if !settings.wants(Collector::Bpf) => "turned off by --without bpf".to_string(),
+        first => first.map(|first| in_full(&first.error)).unwrap_or_default(),
     }
-    anyhow::bail!("--mechanism preload does not work here: {error}; nor does another")
+}
+
+fn tell_choice(settings: &RunSettings, name: &str, failures: &Failures) {
+    if let Some(first) = failures.first().filter(|first| first.mechanism.is_asked_for) {
+        let error = &first.error;
+        notice!("--mechanism preload does not work here: {error}; by {name} instead");
+        return;
+    }
+    let why = why_not_better(settings, failures);
+    if why.is_empty() || settings.is_quiet && !settings.is_verbose {
+        return;
+    }
+    if !settings.is_verbose {
+        notice!("followed by {name} instead of the kernel: `weigh doctor` says what is missing");
+        return;
+    }
+    notice!("the kernel does not follow this job: {why}.");
+    // Unless BPF was turned off the first is that.
+    for failure in failures.iter().skip(usize::from(settings.wants(Collector::Bpf))) {
+        let Refusal { mechanism, error } = failure;
+        notice!("not by {} either: {}", mechanism.following.name, in_full(error));
+    }
+    notice!(
+        "by {name} instead; what that leaves out is said beside each value, and by `weigh doctor`."
+    );
+}
+
+fn none_works(
+    settings: &RunSettings,
+    failures: Vec<Refusal<Candidate, anyhow::Error>>,
+) -> anyhow::Error {
+    let why = why_not_better(settings, &failures);
+    let Some(first) = failures.into_iter().next().filter(|first| first.mechanism.is_asked_for)
+    else {
+        return anyhow!("no mechanism works here: {why}");
+    };
+    let Refusal { mechanism, error } = first;
+    let name = mechanism.following.name;
+    match settings.pid {
+        _ if is_kept_out(&error) => {
+            anyhow!("--mechanism {name} does not work here: {error}; nor does another")
+        }
+        Some(_) => error.context("--pid takes --mechanism bpf, which does not work here"),
+        None => error.context(format!("--mechanism {name} does not work here")),
+    }
 }
 
 fn open_candidate(
     settings: &RunSettings,
-    candidate: &Candidate,
+    candidate: Candidate,
     why: &str,
 ) -> anyhow::Result<Box<dyn Follow>> {
     let why = match why {
@@ -100,11 +124,8 @@ fn open_candidate(
         joins: settings.pid.is_some(),
     };
     Ok(match candidate.following.mechanism {
-        Mechanism::Bpf => match KernelJob::open(wanted, enforced(settings)) {
-            Ok(job) => Box::new(job),
-            Err(error) if wanted.joins => return Err(error.into()),
-            Err(error) => through_agent(wanted, error)?,
-        },
+        Mechanism::Bpf if wanted.joins => Box::new(KernelJob::open(wanted, enforced(settings))?),
+        Mechanism::Bpf => by_kernel(wanted, enforced(settings))?,
         Mechanism::Ptrace => {
             TracedJob::check()?;
             let stops = stops(settings.seccomp, settings.is_quiet);
@@ -136,11 +157,11 @@ fn enforced(settings: &RunSettings) -> Enforced {
     }
 }
 
-/// The agent follows the job of a user without privileges, if there is one.
-fn through_agent(wanted: Wanted, own: JobError) -> anyhow::Result<Box<dyn Follow>> {
-    match RemoteJob::open(&weigh_agent::socket(), wanted) {
-        Ok(job) => Ok(Box::new(job)),
-        Err(RemoteError::NoAgent(..)) => Err(own.into()),
-        Err(error) => Err(anyhow::anyhow!("{own}; {error}")),
-    }
+/// The kernel side: weigh's own, or, for a user without privileges, the agent's.
+fn by_kernel(wanted: Wanted, enforced: Enforced) -> Result<Box<dyn Follow>, FollowError> {
+    let own = KernelJob::open(wanted, enforced).map(|job| -> Box<dyn Follow> { Box::new(job) });
+    let agent = || -> Result<Box<dyn Follow>, RemoteError> {
+        Ok(Box::new(RemoteJob::open(&weigh_agent::socket(), wanted)?))
+    };
+    Ok(own_or_agent(own, agent)?)
 }

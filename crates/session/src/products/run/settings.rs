@@ -178,3 +178,49 @@ impl Collector {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Those of a run of which nothing was asked.
+    pub fn settings() -> RunSettings {
+        RunSettings {
+            id: "job".to_string(),
+            directory: PathBuf::from("recording"),
+            own_files: Vec::new(),
+            command: vec!["true".into()],
+            pid: None,
+            duration: None,
+            category: None,
+            labels: Vec::new(),
+            is_quiet: false,
+            is_verbose: false,
+            wait_for: WaitFor::All,
+            interval: None,
+            limits: Vec::new(),
+            on_limit: OnLimit::Kill,
+            grace: Duration::ZERO,
+            snapshots: Vec::new(),
+            mechanism: None,
+            level: None,
+            seccomp: false,
+            without: Vec::new(),
+            footprint: Vec::new(),
+            fanotify: false,
+            cgroup: false,
+            delays: false,
+            written: false,
+            io: None,
+        }
+    }
+
+    impl RunSettings {
+        /// With reads and writes by file.
+        pub fn with_io(self, mechanism: RunIoMechanism) -> RunSettings {
+            let io =
+                RunIoSettings { mechanism, each_call: false, apart: Apart::Processes, mount: None };
+            RunSettings { io: Some(io), ..self }
+        }
+    }
+}
