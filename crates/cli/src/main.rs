@@ -35,7 +35,7 @@ use weigh_schema::printable::is_unprintable;
 
 use arguments::{Arguments, GenerateArguments, Verb, hints};
 use weigh_session::status_in_spite_of_error as status_of_command;
-use weigh_session::{local_agent, products};
+use weigh_session::{doctor as trials, in_full, local_agent, products};
 
 #[global_allocator]
 static ALLOCATOR: PatientAllocator = PatientAllocator;
@@ -73,8 +73,8 @@ fn work() -> ExitCode {
     if local_agent::is_helper(std::env::args_os()) {
         return local_agent::be_helper();
     }
-    if let Some(place) = doctor::place_of_calls(std::env::args_os()) {
-        return doctor::be_caller(&place);
+    if let Some(place) = trials::place_of_calls(std::env::args_os()) {
+        return trials::be_caller(&place);
     }
     if products::calls::is_caller(std::env::args_os()) {
         return products::calls::be_caller();
@@ -152,28 +152,5 @@ fn ended(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             notice!("{}", in_full(&error));
             status_of_command().unwrap_or(ExitCode::from(FAILED))
         }
-    }
-}
-
-/// An error with its causes; what one says already is not said again by the next.
-fn in_full(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
-        match (text.is_empty(), text.ends_with(&cause)) {
-            (true, _) => cause,
-            (_, true) => text,
-            _ => text + ": " + &cause,
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_cause_that_is_named_already_is_not_named_again() {
-        let full = std::io::Error::other("the disk is full");
-        let error = anyhow::Error::new(full).context("cannot write it: the disk is full");
-        let error = error.context("the recording is lost");
-        let expected = "the recording is lost: cannot write it: the disk is full";
-        assert_eq!(super::in_full(&error), expected);
     }
 }

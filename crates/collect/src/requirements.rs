@@ -55,7 +55,12 @@ fn served() -> String {
     verbs.collect::<Vec<_>>().join(", ")
 }
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Where the kernel shows its types, to which BPF programs are fitted.
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The capabilities that BPF takes; CAP_SYS_ADMIN implies them, as it did before the kernel had them.
+pub const NEEDED: [(CapabilitySet, &str); 2] =
+    [(CapabilitySet::BPF, "CAP_BPF"), (CapabilitySet::PERFMON, "CAP_PERFMON")];
 
 /// Whether there is a `/proc`, which every mechanism needs.
 pub fn check_proc() -> Result<(), Missing> {
@@ -69,9 +74,8 @@ pub fn check_proc() -> Result<(), Missing> {
 pub fn check() -> Result<(), Missing> {
     let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
     if !held.contains(CapabilitySet::SYS_ADMIN) {
-        let needed = [(CapabilitySet::BPF, "CAP_BPF"), (CapabilitySet::PERFMON, "CAP_PERFMON")];
         let missing: Vec<_> =
-            needed.iter().filter(|(c, _)| !held.contains(*c)).map(|(_, n)| *n).collect();
+            NEEDED.iter().filter(|(c, _)| !held.contains(*c)).map(|(_, n)| *n).collect();
         if !missing.is_empty() {
             return Err(Missing::Capability { missing: missing.join(" and ") });
         }

@@ -143,7 +143,7 @@ pub struct FileUse {
 }
 
 /// The state of a collector.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectorState {
     /// It works.

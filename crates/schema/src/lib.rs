@@ -17,6 +17,7 @@
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
+//! * [`availability`] and [`doctor`]: what can run here, and why not.
 //! * [`amount`]: the sizes and durations people write.
 
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -24,6 +25,7 @@
 pub mod allowed;
 pub mod amount;
 pub mod announcement;
+pub mod availability;
 pub mod base64;
 pub mod byte_text;
 pub mod call;
@@ -31,6 +33,7 @@ pub mod call_row;
 pub mod configuration;
 pub mod configured;
 mod counter;
+pub mod doctor;
 mod error_names;
 pub mod event;
 pub mod explain;

@@ -35,3 +35,26 @@ impl SessionError {
         SessionError::System { doing, error: error.into() }
     }
 }
+
+/// An error with its causes; what one says already is not said again by the next.
+pub fn in_full(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        match (text.is_empty(), text.ends_with(&cause)) {
+            (true, _) => cause,
+            (_, true) => text,
+            _ => text + ": " + &cause,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cause_that_is_named_already_is_not_named_again() {
+        let full = std::io::Error::other("the disk is full");
+        let error = anyhow::Error::new(full).context("cannot write it: the disk is full");
+        let error = error.context("the recording is lost");
+        let expected = "the recording is lost: cannot write it: the disk is full";
+        assert_eq!(super::in_full(&error), expected);
+    }
+}

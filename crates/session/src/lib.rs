@@ -8,6 +8,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod command;
+pub mod doctor;
 mod engine;
 mod error;
 pub mod kernel_map;
@@ -22,6 +23,6 @@ pub use command::{
     why_measuring_stopped,
 };
 pub use engine::{Session, SessionEnd};
-pub use error::{SessionError, SourceError};
+pub use error::{SessionError, SourceError, in_full};
 pub use sink::Sink;
 pub use source::{Reaper, Source, Sources};

@@ -12,6 +12,7 @@
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`darshan`][]: a recording as `darshan-parser` would tell it.
 //! * [`workflow`][]: a recording as a workflow engine, a simulator of such, or Graphviz takes it.
+//! * [`doctor`][]: what works here, and what does not.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -21,6 +22,7 @@ pub mod calls;
 pub mod darshan;
 pub mod digest;
 pub mod docs;
+pub mod doctor;
 mod document;
 pub mod explain;
 pub mod io;

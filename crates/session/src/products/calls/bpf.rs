@@ -13,6 +13,7 @@ use weigh_collect::calls::{KernelCalls, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_schema::Mechanism;
+use weigh_schema::availability::Availability;
 use weigh_schema::call::{Call, CallsReport, CounterState, REPORT};
 
 use super::recorder::{CallRecorder, CallSink};
@@ -134,7 +135,7 @@ pub(super) fn follow(
 fn say_unavailable_counters(counters: &[CounterState]) {
     for CounterState { name, unavailable } in counters {
         if let Some(why) = unavailable {
-            notice!("{name} unavailable: {why}");
+            notice!("{}", Availability::unavailable(name, why));
         }
     }
 }

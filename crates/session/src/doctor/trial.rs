@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use weigh_schema::summary::Summary;
 
-use weigh_session::local_agent::abandoned;
+use crate::local_agent::abandoned;
 
 /// Long enough for a few samples and a scan of the disk footprint.
 const JOB: [&str; 2] = ["sleep", "0.2"];
@@ -22,7 +22,7 @@ const SHORT_JOB: [&str; 1] = ["true"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a trial left behind.
-pub struct Trial {
+pub(super) struct Trial {
     /// Its summary.
     pub summary: Summary,
     /// What weigh itself said during the run.
@@ -30,12 +30,12 @@ pub struct Trial {
 }
 
 /// A trial of all that `weigh run` does by itself.
-pub fn run() -> anyhow::Result<Trial> {
+pub(super) fn run() -> anyhow::Result<Trial> {
     trial(&[], &JOB)
 }
 
 /// A trial of one mechanism.
-pub fn of_mechanism(name: &str) -> anyhow::Result<Trial> {
+pub(super) fn run_mechanism(name: &str) -> anyhow::Result<Trial> {
     trial(&["--mechanism", name], &SHORT_JOB)
 }
 
@@ -71,7 +71,7 @@ fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let said = words(&said);
+    let said = lines_said(&said);
     // It is there, empty, as soon as the options are read.
     let text = std::fs::read_to_string(&summary).unwrap_or_default();
     if text.is_empty() {
@@ -82,7 +82,7 @@ fn trial(options: &[&str], job: &[&str]) -> anyhow::Result<Trial> {
 }
 
 /// What the trial said in weigh's name; if nothing was, all that was said.
-pub(super) fn words(said: &Path) -> Vec<String> {
+pub(super) fn lines_said(said: &Path) -> Vec<String> {
     let bytes = std::fs::read(said).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -115,7 +115,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What can not be removed lies in the system's directory for such things.
+        // What cannot be removed lies in the system's directory for such things.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,12 +1,13 @@
 //! The findings as lines for the terminal, of at most the given width.
 
 use weigh_schema::amount::show_size;
+use weigh_schema::availability::Availability;
+use weigh_schema::doctor::{
+    CollectorFinding, Condition, DoctorReport, MechanismFinding, RunVerdict,
+};
 use weigh_schema::event::CollectorState;
 use weigh_schema::printable::in_words;
 use weigh_schema::summary::Host;
-
-use super::conditions::Condition;
-use super::{Finding, Findings, Followed, Verdict};
 
 /// Where, for collectors, the state and the text begin.
 const COLLECTOR_COLUMNS: (usize, usize) = (13, 24);
@@ -33,7 +34,7 @@ const LINES: usize = 12;
 const SHORT_COLUMN: usize = 11;
 
 /// In twelve lines: how jobs are followed here, what is missing, what works. What finds no room is left out whole.
-pub fn render_short(findings: &Findings, width: usize, color: bool) -> String {
+pub fn render_short(findings: &DoctorReport, width: usize, color: bool) -> String {
     let mut rows = Vec::new();
     let page = || Page { text: String::new(), width, color };
     let mut add = |fill: &dyn Fn(&mut Page)| {
@@ -45,10 +46,11 @@ pub fn render_short(findings: &Findings, width: usize, color: bool) -> String {
     if let Some(reason) = missing(findings) {
         add(&|page| page.short("missing", &reason, ""));
     }
-    let works = names(findings.mechanisms.iter().filter(|one| one.works).map(|one| one.name));
+    let mechanisms = findings.mechanisms.iter().map(|one| &one.availability);
+    let works = names(mechanisms.filter(|one| one.is_active()).map(|one| one.name.as_str()));
     let of_state = |is_active: bool| {
-        let is_so = |one: &&Finding| (one.status == CollectorState::Active) == is_active;
-        names(findings.collectors.iter().filter(is_so).map(|one| one.name.as_str()))
+        let collectors = findings.collectors.iter().map(|one| &one.availability);
+        names(collectors.filter(|one| one.is_active() == is_active).map(|one| one.name.as_str()))
     };
     let shorts = [
         ("followed", format!("by {works}"), GREEN),
@@ -71,9 +73,10 @@ pub fn render_short(findings: &Findings, width: usize, color: bool) -> String {
 }
 
 /// Why jobs are not followed in the kernel, or what conditions are lacking.
-fn missing(findings: &Findings) -> Option<String> {
-    let said = findings.said.iter().filter(|_| findings.run == Verdict::Fails);
-    let refused = findings.mechanisms.iter().filter(|one| one.name == "bpf");
+fn missing(findings: &DoctorReport) -> Option<String> {
+    let said = findings.said.iter().filter(|_| findings.run == RunVerdict::Fails);
+    let mechanisms = findings.mechanisms.iter().map(|one| &one.availability);
+    let refused = mechanisms.filter(|one| one.name == "bpf");
     let lacking = findings.conditions.iter().filter(|one| one.good == Some(false));
     let lacking = Some(names(lacking.map(|one| one.name))).filter(|names| !names.is_empty());
     said.chain(refused.filter_map(|one| one.reason.as_ref())).next().cloned().or(lacking)
@@ -84,11 +87,11 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The findings, with a line end after the last line.
-pub fn render(findings: &Findings, width: usize, color: bool) -> String {
+pub fn render(findings: &DoctorReport, width: usize, color: bool) -> String {
     let mut page = Page { text: String::new(), width, color };
     head(&mut page, findings);
     page.heading("Mechanisms, each tried (--mechanism)");
-    findings.mechanisms.iter().for_each(|followed| mechanism(&mut page, followed));
+    findings.mechanisms.iter().for_each(|finding| mechanism(&mut page, finding));
     if !findings.collectors.is_empty() {
         page.heading("Collectors, as a trial run found them");
         findings.collectors.iter().for_each(|finding| collector(&mut page, finding));
@@ -105,7 +108,7 @@ pub fn render(findings: &Findings, width: usize, color: bool) -> String {
     page.text
 }
 
-fn head(page: &mut Page, findings: &Findings) {
+fn head(page: &mut Page, findings: &DoctorReport) {
     if let Some(host) = &findings.host {
         page.paragraph(0, &host_words(host), "");
     }
@@ -115,19 +118,19 @@ fn head(page: &mut Page, findings: &Findings) {
     }
 }
 
-fn verdict(page: &mut Page, run: Verdict) {
+fn verdict(page: &mut Page, run: RunVerdict) {
     let (words, color) = match run {
-        Verdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
-        Verdict::Told => (
+        RunVerdict::Exact => ("weigh run follows a job exactly here, in the kernel.", GREEN),
+        RunVerdict::Reported => (
             "weigh run is told of every process here, but not by the kernel's own counters: see \
              what each mechanism loses.",
             YELLOW,
         ),
-        Verdict::Fallback => (
+        RunVerdict::Fallback => (
             "weigh run does not follow a job exactly here; it only looks at it now and then.",
             YELLOW,
         ),
-        Verdict::Fails => ("weigh run does not work here.", RED),
+        RunVerdict::Fails => ("weigh run does not work here.", RED),
     };
     page.paragraph(0, words, color);
 }
@@ -143,18 +146,21 @@ fn host_words(host: &Host) -> String {
     words.join(", ")
 }
 
-fn mechanism(page: &mut Page, followed: &Followed) {
-    let state = if followed.works { ("works", GREEN) } else { ("not here", RED) };
-    page.row(COLLECTOR_COLUMNS, followed.name, state, followed.sees);
-    let loses = followed.works.then_some(followed.loses);
-    for (label, text) in [("loses", loses), ("why", followed.reason.as_deref())] {
+fn mechanism(page: &mut Page, finding: &MechanismFinding) {
+    let Availability { name, reason, .. } = &finding.availability;
+    let works = finding.availability.is_active();
+    let state = if works { ("works", GREEN) } else { ("not here", RED) };
+    page.row(COLLECTOR_COLUMNS, name, state, finding.sees);
+    let loses = works.then_some(finding.loses);
+    for (label, text) in [("loses", loses), ("why", reason.as_deref())] {
         let Some(text) = text else { continue };
         page.row(COLLECTOR_COLUMNS, "", (label, DIM), text);
     }
 }
 
-fn collector(page: &mut Page, finding: &Finding) {
-    let (state, color) = match finding.status {
+fn collector(page: &mut Page, finding: &CollectorFinding) {
+    let Availability { name, status, reason, remedy } = &finding.availability;
+    let (state, color) = match status {
         CollectorState::Active => ("works", GREEN),
         CollectorState::Degraded => ("degraded", YELLOW),
         CollectorState::Unavailable => ("not here", RED),
@@ -162,10 +168,9 @@ fn collector(page: &mut Page, finding: &Finding) {
     };
     let gives = finding.gives.unwrap_or("no description");
     let text = format!("{gives} ({})", finding.mechanism);
-    page.row(COLLECTOR_COLUMNS, &finding.name, (state, color), &text);
+    page.row(COLLECTOR_COLUMNS, name, (state, color), &text);
     let lost = (!finding.lost_metrics.is_empty()).then(|| finding.lost_metrics.join(", "));
-    let lines =
-        [("why", finding.reason.as_deref()), ("lost", lost.as_deref()), ("remedy", finding.remedy)];
+    let lines = [("why", reason.as_deref()), ("lost", lost.as_deref()), ("remedy", *remedy)];
     for (label, text) in lines {
         let Some(text) = text else { continue };
         page.row(COLLECTOR_COLUMNS, "", (label, DIM), text);
@@ -263,18 +268,20 @@ mod tests {
 
     use super::*;
 
-    fn findings() -> Findings {
-        let finding = |name: &str, status, reason: Option<&str>| Finding {
-            name: name.to_string(),
+    fn findings() -> DoctorReport {
+        let finding = |name: &str, status, reason: Option<&str>| CollectorFinding {
+            availability: Availability {
+                name: name.to_string(),
+                status,
+                reason: reason.map(str::to_string),
+                remedy: reason.map(|_| "what helps"),
+            },
             mechanism: Mechanism::Bpf,
-            status,
-            reason: reason.map(str::to_string),
             gives: Some("what it is good for, at some length so that it has to be wrapped"),
             lost_metrics: reason.map(|_| "cpu_cycles_total").into_iter().collect(),
-            remedy: reason.map(|_| "what helps"),
         };
-        Findings {
-            run: Verdict::Fallback,
+        DoctorReport {
+            run: RunVerdict::Fallback,
             said: vec!["not enough rights: CAP_BPF missing".to_string()],
             host: None,
             mechanisms: Vec::new(),
@@ -305,16 +312,17 @@ mod tests {
     #[test]
     fn twelve_lines_say_what_works() {
         let mut found = findings();
-        found.run = Verdict::Told;
+        found.run = RunVerdict::Reported;
         found.mechanisms = vec![
-            Followed {
-                name: "bpf",
-                works: false,
-                reason: Some("CAP_BPF is missing, and much can be said of it. ".repeat(7)),
+            MechanismFinding {
+                availability: Availability::unavailable(
+                    "bpf",
+                    "CAP_BPF is missing, and much can be said of it. ".repeat(7),
+                ),
                 sees: "all",
                 loses: "nothing",
             },
-            Followed { name: "ptrace", works: true, reason: None, sees: "", loses: "" },
+            MechanismFinding { availability: Availability::active("ptrace"), sees: "", loses: "" },
         ];
         let text = render_short(&found, 80, false);
         assert!(text.lines().count() <= 12 && text.lines().all(|line| line.len() <= 80), "{text}");

@@ -1,4 +1,4 @@
-//! What a read and a write take, as they are, or seen by a weigh that was started for it.
+//! What a read and a write take, as they are, or followed by a weigh that was started for it.
 //!
 //! Makes small reads and writes of a file that the page cache has, so that what is added to a call is most of it; emits
 //! what one took. The followed ones are made by this very program, started again as the command of that weigh.
@@ -13,52 +13,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::{Deserialize, Serialize};
 use weigh_collect::notice;
+use weigh_schema::doctor::CallTimes;
+
+use super::trial::lines_said;
+use crate::in_full;
 
 /// What says that this weigh is to make the calls.
 const CALLER: &str = "--make-calls-for-a-trial";
 
 /// Bytes of each.
-pub const BLOCK: usize = 1024;
+pub(super) const BLOCK: usize = 1024;
 const BLOCKS: u64 = 64;
 /// The least is taken of so many rounds.
-pub const ROUNDS: usize = 41;
+pub(super) const ROUNDS: usize = 41;
 
 /// Loading programs takes a second or two.
 const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
-/// What one call takes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Took {
-    /// A read.
-    pub read_seconds: f64,
-    /// A write.
-    pub write_seconds: f64,
-}
-
-impl Took {
-    /// What it takes more than that; nothing if it is less.
-    pub fn more_than(&self, without: &Took) -> Took {
-        Took {
-            read_seconds: (self.read_seconds - without.read_seconds).max(0.0),
-            write_seconds: (self.write_seconds - without.write_seconds).max(0.0),
-        }
-    }
-}
-
-/// What calls take while they are seen: the job's, and those of a process that nobody follows.
-pub struct Seen {
-    /// Before anybody saw any.
-    pub without: Took,
+/// What calls take while a job is followed: the job's, and those of a process outside of it.
+pub(super) struct TrialTimes {
+    /// Before anything was followed.
+    pub without: CallTimes,
     /// The job's.
-    pub followed: Took,
+    pub followed: CallTimes,
     /// Others'.
-    pub others: Took,
+    pub others: CallTimes,
 }
 
 /// Makes calls, and says what one took.
-fn make_calls(place: &Path) -> anyhow::Result<Took> {
+fn make_calls(place: &Path) -> anyhow::Result<CallTimes> {
     let path = place.join(format!("calls-{}", std::process::id()));
     let made = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
     let file = made.with_context(|| format!("a scratch file in {}", place.display()))?;
@@ -68,7 +52,7 @@ fn make_calls(place: &Path) -> anyhow::Result<Took> {
     round(|at| file.write_all_at(&block, at))?;
     let read_seconds = least(|| round(|at| file.read_exact_at(&mut block, at)))?;
     let write_seconds = least(|| round(|at| file.write_all_at(&[7; BLOCK], at)))?;
-    Ok(Took { read_seconds, write_seconds })
+    Ok(CallTimes { read_seconds, write_seconds })
 }
 
 /// How long each of some calls takes in the mean.
@@ -104,14 +88,14 @@ pub fn be_caller(place: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            notice!("{}", crate::in_full(&error));
+            notice!("{}", in_full(&error));
             ExitCode::FAILURE
         }
     }
 }
 
 /// Tries it with a weigh that gets these options.
-pub fn seen_by(options: &[String], place: &Path) -> anyhow::Result<Seen> {
+pub(super) fn run(options: &[String], place: &Path) -> anyhow::Result<TrialTimes> {
     let without = make_calls(place)?;
     let program = std::env::current_exe().context("where this program is")?;
     let said = place.join("said");
@@ -130,15 +114,15 @@ pub fn seen_by(options: &[String], place: &Path) -> anyhow::Result<Seen> {
     drop(child.stdin.take());
     let ended = child.wait().context("waiting for the trial")?;
     match told? {
-        Some(followed) => Ok(Seen { without, followed, others: others? }),
+        Some(followed) => Ok(TrialTimes { without, followed, others: others? }),
         None => {
-            bail!("{}", super::trial::words(&said).last().cloned().unwrap_or(ended.to_string()))
+            bail!("{}", lines_said(&said).last().cloned().unwrap_or(ended.to_string()))
         }
     }
 }
 
 /// What the followed calls took; nothing if the command was not run.
-fn told_by(child: &mut Child) -> anyhow::Result<Option<Took>> {
+fn told_by(child: &mut Child) -> anyhow::Result<Option<CallTimes>> {
     // A pipe was asked for.
     let Some(output) = child.stdout.take() else { return Ok(None) };
     let mut ready = [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)];
@@ -159,11 +143,5 @@ mod tests {
     fn rounds_that_met_other_load_do_not_count() {
         let mut times = (0..ROUNDS).map(|i| if i == 7 { 2e-7 } else { 1.0 });
         assert_eq!(least(|| Ok(times.next().expect("a round"))).expect("a time"), 2e-7);
-    }
-
-    #[test]
-    fn less_is_nothing_more() {
-        let took = |read_seconds, write_seconds| Took { read_seconds, write_seconds };
-        assert_eq!(took(3.0, 4.0).more_than(&took(1.0, 5.0)), took(2.0, 0.0));
     }
 }

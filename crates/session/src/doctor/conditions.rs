@@ -1,26 +1,13 @@
-//! The facts of the machine and of our rights that decide what works.
+//! The facts of the machine and of weigh's privileges that decide what works.
 //!
 //! Reads capabilities, whether an agent answers, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
-//! below `/proc/sys/kernel`; emits one line each. What can not be read is left out: on that
-//! kernel there is no such switch.
+//! below `/proc/sys/kernel`; emits one line each. A switch that cannot be read is left out: that kernel does not have it.
 
 use rustix::thread::{CapabilitySet, capabilities};
-use serde::Serialize;
+use weigh_collect::requirements::{BTF, NEEDED};
+use weigh_schema::doctor::Condition;
 
-/// One fact.
-#[derive(Serialize)]
-pub struct Condition {
-    /// What it is.
-    pub name: &'static str,
-    /// How it stands.
-    pub value: String,
-    /// Whether that is as weigh would have it; absent where it takes no side.
-    pub good: Option<bool>,
-    /// What it is for.
-    pub bears_on: &'static str,
-}
-
-/// The rights that weigh can use, and for what.
+/// The capabilities that weigh can use, and for what.
 const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::BPF, "CAP_BPF", "loading BPF programs"),
     (CapabilitySet::PERFMON, "CAP_PERFMON", "attaching them; hardware counters"),
@@ -30,7 +17,7 @@ const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::KILL, "CAP_KILL", "ending processes of other users at a limit"),
 ];
 
-/// Switches, and what hangs on them. Whether a value is good depends on other rights too, so none
+/// Switches, and what hangs on them. Whether a value is good depends on privileges too, so none
 /// is judged.
 const SWITCHES: &[(&str, &str)] = &[
     ("unprivileged_bpf_disabled", "none of what weigh loads is allowed without rights"),
@@ -39,13 +26,12 @@ const SWITCHES: &[(&str, &str)] = &[
     ("task_delayacct", "delay_* of block I/O, reclaim, swap-in: 1, or --delays"),
 ];
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
 /// All facts.
-pub fn all() -> Vec<Condition> {
+pub(super) fn all() -> Vec<Condition> {
     let mut all = vec![kernel_types()];
-    all.extend(rights());
+    all.extend(privileges());
     all.push(agent());
     all.extend(lockdown());
     all.extend(SWITCHES.iter().filter_map(|(name, bears_on)| {
@@ -64,7 +50,7 @@ fn kernel_types() -> Condition {
     Condition { name: "BTF", value, good: Some(good), bears_on }
 }
 
-fn rights() -> Vec<Condition> {
+fn privileges() -> Vec<Condition> {
     let held = match capabilities(None) {
         Ok(sets) => sets.effective,
         Err(error) => {
@@ -78,7 +64,7 @@ fn rights() -> Vec<Condition> {
         .iter()
         .map(|&(capability, name, bears_on)| {
             // CAP_SYS_ADMIN stands for these two, as it did before the kernel had them.
-            let is_part = [CapabilitySet::BPF, CapabilitySet::PERFMON].contains(&capability);
+            let is_part = NEEDED.iter().any(|(needed, _)| *needed == capability);
             let (value, good) = match (held.contains(capability), is_admin && is_part) {
                 (true, _) => ("held", true),
                 (false, true) => ("implied", true),

@@ -4,7 +4,7 @@
 //! shown without one.
 
 /// What there is to say about a collector.
-pub struct Note {
+pub(super) struct Note {
     /// Its name, as in a summary.
     name: &'static str,
     /// What it is good for.
@@ -85,26 +85,13 @@ const NOTES: &[Note] = &[
 ];
 
 /// The note on the collector of that name.
-pub fn of(name: &str) -> Option<&'static Note> {
+pub(super) fn note_on(name: &str) -> Option<&'static Note> {
     NOTES.iter().find(|note| note.name == name)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum as _;
-
     use super::*;
-    use crate::arguments::Collector;
-
-    #[test]
-    fn each_collector_that_can_be_left_out_has_a_note() {
-        for collector in Collector::value_variants().iter().filter(|c| **c != Collector::Bpf) {
-            assert!(of(&collector.name()).is_some(), "{}", collector.name());
-        }
-        for follower in ["processes", "preload", "poll"] {
-            assert!(of(follower).is_some(), "{follower}");
-        }
-    }
 
     #[test]
     fn no_note_is_written_twice() {
