@@ -18,6 +18,7 @@ mod calls;
 mod calls_later;
 mod column;
 mod describe;
+mod docs;
 mod error;
 mod files;
 mod finite;
@@ -44,7 +45,7 @@ mod writer;
 
 pub use atomic::place_of_file;
 pub use calls::{CallsNote, CallsWriter, CallsWritten, Lacking, calls_note, each_call};
-pub use describe::{ColumnDescription, TableDescription, calls_table, tables};
+pub use docs::recording_markdown;
 pub use error::KeepError;
 pub use io::{IoWriter, each_use};
 pub use io_calls::{IoCallsWriter, each_io_call};

@@ -1,13 +1,20 @@
 //! What libweigh, the kernel side and whoever serves libweigh share, declared once: the layout of a
 //! program's page, the messages on the socket, and the reasons why something is not measured.
 //!
-//! Derived: `page.h`, for libweigh and the BPF programs, and `weigh_account.h`, for users.
+//! Derived: `page.h`, for libweigh and the BPF programs; `weigh_account.h`, and the numbers of an account in Python and
+//! Rust, for users.
+
+mod python;
+mod rust;
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use crate::configured;
 use crate::subsystem::{self, SUBSYSTEMS};
+
+pub use python::python_fields;
+pub use rust::rust_account;
 
 /// Bytes of an element of a page: a head, then elements with slots, then accounts.
 pub const ELEMENT_BYTES: usize = 1408;

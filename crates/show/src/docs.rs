@@ -1,6 +1,8 @@
-//! `docs/metrics.md`, from the declarations of the metrics.
+//! `docs/metrics.md`, from the declarations of the metrics; `docs/mechanisms.md` beside it.
 //!
 //! Reads [`METRICS`]; emits Markdown. A test of the repository holds the file in `docs/` to it.
+
+mod mechanisms;
 
 use weigh_schema::allowed::{
     Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
@@ -13,6 +15,8 @@ use weigh_schema::summary::{
 use weigh_schema::{Group, METRICS, Mechanism, Metric, Quality, Unit, Value};
 
 use crate::shape::shape_of;
+
+pub use mechanisms::mechanisms_markdown;
 
 /// The reference of all metrics and of the summary that carries them.
 pub fn metrics_markdown() -> String {

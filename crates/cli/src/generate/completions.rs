@@ -7,107 +7,11 @@ use weigh_schema::METRICS;
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 /// Of bash a word ends at a colon and at `=`, where a user's does not: the line is looked at.
-const BASH: &str = r#"
-_weigh_metrics="@METRICS@"
-_weigh_parts="@PARTS@"
-_weigh_events() {
-    local line=${COMP_LINE:0:COMP_POINT} word
-    word=${line##*[[:space:]\'\"]}
-    line=${line:0:${#line}-${#word}}
-    case ${line%[\'\"]} in
-    *" trace "*"-e " | *" trace "*"--event " | *" trace "*"ctl "*"add ") ;;
-    *" trace "*"--latency " | *" trace "*"--sequence " | *" trace "*"-> " | *" trace "*"followed by ") ;;
-    *" trace "*"--rate "*"of " | *" trace "*"--top "*"of " | *" trace "*"--histogram "*"of ") ;;
-    *) return 1 ;;
-    esac
-    mapfile -t COMPREPLY < <(compgen -W "$("$1" trace list --names 2>/dev/null)" -- "$word")
-    [[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
-}
-# The command behind `--`, as if weigh were not there.
-_weigh_command() {
-    if declare -F _command_offset >/dev/null; then
-        _command_offset "$1"
-    elif ((COMP_CWORD == $1)); then
-        mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
-    else
-        COMPREPLY=()
-    fi
-}
-_weigh_recordings() {
-    local state=${XDG_STATE_HOME:-$HOME/.local/state}/weigh made
-    for made in "$state/$1"*/; do [[ ! -d $made ]] || echo "${made%/}"; done
-    compgen -f -- "$1"
-}
-_weigh_names() {
-    local line=${COMP_LINE:0:COMP_POINT} word i
-    for ((i = 2; i < COMP_CWORD; i++)); do
-        [[ ${COMP_WORDS[i]} != -- ]] || { _weigh_command $((i + 1)); return 0; }
-    done
-    word=${line##*[[:space:]=,]}
-    line=${line:0:${#line}-${#word}}
-    if [[ $line =~ \ --limit[=\ ]$ ]]; then
-        mapfile -t COMPREPLY < <(compgen -S = -W "$_weigh_metrics" -- "$word")
-        compopt -o nospace 2>/dev/null
-    elif [[ $line =~ \ (-s|--subsystems)[=\ ]([^\ ]*,)?$ ]]; then
-        mapfile -t COMPREPLY < <(compgen -P "${BASH_REMATCH[2]}" -W "all $_weigh_parts" -- "$word")
-    elif [[ ${COMP_WORDS[1]} == @(show|report|export) && $2 != -* && $3 != -* ]]; then
-        mapfile -t COMPREPLY < <(_weigh_recordings "$2")
-        compopt -o filenames 2>/dev/null
-    else
-        return 1
-    fi
-    return 0
-}
-_weigh_or_names() { _weigh_events "$@" || _weigh_names "$@" || _weigh "$@"; }
-complete -F _weigh_or_names -o bashdefault -o default weigh
-"#;
+const BASH: &str = include_str!("completions.bash");
 
-const FISH: &str = r#"
-complete -c weigh -n "__fish_seen_subcommand_from trace" -s e -l event -x -a "(weigh trace list --names 2>/dev/null)"
-complete -c weigh -n "__fish_seen_subcommand_from trace" -l latency -l sequence -x -a "(weigh trace list --names 2>/dev/null)"
-complete -c weigh -n "__fish_seen_subcommand_from ctl; and __fish_seen_subcommand_from add" -x -a "(weigh trace list --names 2>/dev/null)"
-function __weigh_recordings
-    set -l state $XDG_STATE_HOME
-    test -n "$state"; or set state ~/.local/state
-    for made in $state/weigh/*/
-        string trim -r -c / -- $made
-    end
-end
-# The command behind `--`, as if weigh were not there.
-function __weigh_command
-    set -l words (commandline -opc)
-    set -l at (contains -i -- -- $words)
-    complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..-1]) (commandline -ct))
-end
-complete -c weigh -n "__fish_seen_subcommand_from run" -l limit -x -a "(printf '%s=\n' @METRICS@)"
-complete -c weigh -n "__fish_seen_subcommand_from calls agent" -l subsystems -x -a "(__fish_append , all @PARTS@)"
-complete -c weigh -n "__fish_seen_subcommand_from calls" -s s -x -a "(__fish_append , all @PARTS@)"
-complete -c weigh -n "__fish_seen_subcommand_from show report export" -a "(__weigh_recordings)"
-complete -c weigh -n "contains -- -- (commandline -opc)" -x -a "(__weigh_command)"
-"#;
+const FISH: &str = include_str!("completions.fish");
 
-const ZSH: &str = r#"
-_weigh_event_names() {
-    local -a names
-    names=(${(f)"$(_call_program events weigh trace list --names 2>/dev/null)"})
-    compadd -a names
-}
-_weigh_metrics() {
-    local -a names
-    names=(@METRICS@)
-    compadd -S = -a names
-}
-_weigh_parts() {
-    _values -s , 'part of the kernel' all @PARTS@
-}
-_weigh_recordings() {
-    local -a made
-    made=(${XDG_STATE_HOME:-$HOME/.local/state}/weigh/*(N/om))
-    compadd -a made
-    _files
-}
-
-"#;
+const ZSH: &str = include_str!("completions.zsh");
 /// Where clap calls its functions, if zsh has loaded the file for a first completion.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_weigh\" ]";
 
@@ -125,10 +29,10 @@ const ZSH_NAMES: [(&str, &str, &str, &str); 7] = [
 /// What clap has made, with names.
 pub fn with_names(shell: Shell, made: &str) -> String {
     match shell {
-        Shell::Bash => made.to_owned() + &named(BASH),
-        Shell::Fish => made.to_owned() + &named(FISH),
+        Shell::Bash => made.to_owned() + "\n" + &named(BASH),
+        Shell::Fish => made.to_owned() + "\n" + &named(FISH),
         Shell::Zsh => {
-            let functions = named(ZSH.trim_start());
+            let functions = named(ZSH) + "\n";
             let text = made.replacen(ZSH_END, &format!("{functions}{ZSH_END}"), 1);
             text.lines().map(|line| zsh_line(line) + "\n").collect()
         }

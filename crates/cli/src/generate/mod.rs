@@ -5,11 +5,7 @@
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
 mod completions;
-mod library;
-mod library_rust;
 mod manual;
-mod mechanisms;
-mod recording;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,21 +13,35 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use weigh_schema::{library, ring};
+use weigh_trace::kind;
 
 use crate::arguments::{Arguments, GenerateArguments};
 
 /// The shells that completions are written for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// A reference and how its text is made; `docs/` holds a copy of each.
-type Reference = (&'static str, fn() -> String);
+/// A file that is derived from declarations, and how its text is made.
+type DerivedFile = (&'static str, fn() -> String);
 
-const REFERENCES: &[Reference] = &[
+/// The references; `docs/` holds a copy of each.
+const REFERENCES: &[DerivedFile] = &[
     ("metrics.md", weigh_show::docs::metrics_markdown),
     ("calls.md", weigh_show::calls::docs::markdown),
     ("io.md", crate::io::markdown),
-    ("mechanisms.md", mechanisms::markdown),
-    ("recording.md", recording::markdown),
+    ("mechanisms.md", weigh_show::docs::mechanisms_markdown),
+    ("recording.md", weigh_keep::recording_markdown),
+];
+
+/// Sources of libweigh; `libweigh/` holds a copy of each.
+const SOURCES: &[DerivedFile] = &[
+    ("weigh_account.h", library::public_header),
+    ("src/page.h", library::page_header),
+    ("src/ring.h", ring::header),
+    ("weigh_event.h", kind::header),
+    ("python/weigh/_fields.py", library::python_fields),
+    ("rust/src/account.rs", library::rust_account),
+    ("rust/src/event.rs", kind::rust),
 ];
 
 /// Writes all of it and names each file.
@@ -39,8 +49,8 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.directory;
     let mut written = man_pages(&directory.join("man"))?;
     written.extend(completions(&directory.join("completions"))?);
-    written.extend(references(&directory.join("docs"))?);
-    written.extend(sources(&directory.join("libweigh"))?);
+    written.extend(derived_files(REFERENCES, &directory.join("docs"))?);
+    written.extend(derived_files(SOURCES, &directory.join("libweigh"))?);
     for path in written {
         crate::show::print_path(&path)?;
     }
@@ -69,31 +79,16 @@ fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect()
 }
 
-fn references(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    make_directory(directory)?;
-    REFERENCES
-        .iter()
-        .map(|(name, text)| {
-            let path = directory.join(name);
-            std::fs::write(&path, text())
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(path)
-        })
-        .collect()
-}
-
-/// Headers and Python that the repository holds too: libweigh is built without weigh.
-fn sources(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    library::SOURCES
-        .iter()
-        .map(|(name, text)| {
-            let path = directory.join(name);
-            make_directory(path.parent().unwrap_or(directory))?;
-            std::fs::write(&path, text())
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(path)
-        })
-        .collect()
+/// References, and headers and Python that the repository holds too: libweigh is built without weigh.
+fn derived_files(files: &[DerivedFile], directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let write = |(name, text): &DerivedFile| -> anyhow::Result<PathBuf> {
+        let path = directory.join(name);
+        make_directory(path.parent().unwrap_or(directory))?;
+        std::fs::write(&path, text())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    };
+    files.iter().map(write).collect()
 }
 
 fn make_directory(directory: &Path) -> anyhow::Result<()> {
@@ -116,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_committed_sources_of_libweigh_are_what_would_be_written() {
-        for (name, text) in library::SOURCES {
+        for (name, text) in SOURCES {
             let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh").join(name);
             let found = std::fs::read_to_string(&committed).expect("it is committed");
             assert!(found == text(), "libweigh/{name} is stale: run `make docs`");

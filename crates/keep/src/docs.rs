@@ -1,13 +1,14 @@
 //! `docs/recording.md`: the files of a recording and their columns.
 //!
-//! Reads the declarations in `weigh_keep` and `weigh_schema`; emits Markdown.
+//! Reads the declarations of the tables; emits Markdown.
 
-use weigh_keep::TableDescription;
 use weigh_schema::recording::files;
 use weigh_schema::summary::SCHEMA;
 
+use crate::describe::{TableDescription, calls_table, tables};
+
 /// The reference of a recording's files.
-pub fn markdown() -> String {
+pub fn recording_markdown() -> String {
     let mut out = String::from(
         "# A recording\n\n\
          Derived from the declarations in `crates/keep/src/table.rs` and \
@@ -62,12 +63,12 @@ pub fn markdown() -> String {
         files = files::FILES,
         journal = files::JOURNAL
     ));
-    for table in weigh_keep::tables() {
+    for table in tables() {
         out.push_str(&section(&table));
     }
     out.push_str(EXAMPLES);
     out.push_str(CALLS);
-    out.push_str(&columns(&weigh_keep::calls_table()));
+    out.push_str(&columns(&calls_table()));
     out
 }
 

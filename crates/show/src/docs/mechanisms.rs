@@ -78,7 +78,7 @@ fn costs() -> String {
 }
 
 /// The reference of all mechanisms.
-pub fn markdown() -> String {
+pub fn mechanisms_markdown() -> String {
     let mut out = String::from(
         "# Levels and mechanisms\n\n\
          Derived from the declarations in `crates/schema/src/following.rs`; do not edit by hand. \

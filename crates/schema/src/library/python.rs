@@ -1,25 +1,10 @@
-//! The sources of libweigh that follow from the schema.
+//! The fields of libweigh's Python package that follow from the schema.
 
-use weigh_schema::library::{self, Reason};
-use weigh_schema::own::OWN_NUMBERS;
-use weigh_schema::ring;
-use weigh_schema::subsystem::{
+use super::Reason;
+use crate::own::OWN_NUMBERS;
+use crate::subsystem::{
     CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
 };
-
-/// A file below `libweigh/`, and how its text is made; the repository holds a copy of each.
-pub type Source = (&'static str, fn() -> String);
-
-/// All of them.
-pub const SOURCES: &[Source] = &[
-    ("weigh_account.h", library::public_header),
-    ("src/page.h", library::page_header),
-    ("src/ring.h", ring::header),
-    ("weigh_event.h", weigh_trace::kind::header),
-    ("python/weigh/_fields.py", fields),
-    ("rust/src/account.rs", super::library_rust::account),
-    ("rust/src/event.rs", weigh_trace::kind::rust),
-];
 
 const CLASS: &str = "
 
@@ -55,8 +40,8 @@ class Parts:
         raise NotImplementedError
 ";
 
-/// Classes with a property for each number of an account, in base units.
-fn fields() -> String {
+/// `python/weigh/_fields.py`: classes with a property for each number of an account, in base units.
+pub fn python_fields() -> String {
     let mut text = String::from(
         "\"\"\"Numbers of an account. Derived from crates/schema by `weigh generate`.\"\"\"\n\n\
          from __future__ import annotations\n\nimport enum\nfrom typing import Optional, Protocol\n\n\n\
@@ -116,13 +101,13 @@ fn fields() -> String {
          #: The parts that what comes later is of.\nLATER_PARTS = {later_parts:#x}\n\
          #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
-        library::layout(),
+        super::layout(),
         HEAD.len(),
         PART.len(),
         SUBSYSTEMS.len(),
         PARTS - 1,
-        library::account_on_page(),
-        library::wanted_at(),
+        super::account_on_page(),
+        super::wanted_at(),
         head("touched"),
         head("unmeasured"),
         head("calls"),

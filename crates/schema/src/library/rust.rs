@@ -2,14 +2,12 @@
 
 use std::fmt::Write as _;
 
-use weigh_schema::library::{self, Reason};
-use weigh_schema::own::OWN_NUMBERS;
-use weigh_schema::subsystem::{
-    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS,
-};
+use super::Reason;
+use crate::own::OWN_NUMBERS;
+use crate::subsystem::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
 
 /// `rust/src/account.rs`.
-pub fn account() -> String {
+pub fn rust_account() -> String {
     let mut text = String::from(
         "//! Numbers of an account. Derived from crates/schema by `weigh generate`.\n\n\
          use crate::Number;\n\n",
@@ -18,7 +16,7 @@ pub fn account() -> String {
         text,
         "/// What libweigh says if it lays an account out in the same way.\n\
          pub(crate) const LAYOUT: u64 = {:#018x};\n",
-        library::layout()
+        super::layout()
     );
     let parts = SUBSYSTEMS.iter().map(|s| (s.help, camel(s.name)));
     enumeration(&mut text, "Subsystem", "A part of the kernel.", parts);
