@@ -9,6 +9,7 @@ mod compare;
 mod counters;
 mod did;
 mod intervals;
+mod request;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use bucket::{Times, bucket_start};
 
 pub use compare::{Comparison, Missing};
 pub use intervals::Intervals;
+pub use request::{CallReader, ExplainRequest, NothingToExplain, explain};
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
 const LEAST_CALLS: u64 = 40;
