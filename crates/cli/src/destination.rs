@@ -118,7 +118,7 @@ impl Destination {
                     false => File::options().write(true).open(place),
                 };
                 Some(opened.with_context(|| {
-                    format!("--json {name}: descriptor {number} can not be written")
+                    format!("--json {name}: descriptor {number} cannot be written")
                 })?)
             }
         };
@@ -163,7 +163,7 @@ impl Destination {
         });
         let written = serde_json::to_writer_pretty(&mut out, what).map_err(std::io::Error::from);
         match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
-            // Whoever reads standard output may have read enough.
+            // The reader of standard output may have read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe && name == "-" => Ok(()),
             Err(error) => Err(error).with_context(|| format!("--json {name}")),
             Ok(()) => {

@@ -36,7 +36,7 @@ impl Live {
         if !err.is_terminal() || !message::is_idle() {
             return;
         }
-        // What scrolls out of the terminal can not be drawn over.
+        // What scrolls out of the terminal cannot be drawn over.
         let room = height(&err).saturating_sub(1);
         let text = render(screen(&err, 80));
         let text: String = text.split_inclusive('\n').take(room).collect();

@@ -114,7 +114,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// For whoever builds weigh: `weigh generate DIR`.
+/// For builds of weigh: `weigh generate DIR`.
 fn generate(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = arguments.collect();
     match GenerateArguments::try_parse_from(&words) {

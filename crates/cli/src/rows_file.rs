@@ -1,6 +1,6 @@
 //! Files of rows that options name: `--parquet`, `--calls`, `--per-call`.
 //!
-//! Reads the command line and what is there; emits nothing. Refuses, before anything is followed, what can not be
+//! Reads the command line and what is there; emits nothing. Refuses, before anything is followed, what cannot be
 //! such a file, and one name for two of them.
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn check(files: &[(&str, Option<&Path>)], json: Option<&str>) -> anyhow::Res
         places.push((place, option));
     }
     match json.filter(|json| !is_stream(json)).map(Path::new) {
-        // What is no file can not be one of them.
+        // What is no file cannot be one of them.
         Some(path) => match place_of_file(path) {
             Ok(place) => not_twice(&places, &place, "--json", path),
             Err(_) => Ok(()),

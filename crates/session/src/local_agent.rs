@@ -134,7 +134,7 @@ impl Helper {
         match (&self.listener, &self.theirs) {
             (Some(listener), None) if is_asked => turn_all_away(listener, Reason::NoRights),
             (Some(listener), Some(theirs)) if is_asked => {
-                // If it can not be, the socket is closed here, and the program knows at once.
+                // If it cannot be, the socket is closed here, and the program knows at once.
                 let _ = start_itself(&[HELPER.into()], listener, theirs);
                 (self.listener, self.theirs) = (None, None);
             }

@@ -18,7 +18,7 @@ const CALLS_EXAMPLES: &str = "\
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
   125  weigh itself failed before the command began, or, with --require-recording, could not write all
-  126  the command was found but can not be executed
+  126  the command was found but cannot be executed
   127  the command was not found
 
 Examples:

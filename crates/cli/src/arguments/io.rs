@@ -23,7 +23,7 @@ Levels, and what they cost (weigh doctor io tries each here, and says what a cal
 Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
   125  weigh itself failed before the command began, or, with --require-recording, could not write all
-  126  the command was found but can not be executed
+  126  the command was found but cannot be executed
   127  the command was not found
 
 Examples:
@@ -55,7 +55,7 @@ pub struct IoArguments {
     #[arg(long, value_name = "PID", value_parser = pid, conflicts_with = "command")]
     pub pid: Option<u32>,
 
-    /// Follow the file system that this folder lies on, whoever uses it: its files, by everybody, until Ctrl-C or for
+    /// Follow the file system that this folder lies on, whatever uses it: its files, by all processes, until Ctrl-C or for
     /// --for. It takes root. (`weigh io mount` serves a folder at another place instead, and needs no root.)
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with_all = ["command", "pid"])]
     pub mount: Option<PathBuf>,
@@ -147,13 +147,13 @@ pub enum IoMechanism {
     /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
     /// `weigh agent` that runs.
     Bpf,
-    /// A library in dynamic programs: calls of the C library, without any rights. What it can not see is named.
+    /// A library in dynamic programs: calls of the C library, without any rights. What it cannot see is named.
     Preload,
     /// As bpf: once both counted in one job.
     #[value(name = "preload+bpf", hide = true)]
     PreloadBpf,
-    /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it can
-    /// not be in (static ones, other C libraries), without any rights. What that costs is told.
+    /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it cannot
+    ///  be in (static ones, other C libraries), without any rights. What that costs is told.
     #[value(name = "preload+ptrace")]
     PreloadPtrace,
     /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
@@ -173,7 +173,7 @@ pub enum MountMechanism {
     Fuse,
 }
 
-/// How `weigh run --io` sees them, beside whoever follows the job.
+/// How `weigh run --io` sees them, beside the job's mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunIoMechanism {
     /// bpf where that is allowed, or where an agent does it for the user, else by who follows the job (--mechanism
@@ -185,7 +185,7 @@ pub enum RunIoMechanism {
     /// As bpf: once both counted in one job.
     #[value(name = "preload+bpf", hide = true)]
     PreloadBpf,
-    /// The library counts the calls of dynamic programs, and a tracer those of programs that it can not be in (static
+    /// The library counts the calls of dynamic programs, and a tracer those of programs that it cannot be in (static
     /// ones, other C libraries), without any rights. The tracer follows the job as well: with --mechanism ptrace, which
     /// is taken unless another one is asked for. What that costs is told.
     #[value(name = "preload+ptrace")]
@@ -237,7 +237,7 @@ Exit status:
   0 when it was interrupted or unmounted
   125  weigh itself failed before the command began, or the folders cannot be used; with --require-recording,
        not all could be written
-  126  the command was found but can not be executed
+  126  the command was found but cannot be executed
   127  the command was not found
 
 Examples:

@@ -185,7 +185,7 @@ pub struct AgentArguments {
 
 /// Writes man pages, completions, and the references that follow from declarations.
 ///
-/// Not one of [`Verb`]: it is for whoever builds weigh, and completions would offer it.
+/// Not one of [`Verb`]: it is for builds of weigh, and completions would offer it.
 #[derive(Parser, Debug)]
 #[command(name = "weigh generate")]
 pub struct GenerateArguments {

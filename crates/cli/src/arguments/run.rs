@@ -21,7 +21,7 @@ Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal; with --pid 0
   124  a limit ended the job (unless --preserve-status)
   125  weigh itself failed before the command began, or, with --require-recording, could not write all
-  126  the command was found but can not be executed
+  126  the command was found but cannot be executed
   127  the command was not found
 
 Examples:
@@ -155,7 +155,7 @@ pub struct RunArguments {
     #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
     pub without: Vec<Collector>,
 
-    /// Follow opened files by fanotify where functions can not be probed; every process of the
+    /// Follow opened files by fanotify where functions cannot be probed; every process of the
     /// machine pays about a microsecond an open for it.
     #[arg(long)]
     pub files: bool,
@@ -172,7 +172,7 @@ pub struct RunArguments {
     #[arg(long)]
     pub delays: bool,
 
-    /// Follow each page that the job makes dirty until it is on the device, whoever writes it there,
+    /// Follow each page that the job makes dirty until it is on the device, whatever writes it there,
     /// for storage_written_bytes_total (needs root, or an agent); each write and each request to a device on the
     /// machine pays for that meanwhile.
     #[arg(long)]

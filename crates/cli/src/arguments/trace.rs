@@ -16,7 +16,7 @@ Exit status:
   the command's own; if a signal ended the command, weigh ends by the same signal
   125  weigh itself failed before the command began, or, with --require-recording, could not write all;
        where no command is given, also if not all events could be written
-  126  the command was found but can not be executed
+  126  the command was found but cannot be executed
   127  the command was not found
 
 Examples:
@@ -239,7 +239,7 @@ pub struct TracePacketsArguments {
     pub output: Option<PathBuf>,
 
     /// Tell how long packets are in each layer, from one event to the next: before the device, in the device's
-    /// driver, in the queue of what has come in, on the way up to whoever reads them.
+    /// driver, in the queue of what has come in, on the way up to the reader.
     #[arg(long)]
     pub journey: bool,
 

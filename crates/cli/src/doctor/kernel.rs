@@ -194,7 +194,7 @@ fn price(cost: &Cost) -> String {
             time(cost.followed_seconds),
             time(cost.others_seconds),
         ),
-        Err(why) => format!("What one costs can not be measured: {why}.\n"),
+        Err(why) => format!("What one costs cannot be measured: {why}.\n"),
     }
 }
 

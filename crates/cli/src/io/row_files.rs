@@ -32,7 +32,7 @@ impl RowFiles {
         Ok(RowFiles { parquet: parquet.map(Ok), calls: calls.map(Ok) })
     }
 
-    /// Writes the rest; if one of them can not be written, the other one is all the same. `name` names a call by
+    /// Writes the rest; if one of them cannot be written, the other one is all the same. `name` names a call by
     /// its number.
     pub fn finish(
         self,

@@ -445,7 +445,7 @@ fn a_process_that_runs_already() {
     assert!(number(&report, "clock_nanosleep", "calls_total") >= 3, "{report}");
     assert!(number(&report, "wait4", "calls_total") >= 3, "{report}");
     assert_eq!(report["pid"], shell.id());
-    // Whoever reads standard output gets JSON alone, and people the table beside it.
+    // A reader of standard output gets JSON alone, and people the table beside it.
     let report: Value = serde_json::from_slice(&piped.stdout).expect("JSON and nothing else");
     assert_eq!(report["pid"], shell.id());
     assert!(String::from_utf8_lossy(&piped.stderr).contains("clock_nanosleep"), "{piped:?}");

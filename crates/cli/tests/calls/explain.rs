@@ -207,7 +207,7 @@ fn what_is_slow_is_explained_and_what_is_wrong_is_named() {
         report.kinds.iter().map(|kind| kind.calls_total).sum()
     };
     assert_eq!(all, rows.len() as u64);
-    // Whoever reads standard output gets JSON alone, and people the text beside it.
+    // A reader of standard output gets JSON alone, and people the text beside it.
     let told = explain(&[&file, "--json", "-"]);
     let _: ExplainReport = serde_json::from_slice(&told.stdout).expect("JSON and nothing else");
     assert!(String::from_utf8_lossy(&told.stderr).contains("clock_nanosleep"), "{told:?}");

@@ -290,7 +290,7 @@ fn pages_of_a_large_folio_are_his_who_made_it_dirty() {
         let own = told.later("write", "block_written_bytes_total");
         [own, block("carried_bytes_total"), block("foreign_bytes_total")]
     };
-    // Whoever has the machine's files written meanwhile, as another test, takes away what is to be seen.
+    // A process that has the machine's files written meanwhile, as another test, takes away what is to be seen.
     let is_seen = (0..5).any(|attempt| {
         fresh();
         let [folio, carried, foreign] = follow();

@@ -1,5 +1,5 @@
 //! `weigh calls --config`: parts of the kernel that a configuration bounds by functions, against what
-//! programs know themselves. Where functions can not be probed: what is said of that.
+//! programs know themselves. Where functions cannot be probed: what is said of that.
 
 use std::process::Output;
 

@@ -118,7 +118,7 @@ fn others_accounts_are_read_by_who_may_only() {
     stranger.args(["unshare", "--user", "--map-root-user"]).arg(program("peer"));
     stranger.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     must(stranger.args(["refused", &pid]));
-    // The capability is enough, whoever has it.
+    // The capability is enough, whichever user has it.
     let mut reader = Command::new("setpriv");
     reader.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     reader.args(["--inh-caps", "+sys_ptrace", "--ambient-caps", "+sys_ptrace"]);

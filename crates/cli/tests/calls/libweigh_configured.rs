@@ -1,5 +1,5 @@
 //! `weigh agent --config`, and `weigh calls --config` for programs with libweigh: parts that are left out are named as
-//! such, own ones are found and read by name, held to what the program itself sent. Where functions can not be probed:
+//! such, own ones are found and read by name, held to what the program itself sent. Where functions cannot be probed:
 //! what is said of that.
 
 use std::collections::HashMap;
@@ -355,7 +355,7 @@ fn a_wrong_configuration_is_refused_before_anybody_is_served() {
 fn what_functions_do_later_comes_to_a_program_whose_calls_are_followed_too() {
     needs_root!();
     if !functions_can_be_probed() || Path::new(weigh_schema::library::SOCKET).exists() {
-        return eprintln!("left out: functions can not be probed here, or an agent serves");
+        return eprintln!("left out: functions cannot be probed here, or an agent serves");
     }
     let place = folder();
     let (file, json) = (configuration(&place, TAKEN_IN), place.path().join("calls.json"));

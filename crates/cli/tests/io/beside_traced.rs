@@ -1,5 +1,5 @@
 //! `weigh io --mechanism preload+ptrace`, as a user without any rights: the library counts in dynamic programs, a tracer
-//! in those that it can not be in, of one job; nothing is counted by both, and nothing by nobody.
+//! in those that it cannot be in, of one job; nothing is counted by both, and nothing by nobody.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Output;

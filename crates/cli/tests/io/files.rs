@@ -492,7 +492,7 @@ fn mapped_memory_is_a_lower_bound_where_files_were_mapped_to_be_written() {
     assert!(reason.contains("(once)") && reason.contains("tmpfs have (1 of"), "{reason}");
 }
 
-/// It is in no folder, and is called the same whoever looks.
+/// It is in no folder, and has the same name for every observer.
 #[test]
 fn memory_that_is_a_file_has_its_name() {
     needs_root!();

@@ -1,4 +1,4 @@
-//! Where `weigh io` writes, whom it follows and for how long: what can not be is refused before the job begins, and
+//! Where `weigh io` writes, whom it follows and for how long: what cannot be is refused before the job begins, and
 //! a command that was started is waited for.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, symlink};

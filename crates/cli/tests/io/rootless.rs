@@ -187,7 +187,7 @@ fn positions_are_known_where_several_move_them() {
 }
 
 /// What passes the library by is said, and how much it was.
-/// Nothing is left out without a word where `weigh run --io` can not have what it has as root.
+/// Nothing is left out without a word where `weigh run --io` cannot have what it has as root.
 #[test]
 fn a_recording_has_what_can_be_had_and_says_what_not() {
     let scratch = Scratch::new();
@@ -207,7 +207,7 @@ fn a_recording_has_what_can_be_had_and_says_what_not() {
     let (found, said) = run(&["--io-calls"]);
     assert_eq!(found, Some((BYTES, CALLS)), "{said}");
     assert!(said.contains("--io-calls: no row for each call, only sums by file: "), "{said}");
-    // What the library can not see is not nothing when it is read again.
+    // What the library cannot see is not nothing when it is read again.
     let recording = Recording::open(&scratch.path("recording")).expect("it can be read");
     let mut files = Vec::new();
     recording.each_file(|row| files.push(row)).expect("rows");

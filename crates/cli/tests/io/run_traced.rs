@@ -1,5 +1,5 @@
 //! `weigh run --io --io-mechanism preload+ptrace` and `ptrace`: the tracer that follows the job counts by file, too, in
-//! static programs or in all, and the recording has what `weigh io` tells. As whoever runs the tests, and as nobody.
+//! static programs or in all, and the recording has what `weigh io` tells. As the user who runs the tests, and as nobody.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -198,7 +198,7 @@ fn unasked_the_library_counts_alone() {
     let output = weigh_as(Some(NOBODY), &scratch, &command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("the library can not be in"), "{said}");
+    assert!(said.contains("the library cannot be in"), "{said}");
     assert!(said.contains("--io-mechanism preload+ptrace sees such programs"), "{said}");
     let recording = weigh_keep::Recording::open(&scratch.path("recording")).expect("a recording");
     let found = recording.summary().io.as_deref().expect("it was told by file");

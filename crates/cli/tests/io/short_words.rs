@@ -14,7 +14,7 @@ const CHUNK: u64 = 1021;
 const CALLS: u64 = 980;
 const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/workloads");
 
-/// By a tracer: with a filter in the job, without one, and beside a library that can not be in such programs.
+/// By a tracer: with a filter in the job, without one, and beside a library that cannot be in such programs.
 const WAYS: [&[&str]; 3] = [
     &["--mechanism", "ptrace"],
     &["--mechanism", "ptrace", "--seccomp"],

@@ -433,7 +433,7 @@ fn a_limit_that_cannot_be_held_is_named() {
     }
 }
 
-/// Whoever has used most since the last look, by every mechanism.
+/// The process that has used most since the last look, by every mechanism.
 #[test]
 fn whoever_used_most_is_named() {
     needs_root!();

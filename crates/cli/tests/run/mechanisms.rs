@@ -1,5 +1,5 @@
-//! Each mechanism that needs no rights, as an ordinary user: what it promises is exact, what it can
-//! not know is said not to be known.
+//! Each mechanism that needs no rights, as an ordinary user: what it promises is exact, what it cannot
+//!  know is said not to be known.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -228,7 +228,7 @@ fn what_a_killed_weigh_leaves_is_removed_after_its_job() {
 
 #[test]
 fn a_job_that_traces_still_works() {
-    // A shell that a debugger would start: whoever traces it must be able to.
+    // A shell that a debugger would start: it must be able to trace.
     let strace = std::path::Path::new("/usr/bin/strace");
     if !strace.exists() {
         eprintln!("no strace here");

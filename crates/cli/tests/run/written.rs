@@ -215,7 +215,7 @@ fn collector(measured: &Measured) -> &CollectorStatus {
     collectors.find(|collector| collector.name == "written").expect("it is named")
 }
 
-/// Whoever has it flushed, to the byte, and to nobody's account what others of the machine write.
+/// Charged to the job whatever flushes it, to the byte; what others of the machine write is charged to no one.
 #[test]
 fn a_user_without_rights_has_it_through_the_agent() {
     needs_root!();

@@ -105,7 +105,7 @@ pub fn bpf_identifiers(pid: u32) -> Vec<(String, u32)> {
 pub fn said_by(program: impl AsRef<OsStr>, arguments: &[&str]) -> Vec<u8> {
     let program = program.as_ref();
     let output = std::process::Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|e| panic!("{} can not be run: {e}", program.display()));
+    let output = output.unwrap_or_else(|e| panic!("{} cannot be run: {e}", program.display()));
     assert!(output.status.success(), "{} {arguments:?}: {output:?}", program.display());
     output.stdout
 }

@@ -409,7 +409,7 @@ fn killed_while_the_job_runs() {
 #[test]
 fn a_job_that_is_frozen_with_weigh_lives_on() {
     needs_root!();
-    // Stopped, weigh can not write; killed then, it leaves what it had written.
+    // Stopped, weigh cannot write; killed then, it leaves what it had written.
     let (script, processes) = steady();
     let mut running = Weigh::bash(&script).options("--interval 20ms").start();
     let begun = running.scratch.path("work/begun");

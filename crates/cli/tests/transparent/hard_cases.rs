@@ -35,7 +35,7 @@ fn every_case_with_every_mechanism() {
         let mut rows = Vec::new();
         for case in &section.cases {
             let mut row = Vec::new();
-            // Elsewhere they can not be tried.
+            // Elsewhere they cannot be tried.
             let hows = if is_ours { &hard::HOWS } else { hows };
             for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
                 let begun = Instant::now();

@@ -12,7 +12,7 @@ use crate::support::{
 };
 use weigh_schema::Quality;
 
-/// Held to change what is the whole machine's; shared by whoever is not to notice.
+/// Held to change what is the whole machine's; shared by tests that are not to notice.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// What confines weigh, and still lets it trace.

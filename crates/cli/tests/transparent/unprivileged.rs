@@ -1,4 +1,4 @@
-//! An ordinary user without capabilities: weigh measures what it can and says what it can not, why,
+//! An ordinary user without capabilities: weigh measures what it can and says what it cannot, why,
 //! and how to get it. Started as root, the tests become that user.
 
 use std::os::unix::fs::PermissionsExt as _;

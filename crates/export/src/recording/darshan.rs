@@ -31,7 +31,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The format of logs whose counters these are.
 const VERSION: &str = "3.41";
 
-/// What the head says besides, for whoever takes the text for Darshan's own.
+/// What the head says besides, for readers who take the text for Darshan's own.
 const LEFT_OUT: &str = "\
 # written by weigh from a recording of `weigh run --io`. Where it differs from a log of Darshan:
 # - <rank> is the place of the process among all of the job, by its start; those whose start is not known (the
@@ -241,7 +241,7 @@ fn times(totals: &Totals) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// The same for the same file, whoever used it, by whatever name (FNV-1a). In a recording without generations the path
+/// The same for the same file, whatever used it, by whatever name (FNV-1a). In a recording without generations the path
 /// stands for one.
 fn hash(used: &FileUse) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

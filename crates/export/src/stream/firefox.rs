@@ -1,7 +1,7 @@
 //! A profile for the Firefox Profiler (profiler.firefox.com): events as markers of their threads with their fields,
 //! pairs as markers that last, and stacks as the samples of a thread, each with the weight 1.
 //!
-//! Such a profile is one JSON object, whose tables can not be written before all is known: it is in memory until
+//! Such a profile is one JSON object, whose tables cannot be written before all is known: it is in memory until
 //! the end, so it takes so many events at most, and says how many it has left out.
 
 use std::collections::HashMap;

@@ -54,7 +54,7 @@ fn privileges() -> Vec<Condition> {
     let held = match capabilities(None) {
         Ok(sets) => sets.effective,
         Err(error) => {
-            let value = format!("can not be read: {error}");
+            let value = format!("cannot be read: {error}");
             let bears_on = "everything that needs rights";
             return vec![Condition { name: "capabilities", value, good: None, bears_on }];
         }

@@ -35,7 +35,7 @@ const NOTES: &[Note] = &[
         "poll",
         "processes, CPU, memory, I/O by calls, as /proc shows them now and then",
         Some(
-            "it stands in where BPF can not be used. Run as root, or give the binary CAP_BPF and \
+            "it stands in where BPF cannot be used. Run as root, or give the binary CAP_BPF and \
              CAP_PERFMON; the kernel must have BTF",
         ),
     ),
@@ -53,7 +53,7 @@ const NOTES: &[Note] = &[
     note("files", "which process opened which file, and how often", Some(FUNCTION_PROBES)),
     note(
         "fanotify",
-        "opened files, where functions can not be probed",
+        "opened files, where functions cannot be probed",
         Some("CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to name the files"),
     ),
     note(

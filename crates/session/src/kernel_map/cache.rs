@@ -98,7 +98,7 @@ impl Cache {
         if is_asked { Ok(Some(analysis)) } else { Err(self.refused("it answers another question")) }
     }
 
-    /// Keeps an analysis; whoever reads it meanwhile sees the one before.
+    /// Keeps an analysis; a reader meanwhile sees the one before.
     pub fn write(&self, analysis: &Analysis) -> Result<(), CacheError> {
         let body = serde_json::to_string(analysis).map_err(|error| self.failed(error.into()))?;
         let text = format!("{}\n{body}", head_of(&body));

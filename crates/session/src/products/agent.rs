@@ -105,12 +105,12 @@ fn make_folder(socket: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             bail!("{} lies in one that is not there; at most the last one is made", refused())
         }
-        made => made.with_context(|| format!("{} can not be made", refused())),
+        made => made.with_context(|| format!("{} cannot be made", refused())),
     }
 }
 
 fn say_missing_probes(attached: &Attached) {
-    let how = if attached.probes > 0 { "is seen in part" } else { "can not be seen" };
+    let how = if attached.probes > 0 { "is seen in part" } else { "cannot be seen" };
     for missing in &attached.missing {
         notice!("{} {how}: {missing}", attached.subsystem);
     }

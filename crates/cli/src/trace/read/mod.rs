@@ -36,7 +36,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     let outputs = Outputs { counters: arguments.counters.clone() };
     let replay = plan.run(&recording, &outputs)?;
     match replay.failed {
-        // Whoever reads standard output may have read enough.
+        // The reader of standard output may have read enough.
         Some(error) if is_enough(&error) && settings.writes_to_output() => {
             return Ok(ExitCode::SUCCESS);
         }

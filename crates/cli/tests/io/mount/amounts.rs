@@ -88,7 +88,7 @@ fn every_byte_is_counted_or_absent_with_its_reason() {
                     "reads and copies go on where they were"
                 );
             }
-            // As plain as on a kernel that can not pass through.
+            // As plain as on a kernel that cannot pass through.
             _ => {
                 assert_eq!(of("read_bytes"), unavailable);
                 assert_eq!(sum(&report, "/odd", "written_bytes"), Some(BYTES));

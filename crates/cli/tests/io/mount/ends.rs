@@ -90,7 +90,7 @@ fn it_ends_when_it_is_told_to_or_unmounted() {
     assert_eq!(scratch.text("source/file"), "after the end");
 }
 
-/// A process that executes a program closes files under a lock that whoever looks at it wants, too.
+/// A process that executes a program closes files under a lock that a reader of its /proc files wants, too.
 #[test]
 fn files_that_a_program_does_not_inherit_hold_nobody_up() {
     if !can_mount() {

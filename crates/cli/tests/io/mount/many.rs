@@ -17,7 +17,7 @@ const FOLDERS: usize = 24;
 const FILES: usize = 25;
 const OPEN: usize = 30;
 
-/// A mount by a weigh that may have so many files open, and can not have that changed.
+/// A mount by a weigh that may have so many files open, and cannot have that changed.
 fn limited<'s>(scratch: &'s crate::support::run::Scratch, options: &[&str]) -> Served<'s> {
     let weigh = mounting(scratch, options);
     let mut shell = Command::new("sh");

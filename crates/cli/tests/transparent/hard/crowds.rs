@@ -186,7 +186,7 @@ impl Pids {
         if is_enough {
             return Pids { before: None };
         }
-        // Where it can not be had, the job says so.
+        // Where it cannot be had, the job says so.
         let _ = std::fs::write(PID_MAX, (2 * count).to_string());
         Pids { before: Some(before) }
     }

@@ -1,5 +1,5 @@
 //! Who comes after whom by the files alone: where it is not known what was read of a file, or where somebody
-//! else's bytes were read, whoever had written to it before is a parent all the same. Or a task would take in what
+//! else's bytes were read, a task that had written to it before is a parent all the same. Or a task would take in what
 //! another one makes, and might run before it.
 //!
 //! Reads when each task wrote and read a file; emits flows without bytes. Of more than [`MOST`] the rest are counted.

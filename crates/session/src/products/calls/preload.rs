@@ -72,7 +72,7 @@ pub(super) fn refuse(settings: &CallsSettings) -> anyhow::Result<()> {
     }
     CallSet::of(&settings.only)?;
     if let Some(why) = why_not(command) {
-        bail!("the library can not be in {}: {why}; --mechanism bpf", command.display());
+        bail!("the library cannot be in {}: {why}; --mechanism bpf", command.display());
     }
     Ok(())
 }

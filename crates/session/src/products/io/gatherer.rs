@@ -84,7 +84,7 @@ impl Gatherer {
         let Gatherer { io, book, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
-            // Names stay: whoever is open still has been named for good.
+            // Names stay: a file that is still open has been named for good.
             give_room(book, series, *name, emit);
         })
     }

@@ -197,11 +197,11 @@ fn by_library(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
     Ok(Box::new(LibraryIo::open(command)?))
 }
 
-/// Says so if the library can not be in the command, and by which option it is seen.
+/// Says so if the library cannot be in the command, and by which option it is seen.
 pub fn tell_if_blind(command: &OsStr, option: &str, quiet: bool) {
     if let Some(why) = why_blind_in(command).filter(|_| !quiet) {
         notice!(
-            "the library can not be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
+            "the library cannot be in {}: {why}. {option} preload+ptrace sees such programs, too; a call takes \
              some 10 us more in them at least, and what that came to is told.",
             command.display()
         );

@@ -144,7 +144,7 @@ impl Enforcer {
         std::mem::take(&mut self.happened)
     }
 
-    /// Whoever was to catch it at the very point has not.
+    /// The check at the very point has missed it.
     fn is_found_by_look(&mut self, name: &str) {
         if let Some(outcome) = self.outcomes.iter_mut().find(|o| o.metric == name) {
             outcome.enforced_by = "interval".to_string();
@@ -207,7 +207,7 @@ impl Enforcer {
             }
             (OnLimit::Stop, Stage::Quiet) => {
                 job.signal(None, &[SIGSTOP]);
-                // Whoever continues it wants it to go on.
+                // A user who continues it wants it to go on.
                 let _ = job.release();
                 self.stage = Stage::Stopped;
             }

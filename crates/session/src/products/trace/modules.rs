@@ -43,7 +43,7 @@ impl Types {
         let bytes = std::fs::read(path.to_string()).with_context(|| {
             format!("this kernel does not tell its types ({path}); one built with CONFIG_DEBUG_INFO_BTF=y does")
         })?;
-        let kernel = Btf::new(bytes).with_context(|| format!("{path} can not be read"))?;
+        let kernel = Btf::new(bytes).with_context(|| format!("{path} cannot be read"))?;
         Ok(Types { kernel: Arc::new(kernel) })
     }
 
@@ -123,7 +123,7 @@ impl Types {
                 return Err(event.span.refuse(&event.text, wrong).near(near));
             }
             Err(error) => {
-                let wrong = Wrong::Unsupported(format!("raw:{name} can not be attached: {error}"));
+                let wrong = Wrong::Unsupported(format!("raw:{name} cannot be attached: {error}"));
                 return Err(event.span.refuse(&event.text, wrong));
             }
         };

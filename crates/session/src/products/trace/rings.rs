@@ -35,11 +35,10 @@ impl Rings {
         let rings = of_cpus.iter().max().map_or(1, |last| last + 1);
         let bytes = bytes.unwrap_or_else(|| bytes_of_each(rings));
         let layout = Layout::new(rings as u64, bytes as u64);
-        let layout =
-            layout.with_context(|| format!("{rings} rings of {bytes} bytes can not be"))?;
+        let layout = layout.with_context(|| format!("{rings} rings of {bytes} bytes cannot be"))?;
         let kernel = trace::Buffer::make(layout)?;
         let reader = kernel.for_reader().and_then(Reader::new);
-        let reader = reader.context("the rings can not be read")?;
+        let reader = reader.context("the rings cannot be read")?;
         let is_shared = rings < of_cpus.len();
         Ok(Rings { reader, kernel, of_cpus, is_shared, half: half % 2 })
     }

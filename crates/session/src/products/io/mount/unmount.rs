@@ -17,8 +17,8 @@ pub struct Unmount {
 }
 
 impl Unmount {
-    /// Whether nobody is left who has files open. Whoever has no more than its working directory there, or a
-    /// copy of the mount in a namespace of his own, is not waited for. `clear` makes room for a line.
+    /// Whether no process is left that has files open. One that has no more than its working directory there, or a
+    /// copy of the mount in a namespace of its own, is not waited for. `clear` makes room for a line.
     pub fn is_done(&mut self, mounted: &Mounted, at: &Path, clear: impl FnOnce()) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         let is_late = since.elapsed() > PATIENCE;

@@ -45,7 +45,7 @@ impl JobCollector for FollowerOpens {
             name: "fanotify".into(),
             mechanism: Mechanism::Fanotify,
             status: CollectorState::Disabled,
-            reason: Some("whoever follows the job counts every open".into()),
+            reason: Some("the job's mechanism counts every open".into()),
             lost: 0,
         }
     }

@@ -160,7 +160,7 @@ mod tests {
         let (buffer, nothing) = ((0, "main".into()), Written::default());
         let (reader, [_, told]) = Reader::new(7, buffer, WakeBy::default(), nothing).unwrap();
         let told = File::from(told);
-        assert!(told.set_len(0).is_err(), "it can not be taken away");
+        assert!(told.set_len(0).is_err(), "it cannot be taken away");
         told.write_all_at(&[0xff; 24], 0).unwrap();
         let reads = reader.reads(Written { bytes: 64, records: 1 });
         assert_eq!((reads.pid, reads.lag, reads.lost), (7, 0, u64::MAX));

@@ -162,7 +162,7 @@ impl RemoteStream {
         let given = with.next().zip(with.next()).zip(with.next());
         let ((rings, wakes), told) = given.context("the stream gives no rings")?;
         let follower = Follower::new(rings.as_fd(), attached.r#where.positions.clone());
-        let reading = RingReading::Along(follower.context("the rings can not be read")?);
+        let reading = RingReading::Along(follower.context("the rings cannot be read")?);
         let rings = GivenRings { reading, rings, along: Some((wakes, told.into())) };
         RemoteStream::new(settings, (specs, &settings.filters), talk, *attached, rings, outputs)
     }
@@ -186,7 +186,7 @@ impl RemoteStream {
         };
         let own = rings.try_clone()?;
         let reader = Reader::new(ReaderFds { rings, consumers, doorbell });
-        let reading = RingReading::Owner(Box::new(reader.context("the rings can not be read")?));
+        let reading = RingReading::Owner(Box::new(reader.context("the rings cannot be read")?));
         // The filters are a part of the programs.
         let rings = GivenRings { reading, rings: own, along: None };
         RemoteStream::new(settings, (specs, &[]), talk, *attached, rings, outputs)
