@@ -16,9 +16,9 @@ use std::time::Duration;
 use weigh_keep::{KeepError, StreamKind, StreamReader};
 use weigh_parse::{client, executable, fanotify, job, offender, procfs};
 use weigh_schema::amount;
+use weigh_schema::custom_subsystem::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::event::Event;
 use weigh_schema::limit::Limit;
-use weigh_schema::own::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 use weigh_schema::{METRICS, Unit};
@@ -211,17 +211,17 @@ fn trace_event(data: &[u8]) {
 /// What a recording of `weigh trace` says of itself, and a filter over what it has.
 fn trace_note(data: &[u8]) {
     use weigh_schema::trace::TraceNote;
-    use weigh_trace::recorded::{self, Cell, Header, filter::RecordedFilter};
+    use weigh_trace::replay::{self, Cell, Header, filter::RecordedFilter};
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (note, filter) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let Ok(note) = serde_json::from_slice::<TraceNote>(note) else { return };
-    let probes: Vec<_> = note.events.iter().flat_map(recorded::probe).collect();
+    let probes: Vec<_> = note.events.iter().flat_map(replay::probe).collect();
     let mut bytes = Vec::new();
     for (event, probe) in (0..).zip(&probes) {
         let header = Header { event, ..Header::default() };
         for cell in [Cell::Number(-1), Cell::Text(b"text"), Cell::Frames(&[1, 2])] {
             let cells = vec![cell; probe.fields.len()];
-            let _ = recorded::write(probe, header, &cells, &mut bytes);
+            let _ = replay::write(probe, header, &cells, &mut bytes);
         }
     }
     let all: Vec<_> = probes.iter().collect();
@@ -254,7 +254,7 @@ fn trace_filter(data: &[u8]) {
     {
         is_shown(&refusal, &text);
     }
-    if let Ok((name, _)) = weigh_trace::into::parse(&text) {
+    if let Ok((name, _)) = weigh_trace::buffer_spec::parse(&text) {
         assert!(text.contains(&name));
     }
     for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {

@@ -7,8 +7,8 @@
 mod bucket;
 mod compare;
 mod counters;
-mod did;
 mod intervals;
+mod outcomes;
 mod request;
 mod tally;
 

@@ -5,20 +5,20 @@
 //! Keeps a bounded number of files apart: what is beyond is added up in the rest, and counted there.
 
 mod advice;
-mod book;
-mod called;
+mod call_row;
+mod checkpoint;
+mod extents;
 mod flow;
-mod kept;
 mod numbers;
+mod packed_row;
 mod report;
-mod saved;
-mod seen;
 mod series;
+mod usage_table;
 
 pub use advice::{RULES, Rule};
-pub use book::{IoBook, Row};
-pub use called::io_call;
-pub use kept::Kept;
+pub use call_row::io_call;
+pub use checkpoint::Saved;
+pub use packed_row::Kept;
 pub use report::{Files, Run, file_use, found, report};
-pub use saved::Saved;
 pub use series::{IoSeries, Step};
+pub use usage_table::{IoBook, Row};

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use weigh_collect::calls::KernelCalls;
-use weigh_schema::configured::Configured;
+use weigh_schema::resolved_config::Configured;
 use weigh_schema::subsystem::SUBSYSTEMS;
 
 /// The built-in parts that a configuration leaves out.

@@ -14,19 +14,19 @@
 
 mod access;
 mod activity;
+mod backoff;
 mod client;
 mod configured;
 mod files;
 mod follow;
 mod listener;
-mod looks;
-mod pace;
-mod places;
 mod process;
+mod quota;
+mod rate_limit;
 mod rounds;
 mod server;
+mod subscriptions;
 mod timer;
-mod wants;
 mod writes;
 
 pub use activity::Notes;
@@ -36,7 +36,7 @@ pub use follow::{
     Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
 pub use listener::{ServerError, is_served, listen_at, turn_all_away};
-pub use places::{PROGRAMS, Places};
 pub use process::{Peer, Refusal, command_of, give_way_to_agent, may_ask, may_follow};
+pub use quota::{PROGRAMS, Places};
 pub use server::{Server, Settings};
 pub use writes::RemoteWrites;

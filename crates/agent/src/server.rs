@@ -18,15 +18,15 @@ use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
+use crate::backoff::Looks;
 use crate::client::{Attached, Client, Received, turn_away};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::listener::{ServerError, listen_at, spare};
-use crate::looks::Looks;
-use crate::pace::Pace;
-use crate::places::{COPIES, PROGRAMS, Places};
+use crate::quota::{COPIES, PROGRAMS, Places};
+use crate::rate_limit::Pace;
 use crate::rounds::Rounds;
-use crate::wants::Wants;
+use crate::subscriptions::Wants;
 use weigh_parse::client::Request;
 
 /// Whom a server serves, and how.

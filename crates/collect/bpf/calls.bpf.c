@@ -7,7 +7,7 @@
  * together, those named `call__` bound system calls, where no library does.
  */
 #include "calls/call.h"
-#include "calls/awaited.h"
+#include "calls/wakers.h"
 #include "calls/sched.h"
 #include "calls/irq.h"
 #include "calls/lock.h"
@@ -23,7 +23,7 @@
 #include "calls/sockets.h"
 #include "calls/qdisc.h"
 #include "calls/deferred.h"
-#include "calls/own.h"
+#include "calls/custom_subsystem.h"
 #include "calls/look.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -7,7 +7,7 @@
  * dirty, for what is done by mapped memory; and to the requests of block devices. All is added up
  * here. User space is told when a process is done with a file, and may look at any time.
  */
-#include "io/member.h"
+#include "io/membership.h"
 #include "io/calls.h"
 #include "io/uring.h"
 #include "io/cache.h"

@@ -6,7 +6,6 @@
 
 mod attaching;
 mod change;
-mod choosing;
 pub mod clients;
 mod counting;
 mod functions;
@@ -16,12 +15,13 @@ mod link;
 mod links;
 mod looking;
 mod names;
-mod placing;
-mod price;
+mod on_demand;
+mod overhead;
+mod page_registration;
+mod selection;
 pub mod shim;
-mod standby;
 mod under_way;
-mod writes;
+mod writeback;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -36,31 +36,31 @@ use weigh_schema::call::{
     BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
     Sharing, Tally, TimeHistogram,
 };
-use weigh_schema::own::Own;
+use weigh_schema::custom_subsystem::Own;
 use weigh_schema::subsystem::Subsystem;
 
 use crate::core_types::{self, follow_types};
+use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::loading::Large;
-use crate::optional::Offers;
 use crate::table::{READING, entries};
-use crate::{complaints, dirty, loading, requirements};
+use crate::{libbpf_log, loading, map_sizing, requirements};
 use change::Changing;
-use choosing::Chosen;
 use counting::{Counting, CpuEvents};
 use functions::OnRequest;
 use layout::skeleton;
 use link::Link;
 use links::{Links, Plan};
-use placing::Placing;
-use standby::Standby;
+use on_demand::Standby;
+use page_registration::Placing;
+use selection::Chosen;
 
 pub use attaching::ANYTHING;
 pub use counting::Counters;
 pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
 pub use looking::ThreadCredentials;
 pub use names::{STORES, name};
-pub use writes::FollowWrites;
+pub use writeback::FollowWrites;
 
 /// What tells, since 6.16, when a call hands bytes to TCP.
 const SENDING: &str = "tcp_sendmsg_locked";
@@ -176,7 +176,7 @@ impl KernelCalls {
             true => Err(String::new()),
             false => functions.try_out(&mut self.skeleton),
         };
-        let trial = self.follows_calls().then(price::Trial::begin);
+        let trial = self.follows_calls().then(overhead::Trial::begin);
         self.hold(u64::MAX);
         self.attach_only(0)?;
         drop(until_attached);
@@ -231,7 +231,7 @@ impl KernelCalls {
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
         requirements::check()?;
-        complaints::collect();
+        libbpf_log::collect();
         let counting = Counting::try_out(&wanted.counters);
         let kernel = core_types::of_this_kernel();
         let offers = Offers::new(&kernel);
@@ -261,15 +261,16 @@ impl KernelCalls {
             let own_parts = if chosen.functions { functions.own_parts() } else { &none };
             names::fill(&mut constants.kinds, own_parts);
             constants.tells_of_sending = offers.tracepoint(SENDING);
-            constants.f2fs_tells = chosen.has(choosing::F2FS);
-            constants.xfs_tells = chosen.has(choosing::XFS);
+            constants.f2fs_tells = chosen.has(selection::F2FS);
+            constants.xfs_tells = chosen.has(selection::XFS);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
             constants.tells_later = telling.later;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         // What is made beforehand takes memory where nobody looks, too.
-        let entries = if chosen.follows("pagecache") { dirty::fit(&open.maps.chunks) } else { 1 };
+        let entries =
+            if chosen.follows("pagecache") { map_sizing::fit(&open.maps.chunks) } else { 1 };
         let dirty = Large { name: "chunks", entries };
         if !chosen.follows("tcp") {
             open.maps.senders.set_max_entries(1).map_err(bpf("table of senders"))?;
@@ -489,7 +490,7 @@ impl KernelCalls {
                 let account = &cell.account;
                 account.calls() > 0 || account.later().iter().any(|number| *number > 0)
             })
-            .filter(|cell| !price::is_trial(cell.number));
+            .filter(|cell| !overhead::is_trial(cell.number));
         Ok(cells.collect())
     }
 }
@@ -515,7 +516,7 @@ fn read_rings(
     builder
         .add(&skeleton.maps.told_calls, move |data| {
             match layout::told_of(data) {
-                Some(layout::Told::Call(call)) if price::is_trial(call.number) => {}
+                Some(layout::Told::Call(call)) if overhead::is_trial(call.number) => {}
                 Some(layout::Told::Call(call)) => calls.borrow_mut().push(*call),
                 Some(layout::Told::Later(more)) => later.borrow_mut().push(more),
                 None => {}

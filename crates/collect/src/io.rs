@@ -12,7 +12,7 @@ mod inode_search;
 pub mod last_look;
 pub(crate) mod layout;
 mod library;
-mod told;
+mod record_batch;
 mod traced;
 
 use std::cell::RefCell;
@@ -26,11 +26,11 @@ use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::calls::join;
 use crate::core_types::{self, follow_types};
+use crate::features::Offers;
 use crate::job::{JobError, Owner, bpf};
 use crate::loading::Large;
-use crate::optional::Offers;
 use crate::table::{READING, each_entry};
-use crate::{clock, complaints, dirty, loading, requirements};
+use crate::{clock, libbpf_log, loading, map_sizing, requirements};
 use layout::skeleton;
 pub(crate) use layout::skeleton::types::io_call as CallKind;
 
@@ -42,7 +42,7 @@ pub use follow::{FollowIo, MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub(crate) use layout::unix_names;
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;
-pub use told::{Kept, Told};
+pub use record_batch::{Kept, Told};
 pub use traced::TracedIo;
 
 /// Run on request, not attached.
@@ -119,7 +119,7 @@ impl KernelIo {
 
     fn open_for(telling: Telling, apart: Apart, whose: Whose) -> Result<KernelIo, JobError> {
         requirements::check()?;
-        complaints::collect();
+        libbpf_log::collect();
         let kernel = core_types::of_this_kernel();
         let offers = Offers::new(&kernel);
         let mut missing = Vec::new();
@@ -164,7 +164,7 @@ impl KernelIo {
         if telling == Telling::Each {
             open.maps.told_calls.set_max_entries(CALLS_ROOM).map_err(bpf("ring buffer"))?;
         }
-        let dirty = Large { name: "owned_pages", entries: dirty::fit(&open.maps.owned_pages) };
+        let dirty = Large { name: "owned_pages", entries: map_sizing::fit(&open.maps.owned_pages) };
         let mut skeleton = loading::load_with(open, &offers, Some(&dirty)).map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
         let began_ns = clock::monotonic_ns();

@@ -21,14 +21,14 @@ use weigh_schema::summary::Sender;
 
 use crate::calls::join;
 use crate::clock::Moment;
-use crate::complaints;
 use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
+use crate::features::{Offers, Parts};
 use crate::follow::{self, CpuWaits, Follow, FollowError, Hold, Wanted};
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
+use crate::libbpf_log;
 use crate::loading;
-use crate::optional::{Offers, Parts};
 use crate::requirements::{self, Missing};
 use skeleton::types;
 
@@ -80,7 +80,7 @@ pub(crate) fn not_joined(pid: u32) -> JobError {
 }
 
 pub(crate) fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
-    move |error| JobError::Bpf { step, error, said: complaints::last_words() }
+    move |error| JobError::Bpf { step, error, said: libbpf_log::last_words() }
 }
 
 /// A job that is followed by the kernel itself.
@@ -176,7 +176,7 @@ impl KernelJob {
     ) -> Result<KernelJob, JobError> {
         requirements::check()?;
         let may_end = enforced.any && owner.is_none();
-        complaints::collect();
+        libbpf_log::collect();
         let kernel = core_types::of_this_kernel();
         let offers = Offers::new(&kernel);
         let mut parts = Parts::new(wanted);

@@ -29,10 +29,10 @@ use self::kernel_functions::KernelFunctions;
 pub(crate) use self::table::Large;
 use self::table::Table;
 use self::target::Target;
-use crate::complaints;
 use crate::core_types::CoreTypes;
+use crate::features::Offers;
 use crate::job::forever;
-use crate::optional::Offers;
+use crate::libbpf_log;
 
 /// As all objects say.
 const LICENSE: &CStr = c"Dual BSD/GPL";
@@ -201,8 +201,8 @@ impl Program {
         let loaded = self.load_with(&options);
         if loaded.is_err() {
             let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-            complaints::add(&String::from_utf8_lossy(&log[..end]));
-            complaints::add(&format!("prog '{}': {error}", self.name.to_string_lossy()));
+            libbpf_log::add(&String::from_utf8_lossy(&log[..end]));
+            libbpf_log::add(&format!("prog '{}': {error}", self.name.to_string_lossy()));
         }
         loaded.map_err(|_| error)
     }

@@ -7,22 +7,22 @@
 //! time, faults, I/O). Where the library cannot be (static programs, set-user-ID programs, other
 //! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
 
+mod cleanup;
 mod clock;
-mod counted;
+mod cross_check;
 mod files;
-mod hidden;
+mod io_table;
 #[allow(dead_code)]
 mod layout;
-mod leftovers;
 mod notes;
 mod old_libraries;
 mod peak;
-mod place;
+mod pid_namespace;
 mod process;
+mod process_table;
 mod program;
+mod shared_file;
 mod sums;
-mod tally;
-mod uses;
 #[allow(dead_code)]
 mod uses_layout;
 
@@ -47,24 +47,24 @@ use weigh_schema::{CounterValues, Mechanism, Unit};
 use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
 use crate::io::{FollowIo, LibraryIo};
+use crate::limit_watchdog::{self, Line, Sentry};
 use crate::poll::JobPoller;
+use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
-use crate::sentry::{self, Line, Sentry};
-use crate::waited_io::WaitedIo;
 use crate::{procfs, rusage, signals};
 use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
 use notes::Grounds;
-use place::Place;
-pub use place::{Folder, LibraryEntry, SharedFile};
 pub(crate) use program::head as head_of_program;
 pub(crate) use program::of_elf as why_blind_in_elf;
+use shared_file::Place;
+pub use shared_file::{Folder, LibraryEntry, SharedFile};
 
-pub use counted::Counted;
-use tally::{Elsewhere, Tally};
-use uses::Uses;
-pub(crate) use uses::Witnessed;
+pub use cross_check::Counted;
+use io_table::Uses;
+pub(crate) use io_table::Witnessed;
+use process_table::{Elsewhere, Tally};
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -211,7 +211,7 @@ impl PreloadedJob {
     /// The first slot is the command's.
     fn take_first_slot(&self, pid: u32) {
         let slot = &self.place.slots[0];
-        place::put(&slot.program, self.command.as_bytes());
+        shared_file::put(&slot.program, self.command.as_bytes());
         slot.flags.store(self.why_blind | FLAG_EXECED, Ordering::Relaxed);
         slot.parent_pid.store(std::process::id(), Ordering::Relaxed);
         slot.uid.store(rustix::process::getuid().as_raw(), Ordering::Relaxed);
@@ -257,7 +257,7 @@ impl PreloadedJob {
         let Some(uses) = &self.uses else { return };
         self.tally.note_living_blind_spots();
         let is_whole = self.total.is_some() && !self.waited_io.has_lost_threads;
-        uses.hold_against(counted::Known {
+        uses.hold_against(cross_check::Known {
             counters: self.reading.counters.clone(),
             is_whole,
             blind: self.blind_spots(),
@@ -438,7 +438,7 @@ impl Follow for PreloadedJob {
         limits: &[(&str, f64, f64)],
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
-        self.lines = sentry::lines(limits, hold);
+        self.lines = limit_watchdog::lines(limits, hold);
         let most = most_processes(limits, hold)
             .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
         self.place.head.most.store(most, Ordering::Relaxed);

@@ -24,8 +24,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
-use crate::complaints;
 use crate::job::JobError;
+use crate::libbpf_log;
 use crate::requirements;
 pub use crate::requirements::Missing;
 pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
@@ -179,7 +179,7 @@ impl KernelTrace {
     /// Makes the maps. Nothing is attached but what follows the threads that are wanted.
     pub fn open(settings: &Settings) -> Result<KernelTrace, TraceError> {
         requirements::check()?;
-        complaints::collect();
+        libbpf_log::collect();
         let bytes = settings.state_bytes;
         let failed = made("the programs' array", bytes);
         let flags = options(sys::BPF_F_MMAPABLE, 0);

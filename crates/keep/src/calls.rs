@@ -18,12 +18,12 @@ use weigh_schema::update::Update;
 
 use crate::calls_later::{LaterOfCalls, Losses};
 use crate::column::{Column, column};
+use crate::deferred_costs::LaterByCall;
 use crate::error::KeepError;
-use crate::later::LaterByCall;
+use crate::late_columns;
 use crate::table::Row;
 use crate::table_reader::{lacking, read_notes, read_table};
 use crate::table_writer::TableWriter;
-use crate::widened;
 
 /// What every Parquet file begins with.
 const MAGIC: &[u8] = b"PAR1";
@@ -134,7 +134,7 @@ impl CallsWriter {
             note,
             unknown: 0,
         };
-        widened::write::<CallRow, _>(&rows, &self.path, &mut completion)?;
+        late_columns::write::<CallRow, _>(&rows, &self.path, &mut completion)?;
         Ok(CallsWritten { calls, unknown_later: completion.unknown })
     }
 }

@@ -7,9 +7,9 @@ use weigh_schema::call_row::{CallRow, LATER_COLUMNS, pending};
 use weigh_schema::subsystem::LaterNumbers;
 
 use crate::calls::{CallsNote, notes};
+use crate::deferred_costs::LaterByCall;
 use crate::error::KeepError;
-use crate::later::LaterByCall;
-use crate::widened::Completion;
+use crate::late_columns::Completion;
 
 /// So many times of losses are told apart; what lies between later ones counts as one of them.
 const LOSSES_MOST: usize = 4096;

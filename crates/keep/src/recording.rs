@@ -22,7 +22,7 @@ use weigh_schema::update::Update;
 use crate::error::{KeepError, harmless};
 use crate::files::Latest;
 use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
-use crate::provisional::Tally;
+use crate::recovery::Tally;
 use crate::table::Row;
 use crate::table_reader::read_table;
 

@@ -18,9 +18,9 @@ use weigh_schema::update::Update;
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::files::file_columns;
-use crate::finite::{finite_entry, finite_summary};
 use crate::journal::JournalReader;
 use crate::journal_file::JournalFile;
+use crate::json_floats::{finite_entry, finite_summary};
 use crate::table::Row;
 use crate::table_writer::TableWriter;
 

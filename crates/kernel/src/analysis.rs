@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::places::Placed;
+use crate::source_files::Placed;
 
 /// Of what is kept.
 pub const VERSION: u32 = 2;

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::borders::{Borders, Site};
+use crate::boundaries::{Borders, Site};
 use crate::code::{Function, Program};
 
 /// What is over before a probe would be: a few nanoseconds' worth.

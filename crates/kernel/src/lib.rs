@@ -10,15 +10,15 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod analysis;
-mod borders;
+mod boundaries;
 mod btf;
 mod choice;
 mod code;
 mod elf;
 mod image;
-mod places;
 #[cfg(test)]
 mod sample;
+mod source_files;
 mod subsystem;
 mod symbols;
 #[cfg(test)]
@@ -31,21 +31,21 @@ use thiserror::Error;
 pub use analysis::{
     Allowed, Analysis, Caller, Counts, Evidence, Probe, Source, SubsystemBorder, VERSION,
 };
-pub use borders::Borders;
+pub use boundaries::Borders;
 pub use btf::{BtfError, functions as btf_functions};
 pub use choice::SMALL;
 pub use elf::{Elf, ElfError, build_id};
 pub use image::{ImageError, LARGEST, version, vmlinux};
-pub use places::dwarf::DwarfError;
-pub use places::{Placed, Places, Table, TableError};
+pub use source_files::dwarf::DwarfError;
+pub use source_files::{Placed, Places, Table, TableError};
 pub use subsystem::{Subsystem, Subsystems, SubsystemsError};
 pub use symbols::embedded::EmbeddedError;
 pub use symbols::{Kind, Symbol, Symbols, SymbolsError};
 
-use borders::Ground;
+use boundaries::Ground;
 use choice::{Choice, Chosen};
 use code::{Function, Program};
-use places::dwarf::Units;
+use source_files::dwarf::Units;
 
 /// How the entries of system calls are named.
 pub const ENTRY: &str = "__x64_sys_";
@@ -146,7 +146,7 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
     let all_parts = parts_of(&program.functions, &places, input.subsystems);
     let parts = told_apart(&all_parts, input)?;
     let entries = entries(&program, input.wanted)?;
-    let (held, tables) = borders::held(&elf, &symbols, &program, input.subsystems);
+    let (held, tables) = boundaries::held(&elf, &symbols, &program, input.subsystems);
     let ends = ends_of(&program.functions, &places, input.subsystems);
     let ground = Ground {
         program: &program,
@@ -156,7 +156,7 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
         held: &held,
         subsystems: input.subsystems,
     };
-    let borders = borders::walk(&ground, &entries);
+    let borders = boundaries::walk(&ground, &entries);
     let choices = choice::choose(&program, &parts, &borders);
     let attach = Attach::new(&program, &known, input.filter_functions);
     let report =
@@ -177,7 +177,7 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
         },
         wanted: input.wanted.to_vec(),
         told_apart: input.told_apart.to_vec(),
-        calls: calls(&borders::numbered(&elf, &symbols, &program), &parts, input.subsystems),
+        calls: calls(&boundaries::numbered(&elf, &symbols, &program), &parts, input.subsystems),
         entries: entries.len(),
         reached: borders.reached.len(),
         tables,
@@ -207,7 +207,7 @@ pub fn cover(table: &Table, symbols: &Symbols) -> Placed {
     let is_function = |symbol: &&Symbol| symbol.kind == Kind::Code && code::is_name(&symbol.name);
     let functions = symbols.list().iter().filter(is_function);
     let names: Vec<[String; 1]> = functions.map(|symbol| [symbol.name.clone()]).collect();
-    places::by_table(names.iter().map(|name| name.as_slice()), table).placed
+    source_files::by_table(names.iter().map(|name| name.as_slice()), table).placed
 }
 
 /// How often a table is right of an image with debugging information.
@@ -285,7 +285,7 @@ fn check_symbols(program: &Program) -> Result<(), AnalysisError> {
 
 fn places_of(elf: &Elf, functions: &[Function]) -> Result<Places, AnalysisError> {
     Ok(match Units::read(elf)? {
-        Some(units) => places::by_debug(functions, &units),
+        Some(units) => source_files::by_debug(functions, &units),
         None => by_table(functions, &Table::shipped()?),
     })
 }
@@ -295,7 +295,7 @@ fn by_table(functions: &[Function], table: &Table) -> Places {
         true => &[],
         false => function.names.as_slice(),
     });
-    places::by_table(names, table)
+    source_files::by_table(names, table)
 }
 
 fn parts_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<Option<usize>> {

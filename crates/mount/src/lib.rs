@@ -25,12 +25,12 @@ mod error;
 mod forgetting;
 mod inodes;
 mod mounted;
-mod place;
+mod mountpoint;
 mod serve;
 mod table;
 
 pub use accounts::{Detail, call_name};
 pub use error::MountError;
 pub use mounted::{Control, Mounted, Wish};
-pub use place::Place;
+pub use mountpoint::Place;
 pub use serve::Sight;

@@ -16,7 +16,7 @@ use weigh_schema::io::{Event, FileId, Untold};
 use crate::accounts::{Accounts, Detail};
 use crate::error::MountError;
 use crate::forgetting;
-use crate::place::{Place, check_means, is_privileged};
+use crate::mountpoint::{Place, check_means, is_privileged};
 use crate::serve::{Served, Sight, State};
 use crate::table::Inodes;
 

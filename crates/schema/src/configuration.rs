@@ -11,7 +11,7 @@ mod refusal;
 
 use std::sync::Arc;
 
-use crate::own::{Own, OwnNumber, OwnPart};
+use crate::custom_subsystem::{Own, OwnNumber, OwnPart};
 use crate::subsystem::Subsystem;
 
 pub use capture::{Capture, MOST_STEPS, RETURN, Step};

@@ -13,30 +13,30 @@
 mod called;
 mod counting;
 mod field;
-mod grounds;
 mod header;
-mod moment;
+mod interval;
 mod object;
+mod offset_histogram;
 mod pattern;
-mod places;
+mod provenance;
 mod report;
 mod transfer;
-mod uses;
+mod usage;
 
 pub use called::{Called, Deed, IoCall, Untold};
 pub use counting::{Counting, Moved, Span};
 pub use field::{FIELDS, Field, Fold, bucket_start};
-pub use grounds::{Grounds, Price, Witness};
 pub use header::c_header;
-pub use moment::{Moment, PlaceMoment};
+pub use interval::{Moment, PlaceMoment};
 pub use object::Object;
-pub use places::{PLACE_SHIFT, PLACES, Places};
+pub use offset_histogram::{PLACE_SHIFT, PLACES, Places};
+pub use provenance::{Grounds, Price, Witness};
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
     Transferred, Trust, Unseen,
 };
 pub use transfer::Transfer;
-pub use uses::{
+pub use usage::{
     Direction, Event, FileId, Named, Numbers, Process, SEEN, STRIDES, Sources, Stretch, Tally, Use,
     Who,
 };

@@ -10,7 +10,7 @@
 //! * [`summary`] and [`recording`]: what `account` hands to `keep`, and `keep` to `show`.
 //! * [`subsystem`] and [`library`]: what calls are accounted to, and what libweigh and the kernel
 //!   side share.
-//! * [`configuration`] and [`configured`]: what users define, and how programs are told of it.
+//! * [`configuration`] and [`resolved_config`]: what users define, and how programs are told of it.
 //! * [`histogram`]: how many values are about how large.
 //! * [`io`]: what is kept of each file and process.
 //! * [`printable`]: text from outside, made safe for a terminal.
@@ -32,8 +32,8 @@ pub mod byte_text;
 pub mod call;
 pub mod call_row;
 pub mod configuration;
-pub mod configured;
 mod counter;
+pub mod custom_subsystem;
 pub mod doctor;
 mod error_names;
 pub mod event;
@@ -44,11 +44,11 @@ pub mod io;
 pub mod library;
 pub mod limit;
 mod metric;
-pub mod own;
 pub mod printable;
 pub mod quality;
 pub mod record;
 pub mod recording;
+pub mod resolved_config;
 pub mod ring;
 pub mod snapshot;
 pub mod subsystem;

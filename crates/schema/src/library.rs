@@ -10,7 +10,7 @@ mod rust;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use crate::configured;
+use crate::resolved_config;
 use crate::subsystem::{self, SUBSYSTEMS};
 
 pub use python::python_fields;
@@ -358,7 +358,7 @@ fn page_text() -> String {
         }
         text.push_str("};\n\n");
     }
-    text.push_str(&configured::c_text());
+    text.push_str(&resolved_config::c_text());
     text
 }
 

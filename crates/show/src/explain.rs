@@ -1,9 +1,9 @@
 //! What `weigh explain` found, as sentences with figures, and as a page.
 
-mod asked;
 mod counters;
-mod did;
+mod outcomes;
 pub mod page;
+mod requested_intervals;
 
 use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_number_of};
@@ -120,7 +120,7 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
     let title = title(kind);
     let (slow, usual) = (&kind.slow, &kind.ordinary);
     let (calls, median) = (of.number(kind.calls_total), seconds(kind.median_seconds));
-    if let Some(sentence) = asked::that_it_is_not_slow(kind, of) {
+    if let Some(sentence) = requested_intervals::that_it_is_not_slow(kind, of) {
         return vec![sentence];
     }
     match kind.verdict {
@@ -150,7 +150,7 @@ pub fn sentences(kind: &ExplainedKind, of: Of) -> Vec<String> {
                 seconds(usual.mean_seconds),
             );
             let rivals = kind.rivals.iter().take(NAMED_MOST).filter_map(|r| met(r, kind));
-            let did = did::moved(kind).into_iter().chain(did::outcome(kind));
+            let did = outcomes::moved(kind).into_iter().chain(outcomes::outcome(kind));
             let causes = did.chain(contributions(kind)).chain(counters::of_other_parts(kind));
             let causes = causes.chain(counters::foreign(kind)).chain(rivals);
             let afterwards = counters::later(kind).into_iter().chain(counters::still_open(kind));

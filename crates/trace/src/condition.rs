@@ -7,12 +7,12 @@ use crate::btf::{Btf, Kind};
 use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
-use crate::near::nearest;
 use crate::number_range::NumberRange;
 use crate::path::Path;
+use crate::path_resolve::{Meaning, Place, Shape, Walker};
+use crate::suggest::nearest;
 use crate::syscall;
 use crate::vocabulary::{self, Vocabulary};
-use crate::walk::{Meaning, Place, Shape, Walker};
 
 /// The longest text that is compared, and the end of it.
 pub const TEXT_ROOM: usize = 64;
@@ -95,7 +95,7 @@ impl Source {
     fn width(&self) -> u32 {
         match self {
             Source::Place(place) => match place.end {
-                crate::walk::End::Loaded { bits: Some(bits), .. } => bits.count,
+                crate::path_resolve::End::Loaded { bits: Some(bits), .. } => bits.count,
                 // Types may say of themselves that they are of any size.
                 _ => place.bytes.saturating_mul(8),
             },
@@ -425,7 +425,7 @@ pub fn text_source(
 }
 
 fn is_whole_number(place: &Place) -> bool {
-    let is_all = !matches!(place.end, crate::walk::End::Loaded { bits: Some(_), .. });
+    let is_all = !matches!(place.end, crate::path_resolve::End::Loaded { bits: Some(_), .. });
     is_all && matches!(place.shape, Shape::Unsigned | Shape::Signed)
 }
 

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::error::{Refusal, Span, Wrong};
-use crate::near::nearest;
+use crate::suggest::nearest;
 
 /// What is counted: `PERF_TYPE_*`, and what that type calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

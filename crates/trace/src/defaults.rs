@@ -8,9 +8,9 @@ use crate::btf::{Btf, Kind};
 use crate::error::Span;
 use crate::event::{Event, Field, MOST_FIELDS, Point, Wanted, fields_of};
 use crate::path::Path;
+use crate::path_resolve::Walker;
 use crate::probe::content;
 use crate::signature::{Argument, Signature};
-use crate::walk::Walker;
 
 mod table;
 
@@ -109,7 +109,7 @@ impl Finder<'_> {
     /// Whether it is a structure, or an array of anything but characters.
     fn is_large(&self, field: &Field) -> bool {
         let shape = content(&self.walker(), field).map(|(_, shape, _)| shape);
-        matches!(shape, Ok(crate::walk::Shape::Bytes))
+        matches!(shape, Ok(crate::path_resolve::Shape::Bytes))
     }
 
     fn walker(&self) -> Walker<'_> {

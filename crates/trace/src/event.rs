@@ -15,9 +15,9 @@ use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::Filter;
 use crate::foreign;
-use crate::near::nearest;
 use crate::path::{Cast, Path};
 use crate::sampling::Sampling;
+use crate::suggest::nearest;
 use crate::syscall;
 
 /// Bytes that a text is cut to.

@@ -15,8 +15,8 @@ use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
 use object::read::{ReadCache, ReadRef};
 
 use crate::error::Wrong;
-use crate::near::nearest;
 use crate::signature::NoSignature;
+use crate::suggest::nearest;
 use crate::usdt::{self, UsdtPoint};
 pub use symbols::Function;
 

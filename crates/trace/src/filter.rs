@@ -5,8 +5,8 @@
 
 use crate::cursor::{Cursor, DEEPEST};
 use crate::error::{Refusal, Span, Wrong};
-use crate::near::nearest;
 use crate::path::Path;
+use crate::suggest::nearest;
 use crate::vocabulary;
 
 /// The longest list behind `in`.

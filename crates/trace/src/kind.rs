@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use crate::condition::{Source, TextSource};
+use crate::path_resolve::{End, Meaning, Place, Shape};
 use crate::probe::{Content, ProbeField};
 use crate::record::{HEADER, HeaderPart};
-use crate::walk::{End, Meaning, Place, Shape};
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,17 @@
 //! what is written wrongly or does not exist, with its place and the nearest names that do. Pure: what
 //! is loaded, attached and read is `collect`'s.
 //!
-//! [`event`], [`filter`], [`sampling`], [`into`], [`predicate`]: as it is written. [`probe`], [`condition`], [`walk`]: checked.
+//! [`event`], [`filter`], [`sampling`], [`buffer_spec`], [`predicate`]: as it is written. [`probe`], [`condition`], [`path_resolve`]: checked.
 //! [`foreign`], [`syscall`], [`vocabulary`]: events as perf and bpftrace write them, system calls, names of numbers.
 //! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
-//! [`sink`]: what records go to. [`synthesis`]: what looks at several records together. [`recorded`]: records that come from a file.
+//! [`sink`]: what records go to. [`synthesis`]: what looks at several records together. [`replay`]: records that come from a file.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod assemble;
 pub mod btf;
+pub mod buffer_spec;
 pub mod condition;
 mod constants;
 pub mod counter;
@@ -26,29 +27,28 @@ pub mod executable;
 pub mod filter;
 pub mod foreign;
 pub mod generate;
-pub mod into;
 pub mod kind;
-pub mod near;
 mod number_range;
 pub mod operand;
 pub mod owner;
 pub mod path;
+pub mod path_resolve;
 pub mod policy;
 pub mod predicate;
 pub mod probe;
 pub mod record;
-pub mod recorded;
+pub mod replay;
 pub mod sampling;
 pub mod sets;
 pub mod signature;
 pub mod sink;
 pub mod state;
+pub mod suggest;
 pub mod synthesis;
 pub mod syscall;
 mod thread_bits;
 pub mod usdt;
 pub mod value;
 pub mod vocabulary;
-pub mod walk;
 
 pub use assemble::TooFar;

@@ -9,8 +9,8 @@ use crate::btf::Btf;
 use crate::cursor::Cursor;
 use crate::error::{Refusal, Wrong};
 use crate::path::Path;
+use crate::path_resolve::{End, Walker};
 use crate::signature::of_tracepoint;
-use crate::walk::{End, Walker};
 
 /// The user, and how the user's threads are found.
 #[derive(Clone, Debug, PartialEq, Eq)]

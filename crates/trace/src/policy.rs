@@ -16,9 +16,9 @@ use crate::event::{CallMoment, Event, Field, Point};
 use crate::filter::Filter;
 use crate::owner::Owner;
 use crate::path::Path;
+use crate::path_resolve::{End, Place, Shape, Walker};
 use crate::probe::{Content, ID, Probe, ProbeField, chosen};
 use crate::signature::{Attach, Signature};
-use crate::walk::{End, Place, Shape, Walker};
 
 /// A tracepoint that is granted.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 use crate::condition::{Right, Source, Test};
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
-use crate::near::nearest;
 use crate::number_range::NumberRange;
 use crate::path::Path;
+use crate::suggest::nearest;
 
 /// The words, and how many bits each has.
 const WORDS: [(&str, Source, u32); 6] = [

@@ -16,17 +16,17 @@ use crate::error::{Refusal, Wrong};
 use crate::event::{Event, Field, MOST_FIELDS, Point, TEXT_BYTES, Wanted};
 use crate::executable::Executable;
 use crate::filter::Filter;
-use crate::near::nearest;
 use crate::owner::Owner;
 use crate::path::Path;
+use crate::path_resolve::{End, Meaning, Place, Shape, Walker};
 use crate::record::HEADER_BYTES;
 use crate::sampling::Sampling;
 use crate::sets::SETS;
 use crate::signature::{self, Attach, NoSignature, OneCall, Signature};
+use crate::suggest::nearest;
 use crate::syscall;
 use crate::thread_bits::ThreadBits;
 use crate::vocabulary::Vocabulary;
-use crate::walk::{End, Meaning, Place, Shape, Walker};
 
 /// What a field is filled with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use crate::btf::{Btf, BtfError, Kind};
 use crate::error::Wrong;
 use crate::executable::Executable;
-use crate::near::nearest;
 use crate::operand::{Operand, Size};
+use crate::suggest::nearest;
 use crate::syscall::ArgumentKind;
 use crate::usdt::UsdtPoint;
 

@@ -5,8 +5,8 @@
 use crate::btf::Btf;
 use crate::cursor::Cursor;
 use crate::path::Path;
+use crate::path_resolve::{End, Walker};
 use crate::signature::of_tracepoint;
-use crate::walk::{End, Walker};
 
 /// Some bits of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use crate::path_resolve::Shape;
 use crate::probe::{Content, Probe, ProbeField};
 use crate::record::Record;
 use crate::vocabulary::bits;
-use crate::walk::Shape;
 
 /// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

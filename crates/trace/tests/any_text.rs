@@ -1,10 +1,10 @@
 //! Whatever is written is read or refused, and what is refused is shown where it stands.
 
 use proptest::prelude::*;
+use weigh_trace::buffer_spec;
 use weigh_trace::error::Refusal;
 use weigh_trace::event::Event;
 use weigh_trace::filter::Filter;
-use weigh_trace::into;
 use weigh_trace::predicate;
 use weigh_trace::sampling::Sampling;
 use weigh_trace::synthesis::ask::Ask;
@@ -87,7 +87,7 @@ fn is_read_or_refused(text: &str) {
     if let Err(refusal) = predicate::parse(text, &|_| None) {
         is_shown(&refusal, text);
     }
-    if let Ok((name, _)) = into::parse(text) {
+    if let Ok((name, _)) = buffer_spec::parse(text) {
         assert!(text.contains(&name) && !name.is_empty());
     }
     for ask in [Ask::latency, Ask::sequence, Ask::rate, Ask::top, Ask::histogram] {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use weigh_schema::synthesis::{KeyPart, Pairs, Table, What};
 use weigh_trace::condition::Source;
 use weigh_trace::counter::Counter;
+use weigh_trace::path_resolve::Shape;
 use weigh_trace::probe::{Content, Probe, ProbeField};
 use weigh_trace::record::{HEADER_BYTES, Record};
 use weigh_trace::signature::Attach;
@@ -12,7 +13,6 @@ use weigh_trace::synthesis::ask::Ask;
 use weigh_trace::synthesis::merge::Merge;
 use weigh_trace::synthesis::{Gaps, Out, Synthesis};
 use weigh_trace::value::Value;
-use weigh_trace::walk::Shape;
 
 /// An event with a number of 64 bits, one of 32 bits that may be below 0, and a text of 8 bytes.
 fn probe(name: &str) -> Probe {

@@ -10,11 +10,11 @@ use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
 use weigh_trace::filter::Comparison;
 use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
+use weigh_trace::path_resolve::{Bits, End, Hop, Place};
 use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::signature::Attach;
 use weigh_trace::state::State;
-use weigh_trace::walk::{Bits, End, Hop, Place};
 
 /// Type information that is being made.
 #[derive(Default)]

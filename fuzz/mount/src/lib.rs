@@ -16,8 +16,8 @@ mod forgetting;
 mod inodes;
 #[path = "../../../crates/mount/src/mounted.rs"]
 mod mounted;
-#[path = "../../../crates/mount/src/place.rs"]
-mod place;
+#[path = "../../../crates/mount/src/mountpoint.rs"]
+mod mountpoint;
 #[path = "../../../crates/mount/src/serve/mod.rs"]
 mod serve;
 #[rustfmt::skip]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::recorded::filter::RecordedFilter;
+use weigh_trace::replay::filter::RecordedFilter;
 
 use control::{Answer, Ask, Conversation};
 use description::Description;

@@ -13,7 +13,7 @@ use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::Times;
 use super::counters::{Counters, counters};
-use super::did::{Did, moved, outcome};
+use super::outcomes::{Did, moved, outcome};
 use super::{Borders, KindKey, is_of};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.

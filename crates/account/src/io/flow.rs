@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::byte_text;
 use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer};
 
-use super::book::{IoBook, Row};
-use super::kept::Kept;
-use super::seen::common;
+use super::extents::common;
+use super::packed_row::Kept;
+use super::usage_table::{IoBook, Row};
 
 /// More of them are not told.
 const MOST: usize = 1000;

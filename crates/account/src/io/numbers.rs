@@ -7,7 +7,7 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Number, Quality, Unit};
 
-use super::book::IoBook;
+use super::usage_table::IoBook;
 
 /// The numbers of a file and process, or of several, as far as they are seen; `moves_unseen` says whether more may
 /// have been moved by kinds that are not. A kind of transfer that cannot be seen at all is there without numbers.

@@ -11,8 +11,8 @@ use weigh_schema::io::{
     ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
 };
 
-use super::book::{IoBook, Row};
 use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
+use super::usage_table::{IoBook, Row};
 use super::{advice, flow};
 
 /// What is known of the run besides its files.

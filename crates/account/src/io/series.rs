@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer, Who};
 
-use super::book::{IoBook, Row};
-use super::kept::Kept;
+use super::packed_row::Kept;
 use super::report::told_tid;
+use super::usage_table::{IoBook, Row};
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;

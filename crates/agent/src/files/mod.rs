@@ -4,9 +4,9 @@
 //! The user gets no descriptor of a kernel table: with one it could read the rows of others, and write them.
 //! What it may not know is never reported by the kernel side (`bpf/owner.h`).
 
-mod kept;
 mod remote;
 mod serve;
+mod snapshot_cache;
 mod wire;
 
 pub use remote::RemoteIo;

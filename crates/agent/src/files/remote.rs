@@ -14,12 +14,12 @@ use weigh_collect::clock::monotonic_ns;
 use weigh_collect::follow::FollowError;
 use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told, qualities};
 use weigh_collect::notice;
-use weigh_collect::remains::Remains;
+use weigh_collect::survivors::Remains;
 use weigh_schema::Quality;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 use weigh_schema::library::Followed;
 
-use super::kept::LastLook;
+use super::snapshot_cache::LastLook;
 use super::wire::{self, Ask, MOST_ASKED, NAMES_AT_ONCE, Tell};
 use crate::follow::{PATIENCE, RemoteError, session_for};
 

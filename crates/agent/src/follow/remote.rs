@@ -21,7 +21,7 @@ use weigh_collect::follow::{
     Follow, FollowError, Hold, Wanted, look_until_settled, signal_members,
 };
 use weigh_collect::notice;
-use weigh_collect::remains::Remains;
+use weigh_collect::survivors::Remains;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };

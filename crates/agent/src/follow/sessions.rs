@@ -16,8 +16,8 @@ use weigh_schema::library::Followed;
 
 use super::serve::SESSION;
 use crate::activity::Activity;
-use crate::places;
 use crate::process::Peer;
+use crate::quota;
 
 /// What follows jobs.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Sessions {
     /// Whether a user may have one more.
     pub fn has_room(&self, user: u32, what: Followed) -> bool {
         let alike = self.running.values().filter(|session| session.what == what);
-        places::sessions(what).has_room(user, alike.map(|session| session.user))
+        quota::sessions(what).has_room(user, alike.map(|session| session.user))
     }
 
     /// Starts one. Gives its key, a descriptor that tells of its end, and the user's end of the
@@ -89,7 +89,7 @@ impl Sessions {
         let has_room = |without: u64| {
             let others = self.running.iter().filter(|(key, _)| **key != without);
             let alike = others.filter(|(_, session)| session.what == what);
-            places::sessions(what).has_room(user, alike.map(|(_, session)| session.user))
+            quota::sessions(what).has_room(user, alike.map(|(_, session)| session.user))
         };
         let of_others = self.running.iter().filter(|(_, s)| s.what == what && s.user != user);
         let idle = of_others.filter_map(|(key, s)| Some((s.activity.idle_since()?, *key)));

@@ -18,8 +18,8 @@
 #define WEIGH_U64 __u64
 #include "subsystems.h" /* derived from the schema by the build script */
 #include "counters.h"
-#include "rivals.h"
-#include "told.h"
+#include "contention.h"
+#include "call_event.h"
 
 #include "page.h" /* derived from the schema too */
 
@@ -72,7 +72,7 @@ struct window {
 	__u32 depth;
 	__u32 base; /* the part that the call's own code is of */
 	__u8 inner[MAX_DEPTH]; /* subsystems that were entered and not left */
-	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see own.h */
+	__u64 frames[MAX_DEPTH]; /* where on the stack, if a function's entry was it: see custom_subsystem.h */
 	__s32 descriptor; /* the first argument of a call that takes one */
 	__u32 unused;
 	__u32 cell; /* of the call, + 1 */

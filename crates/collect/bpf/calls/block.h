@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_BLOCK_H
 #define WEIGH_CALLS_BLOCK_H
 
-#include "carry.h"
+#include "bio_pages.h"
 #include "uring.h"
 
 #define MAX_BIOS_IN_REQUEST 256

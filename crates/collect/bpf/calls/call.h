@@ -12,7 +12,7 @@
 #include "causes.h"
 #include "descriptors.h"
 #include "queue.h"
-#include "telling.h"
+#include "call_exit.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */

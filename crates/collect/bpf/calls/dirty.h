@@ -5,7 +5,7 @@
 #ifndef WEIGH_CALLS_DIRTY_H
 #define WEIGH_CALLS_DIRTY_H
 
-#include "taken.h"
+#include "dirty_release.h"
 #include "uring.h"
 
 /* The cause and the range of what was written, remembered until the folio is said to be dirty. */

@@ -6,7 +6,7 @@
 #ifndef WEIGH_CALLS_FUSE_H
 #define WEIGH_CALLS_FUSE_H
 
-#include "awaited.h"
+#include "wakers.h"
 #include "causes.h"
 
 struct asked {

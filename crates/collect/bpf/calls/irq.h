@@ -2,7 +2,7 @@
 /*
  * Interrupts and softirqs on top of a thread with an open account: what other programs see while one
  * of them runs is not the thread's doing. So they are attached for all parts but those that no
- * interrupt takes part in. The programs at softirqs are in serving.h.
+ * interrupt takes part in. The programs at softirqs are in softirq_net.h.
  */
 #ifndef WEIGH_CALLS_IRQ_H
 #define WEIGH_CALLS_IRQ_H

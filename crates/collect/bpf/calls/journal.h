@@ -6,7 +6,7 @@
 #ifndef WEIGH_CALLS_JOURNAL_H
 #define WEIGH_CALLS_JOURNAL_H
 
-#include "awaited.h"
+#include "wakers.h"
 
 /* So many threads that wait for one commit are told of it. */
 #define MAX_WAITERS 1024

@@ -15,7 +15,7 @@
 #ifndef WEIGH_CALLS_PAGES_H
 #define WEIGH_CALLS_PAGES_H
 
-#include "chunk.h"
+#include "page_owners.h"
 #include "descriptors.h"
 
 /* No file has so many chunks, and no loop may be longer. */

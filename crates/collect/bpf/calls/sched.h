@@ -5,7 +5,7 @@
 #ifndef WEIGH_CALLS_SCHED_H
 #define WEIGH_CALLS_SCHED_H
 
-#include "awaited.h"
+#include "wakers.h"
 
 /*
  * What the thread waits for: what it was told before, a block device, if the kernel says so, or the

@@ -12,7 +12,7 @@
 #define WEIGH_CALLS_SEGMENTS_H
 
 #include "senders.h"
-#include "serving.h"
+#include "softirq_net.h"
 #include <bpf/bpf_endian.h>
 
 const volatile bool tells_of_sending; /* whether the kernel does */

@@ -9,7 +9,7 @@
 #include "file.h"
 #include "pattern.h"
 #include "places.h"
-#include "uses.h"
+#include "usage.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define O_DIRECT_FLAG 040000

@@ -9,8 +9,8 @@
 
 #include "account.h"
 #include "append.h"
-#include "ahead.h"
-#include "short.h"
+#include "readahead.h"
+#include "compat32.h"
 
 #define MAX_REQUESTS 65536
 #define MAX_BATCH 4096

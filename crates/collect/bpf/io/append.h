@@ -11,7 +11,7 @@
 
 #include "file.h"
 #include "kinds.h"
-#include "short.h"
+#include "compat32.h"
 
 #define O_APPEND_FLAG 02000
 #define RWF_APPEND 0x10

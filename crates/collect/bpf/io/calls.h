@@ -7,7 +7,7 @@
 
 #include "append.h"
 #include "describe.h"
-#include "ahead.h"
+#include "readahead.h"
 
 /* When the call has ended nothing is known of the descriptor any more. */
 static __always_inline void closes(struct io_window *window, struct task_struct *task)

@@ -10,7 +10,7 @@
 #define WEIGH_IO_DEVICE_H
 
 #include "owners.h"
-#include "stacked.h"
+#include "overlay.h"
 #include "kinds.h"
 #include "../bio.h"
 

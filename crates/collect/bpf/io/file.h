@@ -7,7 +7,7 @@
 #define WEIGH_IO_FILE_H
 
 #include "../upper.h"
-#include "keep.h"
+#include "maps.h"
 #include "types.h"
 
 #define MAX_STEPS 512

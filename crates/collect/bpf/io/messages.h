@@ -5,7 +5,7 @@
 #ifndef WEIGH_IO_MESSAGES_H
 #define WEIGH_IO_MESSAGES_H
 
-#include "short.h"
+#include "compat32.h"
 
 #define MAX_MESSAGES 1024
 

@@ -7,7 +7,7 @@
 #ifndef WEIGH_IO_PATTERN_H
 #define WEIGH_IO_PATTERN_H
 
-#include "keep.h"
+#include "maps.h"
 
 /*
  * What follows has nearly no branches: the verifier follows each way through, and with them there would be

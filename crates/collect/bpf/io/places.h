@@ -7,7 +7,7 @@
 #ifndef WEIGH_IO_PLACES_H
 #define WEIGH_IO_PLACES_H
 
-#include "uses.h"
+#include "usage.h"
 #include "pattern.h"
 
 /* How many bits a number has up to its highest one. */

@@ -7,7 +7,7 @@
 #define WEIGH_IO_URING_H
 
 #include "account.h"
-#include "ahead.h"
+#include "readahead.h"
 #include "../uring_requests.h"
 
 #define ALL_READS                                                                                  \

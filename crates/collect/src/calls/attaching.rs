@@ -13,11 +13,11 @@ use libbpf_rs::skel::Skel as _;
 use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
 
 use super::KernelCalls;
-use super::choosing::{
-    ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, UNDER_WAY, WITHOUT_INTERRUPTS, owners, root_of,
-};
 use super::functions::let_go;
 use super::links::{Outcome, Plan};
+use super::selection::{
+    ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, UNDER_WAY, WITHOUT_INTERRUPTS, owners, root_of,
+};
 use crate::job::{JobError, bpf};
 
 /// Stands for every client that asks for anything: the job's threads, and calls where they are followed. The

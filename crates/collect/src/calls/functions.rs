@@ -2,7 +2,7 @@
 //! attached.
 //!
 //! Reads the configuration, `/proc/kallsyms` and the kernel's type information; emits recipes for
-//! `bpf/calls/own.h` and the functions that they are for. Refuses functions, arguments and fields
+//! `bpf/calls/custom_subsystem.h` and the functions that they are for. Refuses functions, arguments and fields
 //! that this kernel does not have, with the nearest that it has.
 
 mod attach;
@@ -19,7 +19,7 @@ use std::path::Path;
 
 use weigh_schema::call::BorderProbes;
 use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubsystem};
-use weigh_schema::own::{OWN_PARTS, Own, OwnPart};
+use weigh_schema::custom_subsystem::{OWN_PARTS, Own, OwnPart};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::Attached;

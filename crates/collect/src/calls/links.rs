@@ -12,7 +12,7 @@ use super::attaching::{is_end, is_needed, parts_of};
 use super::counting::CpuEvents;
 use super::functions::OnRequest;
 use super::link::{Link, Program};
-use super::standby::Seen;
+use super::on_demand::Seen;
 
 /// What is to be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, M
 use super::JobPoller;
 use crate::clock::Moment;
 use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO};
+use crate::limit_watchdog::{self, Line, Sentry};
 use crate::procfs::IO_COUNTERS;
+use crate::reaped_io::WaitedIo;
 use crate::rusage::{self, has_no_children};
-use crate::sentry::{self, Line, Sentry};
 use crate::signals;
-use crate::waited_io::WaitedIo;
 
 /// Time between looks at `/proc`: while memory grows, and otherwise.
 const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
@@ -310,7 +310,7 @@ impl Follow for PolledJob {
         limits: &[(&str, f64, f64)],
         hold: Hold,
     ) -> Result<Vec<String>, FollowError> {
-        self.lines = sentry::lines(limits, hold);
+        self.lines = limit_watchdog::lines(limits, hold);
         Ok(Vec::new())
     }
 

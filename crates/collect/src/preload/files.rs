@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use weigh_schema::byte_text;
 use weigh_schema::event::{Event, FileKey};
 
-use super::hidden::{Hidden, shown};
 use super::layout::{PATH_BYTES, RECORDS, Shared};
+use super::pid_namespace::{Hidden, shown};
 
 /// Looks after which a record that its writer did not complete is given up: the writer was killed.
 const PATIENCE: u32 = 40;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
-use super::hidden::{Hidden, shown};
 use super::layout::{
     FLAG_EXECED, FLAG_FILTERED, FLAG_GUEST, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS,
     STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
 };
+use super::pid_namespace::{Hidden, shown};
 use super::program;
 
 /// The kernel's name for a process has no more.

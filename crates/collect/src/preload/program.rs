@@ -11,7 +11,7 @@ use object::ReadCache;
 use weigh_parse::executable::{self, Loader};
 
 use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_SANITIZED, FLAG_STATIC};
-use super::place::LOADER;
+use super::shared_file::LOADER;
 
 /// Scripts that name a script as their interpreter.
 const SCRIPTS: usize = 4;

@@ -7,9 +7,9 @@ use weigh_schema::event::JobReading;
 use weigh_schema::{Counter, CounterValues};
 
 use super::PreloadedJob;
+use crate::limit_watchdog::Sentry;
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
-use crate::sentry::Sentry;
 
 impl PreloadedJob {
     /// A reading of `/proc` with what the slots know better.

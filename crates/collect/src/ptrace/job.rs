@@ -12,7 +12,7 @@ use weigh_schema::summary::{Sender, SenderKind};
 use weigh_schema::{Counter, CounterValues, Mechanism};
 
 use super::calls::Findings;
-use super::guard::Guard;
+use super::fork_limit::Guard;
 use super::peak::{Held, UpperBound};
 use super::process::{Memory, Process, Thread};
 use super::sys::Sent;

@@ -18,7 +18,7 @@ use libc::c_int;
 
 use super::calls::{Calls, Next, Stops};
 use super::files::Files;
-use super::guard::Verdict;
+use super::fork_limit::Verdict;
 use super::io::IoCalls;
 use super::job::Job;
 use super::program::Programs;

@@ -9,9 +9,9 @@ use libbpf_rs::{Link, MapCore as _, MapFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::core_types;
+use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::loading;
-use crate::optional::Offers;
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]

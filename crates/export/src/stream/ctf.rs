@@ -12,11 +12,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use weigh_trace::path_resolve::Shape;
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
-use weigh_trace::walk::Shape;
 
 use super::StreamFormat;
 use super::whole_file::WholeFile;

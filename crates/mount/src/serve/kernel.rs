@@ -20,7 +20,7 @@ use super::names::New;
 use super::{BELIEVED, GENERATION, Outcome, Served, Sight, believed};
 use crate::accounts::{Call, Done};
 use crate::caller::Caller;
-use crate::place::is_privileged;
+use crate::mountpoint::is_privileged;
 
 /// What the kernel is asked for where it has it.
 const WANTED: [InitFlags; 8] = [

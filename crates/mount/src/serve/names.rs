@@ -13,7 +13,7 @@ use weigh_schema::io::{Object, Who};
 use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, reopen};
 use crate::caller::{self, Caller};
 use crate::inodes::{Inode, Opened, device, object, stat};
-use crate::place::is_privileged;
+use crate::mountpoint::is_privileged;
 use crate::table::{Place, refer};
 
 /// What of the caller's flags is meant for the file below: where to write the kernel above has worked out,

@@ -8,8 +8,8 @@ use toml::de::{DeTable, DeValue};
 use super::capture::{self, Capture};
 use super::refusal::{At, ConfigurationError, Problem};
 use super::{Boundary, Configuration, Function, LaterRule, OwnSubsystem, Sum};
+use crate::custom_subsystem::{OWN_NUMBERS, OWN_PARTS, OwnNumber};
 use crate::metric::Unit;
-use crate::own::{OWN_NUMBERS, OWN_PARTS, OwnNumber};
 use crate::subsystem::{LATER, PART, SUBSYSTEMS, Subsystem};
 
 /// Without these the time of the others would be wrong.

@@ -1,7 +1,7 @@
 //! The fields of libweigh's Python package that follow from the schema.
 
 use super::Reason;
-use crate::own::OWN_NUMBERS;
+use crate::custom_subsystem::OWN_NUMBERS;
 use crate::subsystem::{
     CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
 };

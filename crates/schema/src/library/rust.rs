@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Reason;
-use crate::own::OWN_NUMBERS;
+use crate::custom_subsystem::OWN_NUMBERS;
 use crate::subsystem::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
 
 /// `rust/src/account.rs`.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{
     COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, SUBSYSTEMS, Subsystem,
 };
-use crate::own::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
+use crate::custom_subsystem::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
 use crate::quality::Number;
 
 /// How many parts an account has room for: the built-in ones, and those of a configuration.

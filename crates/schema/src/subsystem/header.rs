@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
 };
-use crate::own::OWN_NUMBERS;
+use crate::custom_subsystem::OWN_NUMBERS;
 
 /// The structure that all sides share, as C: for BPF programs, libweigh, and programs that include it.
 pub fn c_header() -> String {

@@ -8,10 +8,10 @@ use super::{CALL, CALL_KEY, KEPT, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{Test, TextSource};
 use crate::event::TEXT_BYTES;
+use crate::path_resolve::{End, Hop, Meaning, Place, Shape};
 use crate::probe::Content;
 use crate::record::CUT;
 use crate::signature::{Attach, REGISTERS_OF_CALL, SAVED_HEAD, SAVED_REGISTERS};
-use crate::walk::{End, Hop, Meaning, Place, Shape};
 
 /// A text that is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]

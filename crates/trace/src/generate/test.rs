@@ -4,8 +4,8 @@ use super::{LEFT, TEXT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;
+use crate::path_resolve::{End, Place};
 use crate::state::BANKS;
-use crate::walk::{End, Place};
 
 impl Writer<'_> {
     /// What a filter looks at in any of its parts has to be known before the first: parts may be

@@ -6,8 +6,8 @@ use crate::condition::Source;
 use crate::counter::Counter;
 use crate::generate::Access;
 use crate::operand::Operand;
+use crate::path_resolve::{End, Hop, Meaning, Place};
 use crate::vocabulary::Vocabulary;
-use crate::walk::{End, Hop, Meaning, Place};
 
 /// `BPF_F_CURRENT_CPU` of `<linux/bpf.h>`.
 const THIS_CPU: u64 = 0xffff_ffff;

@@ -6,9 +6,9 @@
 use crate::condition::Source;
 use crate::error::{Refusal, Span, Wrong};
 use crate::event::MOST_FIELDS;
+use crate::path_resolve::Shape;
 use crate::probe::{Content, Probe, ProbeField};
 use crate::record::{HEADER_BYTES, Record, offset};
-use crate::walk::Shape;
 
 /// How long after the first one.
 pub const AFTER: &str = "after_ns";

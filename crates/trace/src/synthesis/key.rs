@@ -8,11 +8,11 @@ use weigh_schema::synthesis::KeyPart;
 
 use crate::error::{Refusal, Wrong};
 use crate::event::Field;
-use crate::near::nearest;
+use crate::path_resolve::Shape;
 use crate::probe::{ID, Probe};
 use crate::record::Record;
+use crate::suggest::nearest;
 use crate::value::Value;
-use crate::walk::Shape;
 
 /// Words of the header, and the event itself.
 const WORDS: [(&str, Part); 5] = [

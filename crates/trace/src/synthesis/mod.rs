@@ -21,9 +21,9 @@ use weigh_schema::synthesis::{Found, REPORT, SynthesisReport};
 
 use crate::error::{Refusal, Wrong};
 use crate::event::Field;
-use crate::near::nearest;
 use crate::probe::Probe;
 use crate::record::Record;
+use crate::suggest::nearest;
 use ask::{Ask, Kind, Which};
 use stage::Stage;
 

@@ -15,9 +15,9 @@ use weigh_schema::Number;
 use weigh_schema::byte_text;
 use weigh_schema::io::{Advice, Field, FileId, Numbers, Object};
 
-use super::book::IoBook;
-use super::kept::Kept;
 use super::numbers::seconds;
+use super::packed_row::Kept;
+use super::usage_table::IoBook;
 
 /// A rule.
 pub struct Rule {

@@ -1,6 +1,6 @@
 //! Each rule speaks at its threshold and is silent just below it.
 
-use super::super::book::Row;
+use super::super::usage_table::Row;
 use super::*;
 use weigh_schema::io::Transfer;
 use weigh_schema::io::Who;

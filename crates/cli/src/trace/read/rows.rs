@@ -8,7 +8,7 @@ use weigh_schema::trace::{EventNote, FieldNote, NOTE, RECORDING, TraceNote};
 use weigh_session::products::trace::{BatchVisitor, RecordedStream};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::recorded::{self, Cell, Header};
+use weigh_trace::replay::{self, Cell, Header};
 use weigh_trace::sink::Meaning;
 use weigh_trace::synthesis::merge::SLACK_NS;
 
@@ -46,7 +46,7 @@ impl Recording {
         let probes: Vec<Probe> = note
             .events
             .iter()
-            .map(recorded::probe)
+            .map(replay::probe)
             .collect::<Result<_, _>>()
             .with_context(|| format!("{name} is damaged"))?;
         let mut columns = Vec::new();
@@ -113,7 +113,7 @@ impl Recording {
             .zip(&frames)
             .map(|(place, frames)| cell(&batch.columns[*place], row, frames.as_deref()))
             .collect();
-        Ok(recorded::write(probe, header, &cells, to)?)
+        Ok(replay::write(probe, header, &cells, to)?)
     }
 }
 

@@ -11,7 +11,7 @@ use weigh_schema::trace::{EventNote, TraceNote};
 use weigh_show::trace::{Gathered, Happened, page};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::recorded;
+use weigh_trace::replay;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 /// The page of events.
@@ -32,7 +32,7 @@ impl Page {
     /// Sees to it that the file can be made.
     fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Page> {
         std::fs::write(path, "").with_context(|| format!("cannot write {}", path.display()))?;
-        let events = probes.iter().map(|probe| recorded::note(probe, &[])).collect();
+        let events = probes.iter().map(|probe| replay::note(probe, &[])).collect();
         let (gathered, pairs) = (Gathered::default(), Pairs::new(probes));
         Ok(Page { path: path.to_path_buf(), gathered, events, pairs })
     }
@@ -59,7 +59,7 @@ impl RecordSink for Page {
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
         self.pairs.add(number, probe);
         self.events.resize_with(number, Default::default);
-        self.events.push(recorded::note(probe, &[]));
+        self.events.push(replay::note(probe, &[]));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
-use weigh_trace::recorded;
+use weigh_trace::replay;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::{PlainNumber, Value};
 
@@ -91,7 +91,7 @@ impl Columns {
     fn introduce(&mut self, probe: &Probe, columns: Vec<usize>) -> anyhow::Result<()> {
         let names: Vec<String> =
             columns.iter().map(|place| self.all[*place].name.clone()).collect();
-        let note = recorded::note(probe, &names);
+        let note = replay::note(probe, &names);
         self.note_bytes += serde_json::to_string(&note)?.len() + FOLLOWED_BYTES;
         let name = self.file.name(1, note.name.as_bytes());
         let name = name.with_context(|| format!("{}: there are too many events", note.name))?;
@@ -112,7 +112,7 @@ impl Columns {
 }
 
 fn place(all: &mut Vec<StreamColumn>, probe: &Probe, field: &ProbeField) -> usize {
-    let kind = kind(recorded::kind_of(field));
+    let kind = kind(replay::kind_of(field));
     let other = format!("{}.{}", probe.name, field.name);
     for name in [&field.name, &other] {
         match all.iter().position(|column| column.name == *name) {

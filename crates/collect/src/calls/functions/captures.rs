@@ -11,7 +11,7 @@ use weigh_schema::nearest;
 /// Of the machine's calling convention: those beyond lie on the stack.
 const ARGUMENTS_IN_REGISTERS: usize = 6;
 
-/// Instead of the number of an argument: see `bpf/calls/own.h`.
+/// Instead of the number of an argument: see `bpf/calls/custom_subsystem.h`.
 const RETURNED: u8 = 6;
 
 const POINTER_BYTES: usize = 8;

@@ -16,11 +16,11 @@ use weigh_schema::subsystem::Subsystem;
 
 use super::attach::{Programs, Way, attach_place};
 use super::{Functions, Recipe, recipe};
-use crate::calls::choosing::{ALWAYS, MANY, OWN};
 use crate::calls::layout::{self, skeleton};
 use crate::calls::link::Link;
-use crate::optional::Offers;
-use crate::{complaints, core_types, loading, requirements};
+use crate::calls::selection::{ALWAYS, MANY, OWN};
+use crate::features::Offers;
+use crate::{core_types, libbpf_log, loading, requirements};
 
 /// The function of a call that does nothing but this.
 const TRIED: &str =
@@ -34,7 +34,7 @@ const CALLS: u32 = 64;
 pub fn probe_cost() -> Result<ProbeCost, String> {
     super::function_probes()?;
     requirements::check().map_err(|error| error.to_string())?;
-    complaints::collect();
+    libbpf_log::collect();
     let functions = Functions::of_trial();
     let kernel = core_types::of_this_kernel();
     let offers = Offers::new(&kernel);

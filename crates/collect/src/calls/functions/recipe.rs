@@ -1,4 +1,4 @@
-//! What is to be done at a function, in the kernel side's layout: see `bpf/calls/own.h`.
+//! What is to be done at a function, in the kernel side's layout: see `bpf/calls/custom_subsystem.h`.
 
 use std::mem::{offset_of, size_of};
 

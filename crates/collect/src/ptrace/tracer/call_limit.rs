@@ -6,7 +6,7 @@
 use weigh_schema::event::{Crossing, Event};
 
 use super::Tracer;
-use crate::ptrace::guard::Verdict;
+use crate::ptrace::fork_limit::Verdict;
 use crate::ptrace::job::Job;
 use crate::ptrace::sys;
 

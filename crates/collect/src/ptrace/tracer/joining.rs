@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libc::c_int;
 
 use super::Tracer;
-use crate::ptrace::guard::{Guard, Verdict};
+use crate::ptrace::fork_limit::{Guard, Verdict};
 use crate::ptrace::job::{Birth, Job};
 use crate::ptrace::refusal::{self, TraceError};
 use crate::ptrace::sys;

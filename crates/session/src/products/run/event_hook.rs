@@ -54,8 +54,12 @@ impl EventHook {
         let Some(command) = command else { return Ok(EventHook::default()) };
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let (orders, done) = pipe().and_then(|orders| Ok((orders, pipe()?))).context("pipe")?;
-        weigh_collect::apart::start_itself(&[HELPER.into(), command.clone()], &orders.0, &done.1)
-            .context("cannot start the helper that runs the command of --on-event")?;
+        weigh_collect::daemonize::start_itself(
+            &[HELPER.into(), command.clone()],
+            &orders.0,
+            &done.1,
+        )
+        .context("cannot start the helper that runs the command of --on-event")?;
         let helper = Helper { orders: orders.1.into(), done: done.0.into(), is_gone: false };
         Ok(EventHook { helper: Some(helper), started: None })
     }

@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use weigh_collect::trace::KernelTrace;
+use weigh_trace::buffer_spec::{Delivery, Into};
 use weigh_trace::condition::Test;
 use weigh_trace::generate;
-use weigh_trace::into::{Delivery, Into};
 use weigh_trace::record::Record;
 use weigh_trace::sink::{BufferCounts, Meaning, ProbeCounts, Totals};
 use weigh_trace::state::{CONSTANTS, OfBuffer, State};

@@ -11,9 +11,9 @@ use anyhow::anyhow;
 use weigh_collect::calls::function_probes;
 use weigh_trace::btf::Btf;
 use weigh_trace::executable::Function;
-use weigh_trace::near::nearest;
 use weigh_trace::sets::SETS;
 use weigh_trace::signature::{self, Signature};
+use weigh_trace::suggest::nearest;
 use weigh_trace::syscall;
 use weigh_trace::usdt::UsdtPoint;
 

@@ -12,9 +12,9 @@ use weigh_collect::trace::{MOST_ARGUMENTS, raw_arguments};
 use weigh_trace::btf::Btf;
 use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Point};
-use weigh_trace::near::nearest;
 use weigh_trace::probe::{self, Files};
 use weigh_trace::signature::{self, Signature};
+use weigh_trace::suggest::nearest;
 
 use super::tracepoint_groups::is_listed;
 

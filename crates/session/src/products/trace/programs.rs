@@ -16,8 +16,8 @@ use std::rc::Rc;
 use weigh_collect::procfs::{self, MapEntry};
 use weigh_trace::error::Wrong;
 use weigh_trace::executable::{Executable, ExecutableError};
-use weigh_trace::near::nearest;
 use weigh_trace::signature::NoSignature;
+use weigh_trace::suggest::nearest;
 
 /// Where the loader looks if nobody says otherwise.
 const FOLDERS: [&str; 6] = [

@@ -5,7 +5,7 @@ use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::{FollowedNote, Origin, TraceNote};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::recorded::filter::RecordedFilter;
+use weigh_trace::replay::filter::RecordedFilter;
 use weigh_trace::sink::{Meaning, Totals};
 use weigh_trace::synthesis::Gaps;
 use weigh_trace::synthesis::derived::is_derived;

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use anyhow::Context as _;
 use weigh_collect::trace::{self, KernelTrace, Reader, ReaderFds};
 use weigh_schema::ring::Layout;
-use weigh_trace::into::Spread;
+use weigh_trace::buffer_spec::Spread;
 use weigh_trace::state::{OfBuffer, State};
 
 /// Bytes of one ring for all CPUs, if nothing else is asked for.

@@ -5,7 +5,7 @@ use std::path::Path;
 use weigh_collect::tracefs;
 use weigh_trace::error::{Refusal, Wrong};
 use weigh_trace::event::{Event, Point};
-use weigh_trace::near::nearest;
+use weigh_trace::suggest::nearest;
 
 /// The groups of tracepoints, if they can be read.
 pub fn groups() -> Vec<(String, Vec<String>)> {

@@ -1,8 +1,8 @@
 //! The buffers of a stream: made with it, and added, changed and removed while it runs.
 
 use anyhow::{Context as _, anyhow, bail};
+use weigh_trace::buffer_spec::{self, Delivery, Into, Spread};
 use weigh_trace::condition::Test;
-use weigh_trace::into::{self, Delivery, Into, Spread};
 use weigh_trace::predicate;
 use weigh_trace::probe::Probe;
 use weigh_trace::sink::{MAIN, RecordSink};
@@ -37,7 +37,7 @@ pub fn requested(
         all.push((MAIN.to_string(), main));
     }
     for text in &settings.buffers {
-        let (name, asked) = into::parse(text).map_err(|error| anyhow!("--into: {error}"))?;
+        let (name, asked) = buffer_spec::parse(text).map_err(|error| anyhow!("--into: {error}"))?;
         if all.iter().any(|(other, _)| *other == name) {
             bail!("--into {name}: there is a buffer of that name");
         }
@@ -151,7 +151,7 @@ impl LocalStream {
     }
 
     pub(super) fn add_buffer(&mut self, text: &str) -> anyhow::Result<String> {
-        let (name, asked) = into::parse(text)?;
+        let (name, asked) = buffer_spec::parse(text)?;
         if let Some(other) = self.buffers.iter().find(|held| held.name == name && !held.is_free()) {
             match other.rings {
                 Some(_) => bail!("there is a buffer '{name}'"),
@@ -205,7 +205,7 @@ impl LocalStream {
     /// What is said of a buffer holds from now on. If it cannot be, all is as it was.
     pub(super) fn set_buffer(&mut self, name: &str, text: &str) -> anyhow::Result<String> {
         let index = self.find(name)?;
-        let said = into::clauses(text)?;
+        let said = buffer_spec::clauses(text)?;
         if said.output.is_some() {
             bail!("the file of a buffer stays the same; another buffer can be added");
         }

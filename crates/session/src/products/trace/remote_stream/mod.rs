@@ -15,11 +15,11 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::trace::{Follower, Reader, ReaderFds};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::Origin;
-use weigh_trace::near::nearest;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::recorded::filter::RecordedFilter;
+use weigh_trace::replay::filter::RecordedFilter;
 use weigh_trace::sink::{Meaning, ProbeCounts};
+use weigh_trace::suggest::nearest;
 use weigh_trace::synthesis::Gaps;
 
 use super::control::{

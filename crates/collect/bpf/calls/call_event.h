@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_TOLD_H
 #define WEIGH_CALLS_TOLD_H
 
-#include "rivals.h"
+#include "contention.h"
 
 struct told {
 	__u32 pid, tid;

@@ -10,10 +10,10 @@ use weigh_schema::trace::{EventNote, FieldKind, FieldNote};
 
 use crate::condition::{Source, TextSource};
 use crate::event::{MOST_BYTES, MOST_FIELDS};
+use crate::path_resolve::{End, Meaning, Place, Shape};
 use crate::probe::{Content, Probe, ProbeField, lay_out};
 use crate::record::HEADER_BYTES;
 use crate::signature::Attach;
-use crate::walk::{End, Meaning, Place, Shape};
 
 /// What a byte that is no UTF-8 is replaced by takes three.
 const WIDEST_CHARACTER: u32 = 3;

@@ -18,7 +18,7 @@ use weigh_schema::event::{
 use weigh_schema::summary::Sender;
 use weigh_schema::{Group, Mechanism};
 
-use super::looks::Looks;
+use super::rss_sampler::Looks;
 use super::{TracedJob, notes, seize, sys, untraced};
 use crate::call_filter::CallFilter;
 use crate::follow::{Follow, FollowError, Hold, any_child};

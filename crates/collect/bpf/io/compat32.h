@@ -6,7 +6,7 @@
 #ifndef WEIGH_IO_SHORT_H
 #define WEIGH_IO_SHORT_H
 
-#include "keep.h"
+#include "maps.h"
 #include "kinds.h"
 
 #define MAX_BEHIND 32 /* more numbers of calls than socketcall(2) has */

@@ -3,8 +3,8 @@
 use weigh_schema::call_row::Returned;
 use weigh_schema::io::{Called, Deed, IoCall};
 
-use super::book::IoBook;
 use super::numbers::seconds;
+use super::usage_table::IoBook;
 
 /// What is told of one call. `epoch_ns` is when the following began, `call` names a call by its number.
 pub fn io_call(

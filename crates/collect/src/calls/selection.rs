@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::functions::{Functions, function_probes};
-use super::standby::BACKLOG;
+use super::on_demand::BACKLOG;
 use super::{Attached, Telling, Wanted};
-use crate::optional::Offers;
+use crate::features::Offers;
 
 /// Always attached: without it the time of the others would be wrong.
 pub(super) const ALWAYS: &str = "sched";

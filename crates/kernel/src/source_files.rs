@@ -204,5 +204,5 @@ fn common(around: [Option<&str>; 2]) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[path = "places/tests.rs"]
+#[path = "source_files/tests.rs"]
 mod tests;

@@ -7,7 +7,7 @@
 #ifndef WEIGH_IO_STACKED_H
 #define WEIGH_IO_STACKED_H
 
-#include "later.h"
+#include "deferred.h"
 
 #define MAX_STACKED 16384
 #define MAX_LAYERS 2 /* the kernel stacks no more */

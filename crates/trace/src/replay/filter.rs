@@ -6,15 +6,15 @@
 
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
-use crate::near::nearest;
 use crate::number_range::NumberRange;
 use crate::path::Path;
+use crate::path_resolve::Shape;
 use crate::probe::Probe;
 use crate::record::{CUT_MARK, Record};
+use crate::suggest::nearest;
 use crate::synthesis::key::{Part, number, words};
 use crate::value::Value;
 use crate::vocabulary;
-use crate::walk::Shape;
 
 /// A filter, for each event of a recording.
 pub struct RecordedFilter {
@@ -312,7 +312,7 @@ fn compares(left: i128, how: Comparison, right: i128) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorded::{self, Cell, Header};
+    use crate::replay::{self, Cell, Header};
     use weigh_schema::trace::{EventNote, FieldKind, FieldNote};
 
     fn field(name: &str, kind: FieldKind, bytes: u32) -> FieldNote {
@@ -334,7 +334,7 @@ mod tests {
         ];
         let of = |name: &str, fields| EventNote { name: name.into(), fields, ..Default::default() };
         let second = of("b", vec![field("only", FieldKind::Unsigned, 1)]);
-        [of("a", first), second].map(|note| recorded::probe(&note).unwrap())
+        [of("a", first), second].map(|note| replay::probe(&note).unwrap())
     }
 
     fn holds(text: &str) -> [bool; 2] {
@@ -343,8 +343,8 @@ mod tests {
         let cells = [Cell::Number(1400), Cell::Number(-11), Cell::Text(b"lo"), Cell::Text(b"YES")];
         let head = |event| Header { event, cpu: 3, tgid: 42, tid: 43, id: 9, time_ns: 1 };
         let (mut one, mut other) = (Vec::new(), Vec::new());
-        recorded::write(&a, head(0), &cells, &mut one).unwrap();
-        recorded::write(&b, head(1), &[Cell::Absent], &mut other).unwrap();
+        replay::write(&a, head(0), &cells, &mut one).unwrap();
+        replay::write(&b, head(1), &[Cell::Absent], &mut other).unwrap();
         let record = |bytes| Record::new(bytes).unwrap();
         [filter.holds(&a, record(&one)), filter.holds(&b, record(&other))]
     }

@@ -21,7 +21,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
-use super::{Level, PreloadError, clock, leftovers, old_libraries, uses};
+use super::{Level, PreloadError, cleanup, clock, io_table, old_libraries};
 use crate::shared_map::SharedMap;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
@@ -102,7 +102,7 @@ impl Folder {
         let _lifted = FileSizeLimit::lift();
         let mut refused = Vec::new();
         for parent in candidates(last_resort) {
-            leftovers::sweep(&parent);
+            cleanup::sweep(&parent);
             match Folder::within(&parent, library, files) {
                 Ok(made) => return Ok(made),
                 Err(error) if error.raw_os_error() == Some(libc::EFBIG) => {
@@ -148,14 +148,14 @@ impl Folder {
 fn claimed(parent: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     let mut tries = 0..TRIES;
     loop {
-        let path = parent.join(format!("{}{}", leftovers::PREFIX, random_name()?));
+        let path = parent.join(format!("{}{}", cleanup::PREFIX, random_name()?));
         std::fs::DirBuilder::new().mode(mode).create(&path)?;
         let allowed = std::fs::set_permissions(&path, Permissions::from_mode(mode));
-        match allowed.and_then(|()| leftovers::claim(&path)) {
+        match allowed.and_then(|()| cleanup::claim(&path)) {
             Ok(owner) => return Ok((path, owner)),
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&path);
-                if !leftovers::is_swept(&error) || tries.next().is_none() {
+                if !cleanup::is_swept(&error) || tries.next().is_none() {
                     return Err(error);
                 }
             }
@@ -251,7 +251,7 @@ impl Place {
             Level::Calls | Level::Files => begins_with_records,
         };
         let mut files = vec![SharedFile { suffix: "", bytes: size_of::<Shared>(), begins_with }];
-        files.extend((level == Level::Files).then_some(uses::FILE));
+        files.extend((level == Level::Files).then_some(io_table::FILE));
         let (folder, maps) = Folder::new(last_resort, library, &files)?;
         let mut maps = maps.into_iter();
         let no_map = || PreloadError::NoPlace { tried: folder.path.display().to_string() };

@@ -7,7 +7,7 @@
 #define WEIGH_IO_MEMBER_H
 
 #include "account.h"
-#include "ahead.h"
+#include "readahead.h"
 
 #define MAX_DESCRIPTORS (1 << 20)
 

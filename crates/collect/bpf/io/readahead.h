@@ -10,7 +10,7 @@
 #ifndef WEIGH_IO_AHEAD_H
 #define WEIGH_IO_AHEAD_H
 
-#include "stacked.h"
+#include "overlay.h"
 #include "../folio.h"
 
 #define AHEAD_PAGES 64

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::own::{OWN_NUMBERS, Own};
+use crate::custom_subsystem::{OWN_NUMBERS, Own};
 use crate::subsystem::{PARTS, SUBSYSTEMS};
 
 /// Room for a name: the longest is of what comes later of a part, in nanoseconds.

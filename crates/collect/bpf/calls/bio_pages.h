@@ -9,7 +9,7 @@
 #ifndef WEIGH_CALLS_CARRY_H
 #define WEIGH_CALLS_CARRY_H
 
-#include "taken.h"
+#include "dirty_release.h"
 #include "../bio.h"
 
 struct walk {

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use weigh_schema::call::{Grouping, Sharing, TimeHistogram, Written, WrittenFound};
 use weigh_schema::subsystem::Subsystem;
 
-use super::choosing::Chosen;
+use super::selection::Chosen;
 use super::{Counters, Functions, KernelCalls, Telling, Wanted, layout};
 use crate::follow::FollowError;
 use crate::job::{JobError, bpf};

@@ -11,8 +11,8 @@ use weigh_parse::btf::Btf;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::{Mechanism, Quality};
 
-use crate::canary;
 use crate::core_types::CoreTypes;
+use crate::fentry_check;
 use crate::follow::Wanted;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
 use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
@@ -67,7 +67,7 @@ impl<'b> Offers<'b> {
         let btf = self.0.as_ref().ok_or_else(|| refused("it has no BTF"))?;
         let function =
             btf.function(PROBED).ok_or_else(|| refused(&format!("it has no {PROBED}")))?;
-        canary::attach(function).map_err(|error| refused(&error.to_string()))
+        fentry_check::attach(function).map_err(|error| refused(&error.to_string()))
     }
 
     /// How many arguments a tracepoint has; none if there is no such tracepoint.

@@ -75,7 +75,7 @@ struct io_file {
 	struct inode *inode;
 	__u32 mode;
 	__u32 flags;
-	__u32 is_stacked; /* its file system may lie on another, which has its pages; see stacked.h */
+	__u32 is_stacked; /* its file system may lie on another, which has its pages; see overlay.h */
 	__u32 unused;
 	__s64 position;
 	struct io_key key;
@@ -88,14 +88,14 @@ struct io_window {
 	__u32 number;
 	__u64 began;
 	__u64 fills; /* folios that came into the page cache for the call */
-	/* Of a call by the numbers of 32-bit programs, as this machine's own would make it: see short.h. */
+	/* Of a call by the numbers of 32-bit programs, as this machine's own would make it: see compat32.h. */
 	__u32 shape;
 	__u32 in_memory; /* so many arguments lie where the first one says */
 	__u32 frees; /* whether the call may free space; see frees.h */
 	__u32 unused;
 	__u64 arguments[6];
 	__s64 end; /* of the file, where the call writes there and not at its offset; see append.h */
-	__u64 copied_up; /* the inode from which an open seems to make a copy; see stacked.h */
+	__u64 copied_up; /* the inode from which an open seems to make a copy; see overlay.h */
 	/*
 	 * What the call has done, and with which descriptors: one, or from one to the other. Here and
 	 * not on the stack to be hidden from the verifier, which would follow each kind of call, and

@@ -10,8 +10,8 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Mechanism, Quality};
 
-use super::kept::Kept;
-use super::seen;
+use super::extents;
+use super::packed_row::Kept;
 
 /// So many files and processes are kept apart.
 const MOST_ROWS: usize = 16_384;
@@ -44,7 +44,7 @@ impl Row {
         self.numbers.fold(&other.numbers);
         self.places.fold(&other.places);
         for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
-            seen::join(&mut mine.seen, &theirs.seen);
+            extents::join(&mut mine.seen, &theirs.seen);
         }
     }
 
@@ -55,9 +55,9 @@ impl Row {
         self.places.fold(&more.places);
         for (which, field) in again.into_iter().enumerate() {
             let (mine, theirs) = (&mut self.directions[which], &more.directions[which]);
-            let twice = self.numbers.get(field) + seen::common(&mine.seen, &theirs.seen);
+            let twice = self.numbers.get(field) + extents::common(&mine.seen, &theirs.seen);
             self.numbers.set(field, twice);
-            let forgotten = seen::join(&mut mine.seen, &theirs.seen);
+            let forgotten = extents::join(&mut mine.seen, &theirs.seen);
             let forgotten = self.numbers.get(Field::Forgotten) + forgotten;
             self.numbers.set(Field::Forgotten, forgotten);
             fold_strides(&mut mine.strides, &theirs.strides);

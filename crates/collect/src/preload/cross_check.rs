@@ -14,9 +14,9 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
 
-use super::place::Place;
-use super::tally;
-use super::uses::{Uses, Witnessed};
+use super::io_table::{Uses, Witnessed};
+use super::process_table;
+use super::shared_file::Place;
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
@@ -66,7 +66,12 @@ impl Counted {
     }
 
     /// Takes in what is done with.
-    pub fn look(&self, shared: &Place, tally: &tally::Tally, ended: &[(usize, ProcessEnd)]) {
+    pub fn look(
+        &self,
+        shared: &Place,
+        tally: &process_table::Tally,
+        ended: &[(usize, ProcessEnd)],
+    ) {
         self.uses.borrow_mut().look(shared, tally, ended);
     }
 

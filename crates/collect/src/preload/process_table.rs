@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
-use super::hidden::{Hidden, is_hidden};
 use super::layout::{
     FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
     FLAG_THREADS, FLAG_URING, Shared,
 };
 use super::peak::{Held, PeakBound};
+use super::pid_namespace::{Hidden, is_hidden};
 use super::process::{self, Process};
 use crate::poll::Poll;
 use crate::procfs;

@@ -5,7 +5,7 @@
 #ifndef WEIGH_IO_USES_H
 #define WEIGH_IO_USES_H
 
-#include "keep.h"
+#include "maps.h"
 
 /* Whether it is the one that was looked for. The lock is held. */
 static __always_inline bool is_use_of(const struct io_use *use, const struct io_key *key)

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::io::{Event, Field, FileId, Numbers, Process, Tally, Transfer, Use};
 
-use super::hidden::{Hidden, shown};
 use super::layout::{FLAG_AIO, FLAG_URING};
-use super::place::{Place, SharedFile};
+use super::pid_namespace::{Hidden, shown};
 use super::process;
+use super::shared_file::{Place, SharedFile};
 use super::uses_layout::{
     BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES, PROCESSES_AT, ROOM_STEP, STATES_AT,
     SUFFIX, UNLINKED_AT, USE_BEGUN, USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
@@ -223,7 +223,7 @@ impl Uses {
     pub fn look(
         &mut self,
         shared: &Place,
-        tally: &super::tally::Tally,
+        tally: &super::process_table::Tally,
         ended: &[(usize, ProcessEnd)],
     ) {
         self.keep_ahead(shared.room());
@@ -338,7 +338,7 @@ impl Uses {
         }
     }
 
-    fn so_far(&self, process: &process::Process, tally: &super::tally::Tally) -> Process {
+    fn so_far(&self, process: &process::Process, tally: &super::process_table::Tally) -> Process {
         let row = process.end(tally.epoch_ns, None, None);
         let known = self.process(self.process_words(process.slot), &row);
         let moves_unseen =

@@ -6,9 +6,9 @@
 use crate::btf::{Btf, BtfError, Kind};
 use crate::error::{Refusal, Span, Wrong};
 use crate::event::TEXT_BYTES;
-use crate::near::nearest;
 use crate::path::{Cast, Path, Step};
 use crate::signature::{Argument, CallArgument, CallPlace};
+use crate::suggest::nearest;
 use crate::syscall::ArgumentKind;
 use crate::vocabulary::Vocabulary;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weigh_schema::io::{FileId, Who};
 
-use super::book::IoBook;
+use super::usage_table::IoBook;
 
 /// What was written down: of each file and process up to when it had been used.
 #[derive(Debug, Default)]
