@@ -5,7 +5,7 @@
 mod control;
 #[path = "../../../crates/session/src/products/trace/description.rs"]
 mod description;
-mod hosted;
+mod stream_host;
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -19,7 +19,7 @@ use weigh_trace::replay::filter::RecordedFilter;
 
 use control::{Answer, Ask, Conversation};
 use description::Description;
-use hosted::{HostAnswer, HostAsk};
+use stream_host::{HostAnswer, HostAsk};
 
 /// What one side says, as lines; behind the first zero, what is in the rings that are described.
 pub fn conversation(data: &[u8]) {

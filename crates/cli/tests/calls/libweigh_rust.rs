@@ -58,7 +58,7 @@ fn the_crate_finds_the_parts_of_the_agent_s_configuration() {
     let file = place.path().join("parts.toml");
     std::fs::write(&file, include_str!("../../../../examples/link-layer.toml")).expect("a file");
     let agent = Agent::start(&["--config", &file.display().to_string()]);
-    let mut run = Command::new(example("own"));
+    let mut run = Command::new(example("custom_subsystem"));
     run.args(["link_layer", "bytes"]);
     let output = must(run.env("WEIGH_SOCKET", agent.folder.path().join("socket")));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 use crate::support::agent::{Agent, NOBODY, root_for_everybody};
+use crate::support::io_report::{BYTES, moved, row, rows, source, text};
 use crate::support::run::{Scratch, Weigh};
-use crate::support::told::{BYTES, moved, row, rows, source, text};
 use crate::support::{patience, wait_until, workload};
 use serde_json::Value;
 use weigh_agent::RemoteIo;

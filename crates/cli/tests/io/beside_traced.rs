@@ -4,8 +4,8 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Output;
 
+use crate::support::io_report::{BYTES, is_whole, moved, number, rows, source, text};
 use crate::support::run::{Scratch, weigh_as};
-use crate::support::told::{BYTES, is_whole, moved, number, rows, source, text};
 use crate::support::{wait_until, workload};
 use serde_json::Value;
 

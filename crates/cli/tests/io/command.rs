@@ -4,9 +4,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use super::files::{io, source};
+use crate::support::io_report::{moved, rows, text};
 use crate::support::run::{Scratch, set_surroundings, weigh};
 use crate::support::terminal::Terminal;
-use crate::support::told::{moved, rows, text};
 use crate::support::{wait_until, weigh_binary, workload};
 use serde_json::Value;
 

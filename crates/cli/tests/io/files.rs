@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::io_report::{moved, number, row, rows, text};
 use crate::support::run::{Scratch, set_surroundings, weigh};
-use crate::support::told::{moved, number, row, rows, text};
 use crate::support::{weigh_binary, workload};
 use serde_json::Value;
 

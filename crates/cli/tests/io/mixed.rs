@@ -1,7 +1,7 @@
 //! A program that makes its calls in every way there is, and the mechanism of old that told them apart.
 
+use crate::support::io_report::{moved, number, rows, text};
 use crate::support::run::{Scratch, Weigh, weigh_as};
-use crate::support::told::{moved, number, rows, text};
 use crate::support::workload;
 use serde_json::Value;
 use weigh_schema::Mechanism;

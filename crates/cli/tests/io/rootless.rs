@@ -1,8 +1,8 @@
 //! `weigh io --mechanism preload`, as a user without any rights: the same numbers as by the kernel side where
 //! the library can know them, and nothing said to be exact that the kernel has counted more of.
 
+use crate::support::io_report::{BYTES, is_whole, moved, number, row, rows, source, text};
 use crate::support::run::{Scratch, weigh_as};
-use crate::support::told::{BYTES, is_whole, moved, number, row, rows, source, text};
 use crate::support::{wait_until, workload};
 use serde_json::Value;
 use weigh_keep::Recording;

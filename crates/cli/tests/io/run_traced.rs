@@ -3,9 +3,9 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
+use crate::support::io_report::{BYTES, moved, source, text};
 use crate::support::measured::Measured;
 use crate::support::run::{Scratch, Weigh, weigh_as};
-use crate::support::told::{BYTES, moved, source, text};
 use crate::support::workload;
 use serde_json::Value;
 use weigh_schema::{Mechanism, Quality};

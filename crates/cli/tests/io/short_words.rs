@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
+use crate::support::io_report::{BYTES, is_whole, moved, number, row, rows, source, text};
 use crate::support::run::{Scratch, is_stored, weigh_as};
-use crate::support::told::{BYTES, is_whole, moved, number, row, rows, source, text};
 use crate::support::{is_root, workload};
 use serde_json::Value;
 

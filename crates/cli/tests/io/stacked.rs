@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::io_report::{BYTES, moved, number, row, rows, text};
 use crate::support::processes::{links_of, signal};
 use crate::support::run::{Scratch, is_stored, set_surroundings, weigh};
-use crate::support::told::{BYTES, moved, number, row, rows, text};
 use crate::support::{wait_until, weigh_binary, workload};
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use crate::support::io_report::{BYTES, moved, number, row, rows, source, text};
 use crate::support::run::{Scratch, weigh_as};
-use crate::support::told::{BYTES, moved, number, row, rows, source, text};
 use crate::support::{is_root, wait_until, workload};
 use serde_json::Value;
 use weigh_keep::Recording;

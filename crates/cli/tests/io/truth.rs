@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::io_report::{moved, number, row, rows, text};
 use crate::support::measured::truths;
 use crate::support::run::{Scratch, Weigh, set_surroundings, weigh, weigh_as};
-use crate::support::told::{moved, number, row, rows, text};
 use crate::support::{is_root, weigh_binary, workload};
 use serde_json::Value;
 use weigh_schema::base64;

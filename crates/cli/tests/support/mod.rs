@@ -12,13 +12,13 @@
 #![allow(dead_code)]
 
 pub mod agent;
+pub mod io_report;
 pub mod library;
 pub mod measured;
 pub mod mortal;
 pub mod processes;
 pub mod run;
 pub mod terminal;
-pub mod told;
 pub mod trace;
 
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{can_mount, folders, is_kernel_from, served, text};
-use crate::support::told::{moved, rows};
+use crate::support::io_report::{moved, rows};
 use crate::support::workload;
 
 const BYTES: u64 = 1_000_003;
@@ -58,7 +58,7 @@ fn a_recording_of_a_passthrough_mount_has_what_was_read_and_written() {
     let scratch = folders();
     let (at, bare) = (text(scratch.path("at")), text(scratch.path("bare")));
     let line = format!("{} && {}", script(&at), script(&bare));
-    let output = super::told::recorded(&scratch, &["--interval=50ms"], &line);
+    let output = super::options::recorded(&scratch, &["--interval=50ms"], &line);
     assert!(output.status.success(), "{output:?}");
     let recording = weigh_keep::Recording::open(&scratch.path("recording")).expect("it is read");
     let found = recording.summary().io.as_deref().expect("a section of its own");

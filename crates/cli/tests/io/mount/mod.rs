@@ -6,7 +6,7 @@ mod appends;
 mod by_kernel;
 mod ends;
 mod many;
-mod told;
+mod options;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
