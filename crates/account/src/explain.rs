@@ -18,19 +18,35 @@ use weigh_schema::explain::{AskedToken, INTERVAL, SlowRule, Verdict};
 
 use bucket::{Times, bucket_start};
 
-pub use compare::{Comparison, Missing};
+pub use compare::{Comparison, FollowedCommand, Missing};
 pub use intervals::Intervals;
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
 const LEAST_CALLS: u64 = 40;
 
 /// The call, and what it is about.
-type Kind = (String, Option<String>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KindKey {
+    call: String,
+    of: Option<String>,
+    /// Two files whose names are no UTF-8 may be shown alike.
+    of_base64: Option<String>,
+}
+
+impl KindKey {
+    fn of(row: &CallRow) -> KindKey {
+        KindKey { call: row.call.clone(), of: row.of.clone(), of_base64: row.of_base64.clone() }
+    }
+
+    fn interval() -> KindKey {
+        KindKey { call: INTERVAL.to_string(), of: None, of_base64: None }
+    }
+}
 
 /// How long calls take: the first reading.
 #[derive(Debug, Default)]
 pub struct Survey {
-    kinds: BTreeMap<Kind, Times>,
+    kinds: BTreeMap<KindKey, Times>,
     measured: u64,
     /// Whose intervals are asked for, and how many there are.
     asked: Vec<(AskedToken, u64)>,
@@ -76,23 +92,19 @@ impl Survey {
             *intervals += 1;
             return;
         }
-        let times = match self.kinds.get_mut(&(row.call.clone(), row.of.clone())) {
-            Some(times) => times,
-            None => self.kinds.entry((row.call.clone(), row.of.clone())).or_default(),
-        };
-        times.add(row.account.time_ns());
+        self.kinds.entry(KindKey::of(row)).or_default().add(row.account.time_ns());
     }
 
     /// The second reading, with slow calls being these.
     pub fn compare(mut self, slow: SlowRule) -> Comparison {
         if !self.asked.is_empty() {
-            let others = self.kinds.remove(&(INTERVAL.to_string(), None)).unwrap_or_default();
+            let others = self.kinds.remove(&KindKey::interval()).unwrap_or_default();
             // However long they took: who is asked for is said.
             let borders = borders(&others, SlowRule::Seconds(f64::INFINITY));
             let asked = self.asked.into_iter().map(|(token, _)| (token, borders.clone()));
             return Comparison::of_asked(self.measured, asked.collect());
         }
-        let borders = |(kind, times): (Kind, Times)| (kind, borders(&times, slow));
+        let borders = |(kind, times): (KindKey, Times)| (kind, borders(&times, slow));
         Comparison::new(slow, self.measured, self.kinds.into_iter().map(borders).collect())
     }
 }
@@ -142,7 +154,7 @@ mod tests {
         rows.iter().for_each(|row| survey.add(row));
         let mut comparison = survey.compare(rule.parse().unwrap());
         rows.iter().for_each(|row| comparison.add(row));
-        comparison.report(Of::Call, String::new(), Missing::default())
+        comparison.report(Of::Call, FollowedCommand::default(), Missing::default())
     }
 
     /// 1,000 fsyncs of about 1.1 ms, and 8 that wait 6.9 ms more for the device.
@@ -189,6 +201,25 @@ mod tests {
         let more: f64 = fsync.differences.iter().map(|d| d.more_seconds).sum();
         let difference = fsync.slow.mean_seconds - fsync.ordinary.mean_seconds;
         assert!((more - difference).abs() < 1e-12, "{more} {difference}");
+    }
+
+    /// Names that are no UTF-8 look alike.
+    #[test]
+    fn files_of_two_names_that_look_alike_are_two_kinds() {
+        let of = |bytes: &str| {
+            let (of, of_base64) = (Some("/a\u{fffd}".into()), Some(bytes.into()));
+            CallRow { of, of_base64, ..row("write", &[("kernel_time_seconds", 1_000)]) }
+        };
+        let rows: Vec<CallRow> =
+            (0..100).map(|i| of(if i % 4 == 0 { "L2H/" } else { "L2H+" })).collect();
+        let report = explain(&rows, "1%");
+        let kinds: Vec<_> = report
+            .kinds
+            .iter()
+            .map(|kind| (kind.of.as_deref(), kind.of_base64.as_deref(), kind.calls_total))
+            .collect();
+        let name = Some("/a\u{fffd}");
+        assert_eq!(kinds, [(name, Some("L2H+"), 75), (name, Some("L2H/"), 25)]);
     }
 
     #[test]
@@ -276,7 +307,7 @@ mod tests {
         }
         let mut comparison = survey.compare(SlowRule::Share(0.01));
         rows.iter().for_each(|row| comparison.add(row));
-        Ok(comparison.report(Of::Interval, String::new(), Missing::default()))
+        Ok(comparison.report(Of::Interval, FollowedCommand::default(), Missing::default()))
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod summary;
 mod tree;
 
 pub use calls::{Owners, Slowest, call_kinds, call_row, is_idle_call, single_call};
-pub use explain::{Comparison, Intervals, Missing, Survey};
+pub use explain::{Comparison, FollowedCommand, Intervals, Missing, Survey};
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule};
 pub use memory::{MemoryEstimate, estimate_peak};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use weigh_account::{Intervals, Missing, Survey};
+use weigh_account::{FollowedCommand, Intervals, Missing, Survey};
 use weigh_keep::{Lacking, calls_note, each_call};
 use weigh_schema::amount::show_number_of;
 use weigh_schema::call_row::CallRow;
@@ -65,7 +65,8 @@ fn report(arguments: &ExplainArguments) -> anyhow::Result<ExplainReport> {
         unknown_later: note.unknown_later,
         unavailable: unavailable(&lacking),
     };
-    Ok(comparison.report(of, note.command, missing))
+    let followed = FollowedCommand { words: note.command, base64: note.command_base64 };
+    Ok(comparison.report(of, followed, missing))
 }
 
 /// What is compared; intervals where these are asked for.

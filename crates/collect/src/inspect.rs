@@ -40,8 +40,8 @@ fn look_at(pid: u32, tid: u32, with_mappings: bool) -> Offender {
         }
     };
     let name = read(format!("/proc/{pid}/task/{tid}/comm"));
+    let name = byte_text::keep(name.strip_suffix(b"\n").unwrap_or(&name));
     let command = procfs::parse_cmdline(&read(format!("/proc/{pid}/cmdline")));
-    let command = command.iter().map(|word| byte_text::shown(word)).collect();
     let smaps = match with_mappings {
         true => read(format!("/proc/{pid}/smaps")),
         false => Vec::new(),
@@ -54,17 +54,33 @@ fn look_at(pid: u32, tid: u32, with_mappings: bool) -> Offender {
     Offender {
         pid,
         thread: tid,
-        name: String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned(),
-        command,
+        name: byte_text::shown(&name),
+        name_base64: byte_text::base64(&name),
+        command: all_shown(&command),
+        command_base64: byte_text::base64_of_each(&command),
         mappings: largest_mappings(&smaps),
         stack: Vec::new(),
+        stack_base64: Vec::new(),
         kernel_stack,
-        open_files,
+        open_files: all_shown(&open_files),
+        open_files_base64: byte_text::base64_of_each(&open_files),
         unreadable,
     }
 }
 
-/// Descriptors and what they lead to, in their order; the last line says if there are more.
+/// Names the addresses of its stack, innermost frame first.
+pub fn add_stack(offender: &mut Offender, addresses: &[u64]) {
+    let stack = symbolize(offender.pid, addresses);
+    offender.stack = all_shown(&stack);
+    offender.stack_base64 = byte_text::base64_of_each(&stack);
+}
+
+fn all_shown(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| byte_text::shown(text)).collect()
+}
+
+/// Descriptors and what they lead to, in their order, in the form that keeps their bytes; the last line says if there
+/// are more.
 fn open_files(pid: u32) -> Result<Vec<String>, ProcError> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
     let entries = std::fs::read_dir(&folder)
@@ -76,7 +92,9 @@ fn open_files(pid: u32) -> Result<Vec<String>, ProcError> {
         .iter()
         .take(OPEN_FILES)
         .map(|number| match std::fs::read_link(folder.join(number.to_string())) {
-            Ok(target) => format!("{number} {}", target.display()),
+            Ok(target) => {
+                format!("{number} {}", byte_text::keep(target.as_os_str().as_encoded_bytes()))
+            }
             Err(error) => format!("{number} ({error})"),
         })
         .collect();

@@ -3,10 +3,14 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use weigh_collect::inspect::{inspect, symbolize};
+use weigh_schema::base64;
 
 const PROGRAM: &str = r#"
 #include <fcntl.h>
@@ -72,6 +76,37 @@ fn look(arguments: &[&str], functions: [&str; 2]) {
     assert!(names[1].starts_with(functions[1]), "{names:?}");
     assert!(names[2].starts_with("[anonymous]+0x"), "{names:?}");
     assert_eq!(names[3], "0x10");
+}
+
+/// Bytes that are no UTF-8 stand beside the texts.
+#[test]
+fn names_that_are_no_text_keep_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = |bytes: &[u8]| folder.path().join(OsStr::from_bytes(bytes));
+    std::os::unix::fs::symlink("/bin/sh", named(b"sh\xff")).unwrap();
+    let mut child = common::Reaper(
+        Command::new(named(b"sh\xff"))
+            .args(["-c", "exec 5>\"$1\"; echo; read line", "sh"])
+            .arg(named(b"a\xfe"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut line = String::new();
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let offender = inspect(child.0.id(), child.0.id());
+    let encoded = |path: &Path| base64::encode(path.as_os_str().as_bytes());
+    assert_eq!(offender.name, "sh\u{fffd}");
+    assert_eq!(offender.name_base64, Some(base64::encode(b"sh\xff")));
+    assert!(offender.command[4].ends_with("/a\u{fffd}"), "{:?}", offender.command);
+    assert_eq!(offender.command_base64.len(), 5);
+    assert_eq!(offender.command_base64[4], encoded(&named(b"a\xfe")));
+    let place = offender.open_files.iter().position(|file| file.starts_with("5 ")).unwrap();
+    let target = [b"5 ", named(b"a\xfe").as_os_str().as_bytes()].concat();
+    assert_eq!(offender.open_files_base64[place], base64::encode(&target));
+    let plain = inspect(std::process::id(), std::process::id());
+    assert!(plain.name_base64.is_none() && plain.command_base64.is_empty());
 }
 
 #[test]

@@ -39,6 +39,8 @@ const MERGED_LATER: &str = "weigh.merged_later";
 const UNKNOWN_LATER: &str = "weigh.unknown_later";
 /// What was followed.
 const COMMAND: &str = "weigh.command";
+/// Its bytes, where they are no UTF-8.
+const COMMAND_BASE64: &str = "weigh.command_base64";
 /// The numbers among these, and what readers of reports know them by.
 const NUMBERS: [(&str, &str); 5] = [
     (UNTOLD, "untold_total"),
@@ -53,6 +55,8 @@ const NUMBERS: [(&str, &str); 5] = [
 pub struct CallsNote {
     /// What was followed, in words.
     pub command: String,
+    /// Its words in Base64, each ended by a NUL byte, where they are no UTF-8.
+    pub command_base64: Option<String>,
     /// Calls that have no row, for they came too fast.
     pub untold: u64,
     /// Calls, or what they left behind, for which the kernel side had no room.
@@ -145,7 +149,9 @@ pub(crate) fn notes(note: &CallsNote) -> Vec<(String, String)> {
         (UNKNOWN_LATER, note.unknown_later),
     ];
     let numbers = numbers.map(|(key, number)| (key.to_string(), number.to_string()));
-    std::iter::once((COMMAND.to_string(), note.command.clone())).chain(numbers).collect()
+    let texts = [(COMMAND, Some(&note.command)), (COMMAND_BASE64, note.command_base64.as_ref())];
+    let texts = texts.into_iter().filter_map(|(key, text)| Some((key.to_string(), text?.clone())));
+    texts.chain(numbers).collect()
 }
 
 /// The columns of a call that has just returned.
@@ -181,6 +187,7 @@ pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
     };
     let note = CallsNote {
         command: notes.get(COMMAND).cloned().unwrap_or_default(),
+        command_base64: notes.get(COMMAND_BASE64).cloned(),
         untold: number(UNTOLD)?,
         lost: number(LOST)?,
         untold_later: number(UNTOLD_LATER)?,

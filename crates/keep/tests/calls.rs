@@ -77,6 +77,7 @@ fn every_call_comes_back_as_it_was() {
     let path = folder.path().join("calls.parquet");
     let note = CallsNote {
         command: "dd of='a b'".into(),
+        command_base64: Some("/wA=".into()),
         untold: 3,
         lost: u64::MAX,
         untold_later: 5,

@@ -1,6 +1,7 @@
 //! What is told of a process that crossed a limit, from its files in `/proc`: its greatest mappings, and its stack in
 //! the kernel.
 
+use weigh_schema::byte_text;
 use weigh_schema::summary::Mapping;
 
 use crate::procfs;
@@ -14,14 +15,17 @@ pub fn largest_mappings(smaps: &[u8]) -> Vec<Mapping> {
     maps.into_iter()
         .take(MAPPINGS)
         .filter(|(_, rss)| *rss > 0)
-        .map(|(map, rss_bytes)| Mapping {
-            name: if map.name.is_empty() {
-                "[anonymous]".to_owned()
-            } else {
-                String::from_utf8_lossy(&map.name).into_owned()
-            },
-            rss_bytes,
-            size_bytes: map.end - map.start,
+        .map(|(map, rss_bytes)| {
+            let name = byte_text::keep(&map.name);
+            Mapping {
+                name: match name.is_empty() {
+                    true => "[anonymous]".to_owned(),
+                    false => byte_text::shown(&name),
+                },
+                name_base64: byte_text::base64(&name),
+                rss_bytes,
+                size_bytes: map.end - map.start,
+            }
         })
         .collect()
 }
@@ -63,5 +67,8 @@ mod tests {
             largest_mappings(b"1000-2000 rw-p 0 0:0 0 \nRss: 1 kB\n")[0].name,
             "[anonymous]"
         );
+        let strange = &largest_mappings(b"1000-2000 rw-p 0 0:0 7 /a\xff\nRss: 1 kB\n")[0];
+        assert_eq!(strange.name, "/a\u{fffd}");
+        assert_eq!(strange.name_base64, Some(weigh_schema::base64::encode(b"/a\xff")));
     }
 }

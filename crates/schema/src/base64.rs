@@ -14,6 +14,13 @@ pub fn of_words<'w, W: AsRef<OsStr> + 'w>(words: impl IntoIterator<Item = &'w W>
     }
 }
 
+/// The words of a command, each with a NUL byte behind it, if one of them is no UTF-8.
+pub fn of_words_ended<W: AsRef<OsStr>>(words: &[W]) -> Option<String> {
+    let words = || words.iter().map(|word| word.as_ref().as_bytes());
+    let is_text = words().all(|word| std::str::from_utf8(word).is_ok());
+    (!is_text).then(|| encode(&words().flat_map(|word| [word, &[0]].concat()).collect::<Vec<_>>()))
+}
+
 /// These bytes.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -57,5 +64,7 @@ mod tests {
         assert!(of_words(&plain).is_empty());
         let words = [OsString::from("a"), OsString::from_vec(vec![0xff])];
         assert_eq!(of_words(&words), ["YQ==", "/w=="]);
+        assert_eq!(of_words_ended(&plain), None);
+        assert_eq!(of_words_ended(&words), Some(encode(b"a\0\xff\0")));
     }
 }

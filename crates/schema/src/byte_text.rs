@@ -64,6 +64,15 @@ pub fn base64(text: &str) -> Option<String> {
     std::str::from_utf8(&bytes).is_err().then(|| base64::encode(&bytes))
 }
 
+/// All of several texts, each in Base64; none where all are shown as they are.
+pub fn base64_of_each<T: AsRef<str>>(texts: &[T]) -> Vec<String> {
+    let is_shown = |text: &T| std::str::from_utf8(&bytes(text.as_ref())).is_ok();
+    match texts.iter().all(is_shown) {
+        true => Vec::new(),
+        false => texts.iter().map(|text| base64::encode(&bytes(text.as_ref()))).collect(),
+    }
+}
+
 /// Those of several words, each with a NUL byte behind it; none where all are shown as they are.
 pub fn base64_of_words<T: AsRef<str>>(words: &[T]) -> Option<String> {
     let is_shown = |word: &T| std::str::from_utf8(&bytes(word.as_ref())).is_ok();
@@ -102,8 +111,10 @@ mod tests {
     #[test]
     fn words_that_are_shown_whole_need_nothing_beside_them() {
         assert_eq!(base64_of_words(&["a", "\u{e4}"]), None);
+        assert!(base64_of_each(&["a", "\u{e4}"]).is_empty());
         let words = [keep(b"a"), keep(b"\xff")];
         assert_eq!(base64_of_words(&words), Some(base64::encode(b"a\0\xff\0")));
+        assert_eq!(base64_of_each(&words), ["YQ==", "/w=="]);
     }
 
     /// Texts of weigh's own, names that users give as text, and names that the kernel has for things of its own.
@@ -150,6 +161,8 @@ mod tests {
         "LimitOutcome.enforced_by",
         "LimitOutcome.overshoot",
         "LimitOutcome.written",
+        "Offender.kernel_stack",
+        "Offender.unreadable",
         "RivalShare.kind",
         "SampleRow.scope",
         "Snapshot.label",
@@ -165,25 +178,14 @@ mod tests {
     ];
 
     /// Beside these nothing keeps the bytes yet: the kernel's names of processes (15 bytes at most), names of control
-    /// groups, what an offender was doing, places that the user has typed, and what `weigh explain` takes from a file
-    /// that has the bytes.
+    /// groups in the reason of a value, and places that the user has typed.
     const WITHOUT: &[&str] = &[
-        "AllowedGroup.group",
         "Announcement.recording",
-        "ExplainReport.command",
-        "ExplainedKind.of",
         "FileUse.process",
         "Flow.reader_name",
         "Flow.writer_name",
         "IoReport.mount",
-        "Mapping.name",
         "Moment.process",
-        "Offender.command",
-        "Offender.kernel_stack",
-        "Offender.name",
-        "Offender.open_files",
-        "Offender.stack",
-        "Offender.unreadable",
         "Origin.command",
         "ProcessEnd.name",
         "ProcessRow.name",

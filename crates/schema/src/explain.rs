@@ -125,6 +125,9 @@ pub struct ExplainReport {
     pub schema: String,
     /// What was followed.
     pub command: String,
+    /// Its words in Base64, each ended by a NUL byte, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_base64: Option<String>,
     /// What is compared: where it is intervals, everything here that says calls means those.
     pub of: Of,
     /// Which calls are the slow ones. The ordinary ones lie between the quartiles of their kind. Absent
@@ -211,6 +214,9 @@ pub struct ExplainedKind {
     /// What they are about, if calls were grouped so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_base64: Option<String>,
     /// Whose intervals were asked for: they are those called slow in what follows, and the ordinary ones
     /// are of all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -213,16 +213,28 @@ pub struct Offender {
     pub thread: u32,
     /// The thread's name.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Its arguments.
     pub command: Vec<String>,
+    /// All of them in Base64, where one is no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// Its largest mappings, greatest first.
     pub mappings: Vec<Mapping>,
     /// Its user-space stack, innermost frame first, as `module+offset` or `function+offset`.
     pub stack: Vec<String>,
+    /// All of it in Base64, where one is no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack_base64: Vec<String>,
     /// Where it was in the kernel, innermost frame first.
     pub kernel_stack: Vec<String>,
     /// Its open files.
     pub open_files: Vec<String>,
+    /// All of them in Base64, where one is no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_files_base64: Vec<String>,
     /// What could not be read, and why.
     pub unreadable: Vec<String>,
 }
@@ -232,6 +244,9 @@ pub struct Offender {
 pub struct Mapping {
     /// The file, or `[heap]`, `[stack]`, `[anonymous]`.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Its resident size.
     pub rss_bytes: u64,
     /// Its size.

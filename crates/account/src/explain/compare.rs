@@ -14,7 +14,7 @@ use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 use super::bucket::{bucket, bucket_start};
 use super::counters::{Counters, counters};
 use super::did::{Did, moved, outcome};
-use super::{Borders, Kind, is_of};
+use super::{Borders, KindKey, is_of};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
 const LEAST_RATIO: f64 = 1.25;
@@ -46,6 +46,15 @@ pub struct Missing {
     pub unavailable: Vec<Unavailable>,
 }
 
+/// What was followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FollowedCommand {
+    /// As a shell would be given it.
+    pub words: String,
+    /// Its words in Base64, each ended by a NUL byte, where they are no UTF-8.
+    pub base64: Option<String>,
+}
+
 /// Slow and ordinary calls.
 #[derive(Debug)]
 pub struct Comparison {
@@ -53,7 +62,7 @@ pub struct Comparison {
     slow: Option<SlowRule>,
     measured: u64,
     calls: u64,
-    kinds: BTreeMap<Kind, (Borders, Sides)>,
+    kinds: BTreeMap<KindKey, (Borders, Sides)>,
     asked: Vec<(AskedToken, Borders, Sides)>,
 }
 
@@ -201,7 +210,11 @@ fn is_run_queue(subsystem: &Subsystem) -> Option<usize> {
 }
 
 impl Comparison {
-    pub(super) fn new(slow: SlowRule, measured: u64, kinds: BTreeMap<Kind, Borders>) -> Comparison {
+    pub(super) fn new(
+        slow: SlowRule,
+        measured: u64,
+        kinds: BTreeMap<KindKey, Borders>,
+    ) -> Comparison {
         let kinds = kinds.into_iter().map(|(kind, borders)| (kind, (borders, Sides::default())));
         let (slow, kinds) = (Some(slow), kinds.collect());
         Comparison { slow, measured, calls: 0, kinds, asked: Vec::new() }
@@ -219,7 +232,7 @@ impl Comparison {
         if !self.asked.is_empty() {
             return self.add_beside_asked(row);
         }
-        let Some((borders, sides)) = self.kinds.get_mut(&(row.call.clone(), row.of.clone())) else {
+        let Some((borders, sides)) = self.kinds.get_mut(&KindKey::of(row)) else {
             return;
         };
         let belongs = match row.account.time_ns() {
@@ -245,8 +258,8 @@ impl Comparison {
         }
     }
 
-    /// What came of it; `command` is what was followed, `missing` what is not in the rows.
-    pub fn report(self, of: Of, command: String, missing: Missing) -> ExplainReport {
+    /// What came of it; `missing` is what is not in the rows.
+    pub fn report(self, of: Of, followed: FollowedCommand, missing: Missing) -> ExplainReport {
         let mut kinds: Vec<ExplainedKind> = self
             .kinds
             .into_iter()
@@ -265,7 +278,8 @@ impl Comparison {
             SUBSYSTEMS.iter().filter(|s| self.calls > 0 && self.measured & s.bit() == 0);
         ExplainReport {
             schema: REPORT.to_string(),
-            command,
+            command: followed.words,
+            command_base64: followed.base64,
             of,
             slow: self.slow,
             calls_total: self.calls,
@@ -289,11 +303,11 @@ fn explained_asked((token, borders, sides): (AskedToken, Borders, Sides)) -> Exp
         calls_total: sides.histogram.values().map(|(calls, _)| calls).sum(),
         slow_from_seconds: None,
         slow_tokens: Vec::new(),
-        ..explained((INTERVAL.to_string(), None), &borders, &sides)
+        ..explained(KindKey::interval(), &borders, &sides)
     }
 }
 
-fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
+fn explained(kind: KindKey, borders: &Borders, sides: &Sides) -> ExplainedKind {
     let (slow, ordinary) = (sides.slow.group(), sides.ordinary.group());
     let verdict = match borders.verdict {
         Verdict::Differ if slow.calls_total == 0 => Verdict::NoneSlow,
@@ -307,12 +321,13 @@ fn explained(kind: Kind, borders: &Borders, sides: &Sides) -> ExplainedKind {
     let is_known = borders.verdict != Verdict::TooFew;
     ExplainedKind {
         // Of a kind that is a token they would all be the same.
-        slow_tokens: match kind.1.is_some() && kind.0 == INTERVAL {
+        slow_tokens: match kind.of.is_some() && kind.call == INTERVAL {
             true => Vec::new(),
             false => sides.slow.tokens.iter().map(|(_, token)| *token).collect(),
         },
-        call: kind.0,
-        of: kind.1,
+        call: kind.call,
+        of: kind.of,
+        of_base64: kind.of_base64,
         asked: None,
         calls_total: borders.calls,
         median_seconds: seconds(borders.median as f64),

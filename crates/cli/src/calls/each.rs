@@ -9,6 +9,7 @@ use weigh_account::{Owners, call_row, shell_words};
 use weigh_collect::calls::{KernelCalls, name};
 use weigh_collect::clock::monotonic_ns;
 use weigh_keep::{CallsNote, CallsWriter, KeepError};
+use weigh_schema::base64;
 use weigh_schema::call::{Call, Later, Tally};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -88,6 +89,7 @@ impl Each {
         };
         let note = CallsNote {
             command,
+            command_base64: base64::of_words_ended(&arguments.command),
             untold: tally.untold,
             lost: tally.lost,
             untold_later: tally.untold_later,

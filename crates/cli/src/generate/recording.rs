@@ -78,7 +78,8 @@ const CALLS: &str = "
 reads it. A number of a part of the kernel that was not asked for, or that this kernel can not show,
 is absent, not 0. The times of all parts, `*_time_seconds` and `*_waiting_seconds`, and
 `sched_run_queue_seconds` add up to `time_seconds`. The key `weigh.untold` holds how many calls came
-too fast to be told one by one, `weigh.lost` what found no room, `weigh.command` what was followed.
+too fast to be told one by one, `weigh.lost` what found no room, `weigh.command` what was followed,
+`weigh.command_base64` its bytes where they are no UTF-8.
 What came later of calls is in the columns `later_…`: absent of calls of which it is not known, because bits
 of it that may be theirs came too fast (`weigh.unknown_later` of them; `weigh.untold_later` bits are missing).
 

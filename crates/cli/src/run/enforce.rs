@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use weigh_account::Crossed;
 use weigh_collect::follow::Follow;
-use weigh_collect::inspect::{inspect, symbolize};
+use weigh_collect::inspect::{add_stack, inspect};
 use weigh_collect::notice;
 use weigh_schema::announcement::Happening;
 use weigh_schema::event::Crossing;
@@ -324,6 +324,6 @@ fn holds_memory(name: &str) -> bool {
 /// What the process was doing; it is stopped at that point if the kernel side could stop it.
 fn look_at(pid: u32, crossing: &Crossing) -> Offender {
     let mut offender = inspect(pid, crossing.tid);
-    offender.stack = symbolize(pid, &crossing.stack);
+    add_stack(&mut offender, &crossing.stack);
     offender
 }

@@ -114,6 +114,7 @@ fn of_ended(process: &ProcessEnd) -> Offender {
         thread: process.pid,
         name: process.name.clone(),
         command,
+        command_base64: byte_text::base64_of_each(&process.command),
         unreadable: vec!["it had ended when the limit was found to be crossed".to_string()],
         ..Offender::default()
     }

@@ -1,5 +1,6 @@
 //! `weigh calls`, against what the programs themselves know.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
@@ -135,6 +136,37 @@ fn names_that_are_no_text_have_their_bytes_beside_them() {
     };
     weigh_keep::each_call(&file, see).expect("rows");
     assert_eq!(found, expected);
+    let report = explained(&scratch, &path);
+    assert!(report.get("command_base64").is_none(), "{report}");
+    let kinds = report["kinds"].as_array().expect("kinds").iter().filter(is_it);
+    let mut found: Vec<&str> = kinds.map(|kind| kind["of_base64"].as_str().expect("it")).collect();
+    found.sort_unstable();
+    let mut expected = expected.each_ref().map(String::as_str);
+    expected.sort_unstable();
+    assert_eq!(found, expected, "{report}");
+}
+
+/// What `weigh explain` tells of a file of calls.
+#[track_caller]
+fn explained(scratch: &Scratch, file: &str) -> Value {
+    let output = weigh(scratch, &["explain", "-q", "--json", "-", file]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_command_that_is_no_text_keeps_its_bytes_in_the_file_of_all_calls() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let path = scratch.path("each.parquet").display().to_string();
+    let mut command = Command::new(weigh_binary());
+    set_surroundings(&mut command, &scratch);
+    command.args(["calls", "-q", "--per-call", &path, "--", "true"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"a\xff"));
+    assert!(command.output().expect("weigh starts").status.success());
+    let report = explained(&scratch, &path);
+    assert_eq!(report["command"], "true 'a\u{fffd}'", "{report}");
+    assert_eq!(report["command_base64"], weigh_schema::base64::encode(b"true\0a\xff\0"));
 }
 
 /// An idle wait in the table by kind of call, which knows no file: of pipes and of sockets; not of files.

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use weigh_schema::byte_text;
 
 use crate::procfs::{self, MapEntry};
 
@@ -13,7 +14,7 @@ use crate::procfs::{self, MapEntry};
 const LARGEST_FILE: u64 = 1 << 30;
 
 /// Names for addresses in a process that still exists: `function+0x1`, else `module+0x1` with the
-/// address in the module as debuggers count it, else the bare address.
+/// address in the module as debuggers count it, else the bare address. In the form that keeps bytes that are no UTF-8.
 pub fn symbolize(pid: u32, addresses: &[u64]) -> Vec<String> {
     let maps = procfs::read_of(pid, "maps").map_or(Vec::new(), |t| procfs::parse_maps(&t));
     let mut modules = Modules::default();
@@ -34,8 +35,8 @@ impl Modules {
             return format!("{address:#x}");
         };
         if map.inode == 0 {
-            let name = String::from_utf8_lossy(&map.name);
-            let name = if name.is_empty() { "[anonymous]".into() } else { name };
+            let name = byte_text::keep(&map.name);
+            let name = if name.is_empty() { "[anonymous]" } else { &name };
             return format!("{name}+{:#x}", address - map.start);
         }
         let in_file = address - map.start + map.offset;
@@ -59,7 +60,7 @@ impl Modules {
 
 fn file_name(map: &MapEntry) -> String {
     let path = procfs::path_of(map.name.clone());
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    byte_text::keep(path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes())
 }
 
 struct Module {

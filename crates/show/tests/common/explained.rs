@@ -13,6 +13,7 @@ pub fn slow() -> ExplainReport {
     ExplainReport {
         schema: REPORT.to_string(),
         command: "./server --once '<b>'".to_string(),
+        command_base64: None,
         of: Of::Call,
         slow: Some(SlowRule::Share(0.01)),
         calls_total: 3507,
@@ -85,6 +86,7 @@ pub fn nothing() -> ExplainReport {
     ExplainReport {
         schema: REPORT.to_string(),
         command: String::new(),
+        command_base64: None,
         of: Of::Call,
         slow: Some(SlowRule::Seconds(0.25)),
         calls_total: 0,
@@ -155,6 +157,7 @@ fn fsync() -> ExplainedKind {
     ExplainedKind {
         call: "fsync".to_string(),
         of: Some("/var/lib/data.db".to_string()),
+        of_base64: None,
         calls_total: 1003,
         median_seconds: 1.1e-3,
         verdict: Verdict::Differ,
@@ -246,6 +249,7 @@ fn other(call: &str, calls_total: u64, verdict: Verdict) -> ExplainedKind {
     ExplainedKind {
         call: call.to_string(),
         of: None,
+        of_base64: None,
         calls_total,
         median_seconds: 0.7e-6,
         verdict,

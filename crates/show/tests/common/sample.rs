@@ -119,6 +119,7 @@ pub fn limited(process_count: usize) -> Recording {
             .map(String::from)
             .to_vec(),
             unreadable: vec!["environment: not looked at".to_string()],
+            ..Offender::default()
         }),
     };
     summary.snapshots = snapshots(&summary.metrics);
@@ -180,7 +181,7 @@ fn snapshots(metrics: &BTreeMap<String, Value>) -> Vec<Snapshot> {
 }
 
 fn mapping(name: &str, rss_bytes: u64, size_bytes: u64) -> Mapping {
-    Mapping { name: name.to_string(), rss_bytes, size_bytes }
+    Mapping { name: name.to_string(), name_base64: None, rss_bytes, size_bytes }
 }
 
 fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
