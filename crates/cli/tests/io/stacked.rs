@@ -181,9 +181,13 @@ fn a_file_that_is_copied_up_is_the_same() {
     let Some(overlay) = Overlay::new() else { return };
     let report = io(&overlay.scratch, &format!("exec 5<at/cold; {access}"));
     let rows = rows(&report, &overlay.path("cold"));
+    // What is written of the copy by itself has the copy's number, on the file system below.
+    let used = rows.iter().filter(|row| row["read_bytes"] != 0 || row["written_bytes"] != 0);
     let identity = |row: &&Value| (row["inode"].clone(), row["generation"].clone());
-    let first = identity(&rows[0]);
-    assert!(rows.iter().all(|row| identity(row) == first), "{report}");
+    let mut identities: Vec<_> = used.map(identity).collect();
+    assert_eq!(identities.len(), 3, "{report}");
+    identities.dedup();
+    assert_eq!(identities.len(), 1, "{report}");
     let read: u64 = rows.iter().filter_map(|row| row["read_bytes"].as_u64()).sum();
     assert_eq!(read, 3000, "{report}");
 }
