@@ -371,6 +371,46 @@ fn programs_with_sanitizers() {
     }
 }
 
+/// Nobody takes the library out of the environment there.
+#[test]
+fn a_program_with_a_sanitizer_that_a_static_one_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let starter = "#include <unistd.h>\n#include <sys/wait.h>\n
+        int main(int n, char **words) {
+            int status = 1;
+            if (!fork()) { execv(words[1], words + 1); _exit(98); }
+            return wait(&status) < 0 || status;
+        }";
+    let checked = "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n
+        static void *thread(void *text) { return text; }
+        int main(int n, char **words) {
+            pthread_t made;
+            void *text = malloc(100);
+            FILE *file = fopen(words[0], \"r\");
+            int bad = !file || !fread(text, 100, 1, file) || fclose(file) || system(\"/bin/true\");
+            bad |= pthread_create(&made, 0, thread, text) || pthread_join(made, &text);
+            free(text);
+            return bad;
+        }";
+    let compile = |name: &str, source: &str, options: &[&str]| {
+        let path = folder.path().join(name);
+        std::fs::write(path.with_extension("c"), source).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(options).arg("-o").args([&path, &path.with_extension("c")]).arg("-pthread");
+        assert!(cc.status().unwrap().success(), "{cc:?}");
+        path.to_str().unwrap().to_owned()
+    };
+    let starter = compile("starter", starter, &["-static"]);
+    let sanitizers = ["address", "address -static-libasan", "thread", "leak", "undefined"];
+    for sanitizer in sanitizers {
+        let options = format!("-fsanitize={sanitizer}");
+        let options: Vec<&str> = options.split(' ').collect();
+        let checked = compile(options.last().unwrap(), checked, &options);
+        let job = came_through(&starter, &[&checked]);
+        assert!(!job.stderr.contains("Sanitizer"), "{sanitizer}: {}", job.stderr);
+    }
+}
+
 #[test]
 fn another_root() {
     if !is_root() {

@@ -35,6 +35,12 @@ pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
     "/lib64/ld-linux-x86-64.so.2"
 };
 
+/// The name of the library, and the link by which programs load it. AddressSanitizer ends a program whose first library
+/// is not called `libasan.so`, by the name that the loader was given; linked statically, one that has mapped a file of
+/// that name. The library keeps out of such programs where it sees them executed, but a static program, or one that
+/// makes the system call by itself, hands its environment on.
+const LIBRARY: (&str, &str) = ("libweigh_preload.so", "weigh-before-libasan.so");
+
 /// Slots that there is room for ahead of those that were taken: a few where programs can make more at any moment,
 /// else as many as a job may take from one look to the next.
 const AHEAD: [usize; 2] = [4 * ROOM_STEP, 64 * ROOM_STEP];
@@ -119,17 +125,19 @@ impl Folder {
         let built = || -> io::Result<(Folder, Vec<SharedMap>)> {
             std::fs::set_permissions(&path, Permissions::from_mode(folder_mode))?;
             let owner = leftovers::claim(&path)?;
-            let name = path.join("libweigh_preload.so");
+            let name = path.join(LIBRARY.0);
             let mut out = OpenOptions::new().write(true).create_new(true).open(&name)?;
             out.write_all(&old_libraries::fitted(library))?;
             std::fs::set_permissions(&name, Permissions::from_mode(0o755))?;
             may_be_executed(&name)?;
+            let link = path.join(LIBRARY.1);
+            std::os::unix::fs::symlink(LIBRARY.0, &link)?;
             let file = path.join(random_name()?);
-            if [&name, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
+            if [&link, &file].iter().any(|p| p.as_os_str().len() >= PATH_BYTES) {
                 return Err(io::Error::other("the path is too long"));
             }
             let maps = files.iter().map(|shared| shared.make(&file)).collect::<io::Result<_>>()?;
-            Ok((Folder { path: path.clone(), library: name, file, _owner: owner }, maps))
+            Ok((Folder { path: path.clone(), library: link, file, _owner: owner }, maps))
         };
         // What is left of the folder where the making of a file failed is gone with it.
         built().inspect_err(|_| drop(std::fs::remove_dir_all(&path)))
