@@ -53,12 +53,17 @@ export type MetricName =
   | "delay_block_seconds"
   | "delay_reclaim_seconds"
   | "delay_swapin_seconds"
+  | "node_pressure_cpu_some_seconds_total"
+  | "node_pressure_memory_some_seconds_total"
+  | "node_pressure_memory_full_seconds_total"
+  | "node_pressure_io_some_seconds_total"
+  | "node_pressure_io_full_seconds_total"
   | "gpu_memory_peak_bytes"
   | "gpu_utilization_ratio";
 
 export type CollectorState = "active" | "degraded" | "unavailable" | "disabled";
 
-export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed_to_start";
+export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed_to_start" | "detached";
 
 export type Fold = "own" | "system" | "waited";
 
@@ -324,6 +329,7 @@ export interface LimitRow {
 
 export interface Mapping {
   name: string;
+  name_base64?: string | null;
   rss_bytes: number;
   size_bytes: number;
 }
@@ -361,11 +367,15 @@ export interface Offender {
   pid: number;
   thread: number;
   name: string;
+  name_base64: string | null;
   command: string[];
+  command_base64: string[];
   mappings: Mapping[];
   stack: string[];
+  stack_base64: string[];
   kernel_stack: string[];
   open_files: string[];
+  open_files_base64: string[];
   unreadable: string[];
 }
 

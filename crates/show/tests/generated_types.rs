@@ -44,6 +44,13 @@ fn the_pages_types_are_current() {
     let mut first = sample::limited(40);
     first.summary.job.command_base64.push("/w==".into());
     first.summary.job.cwd_base64 = Some("/w==".into());
+    for offender in first.summary.limits.iter_mut().filter_map(|limit| limit.offender.as_mut()) {
+        offender.name_base64 = Some("/w==".into());
+        offender.command_base64.push("/w==".into());
+        offender.stack_base64.push("/w==".into());
+        offender.open_files_base64.push("/w==".into());
+        offender.mappings[0].name_base64 = Some("/w==".into());
+    }
     if let Some(exit) = &mut first.summary.exit {
         exit.sender = Some(Sender {
             kind: SenderKind::Other,
