@@ -73,7 +73,7 @@ int BPF_PROG(on_open, struct file *file)
 	key.inode = file->f_inode->i_ino;
 	generation = file->f_inode->i_generation;
 	if (!generation)
-		generation = generation_of_upper(file->f_inode);
+		generation = generation_of_stacked(file->f_inode);
 	key.device = (__u64)generation << 32 | BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	times = bpf_map_lookup_elem(&opened, &key);
 	if (times) {

@@ -16,12 +16,18 @@ struct dentry___upper {
 	struct inode *d_inode;
 } __attribute__((preserve_access_index));
 
-/* Since 4.13 the dentry in the upper layer stands right behind the inode. */
-static __noinline int generation_of_upper(struct inode *inode)
+/*
+ * Of any file. Since 4.13 the dentry in the upper layer stands right behind the inode. With a stack of its own: those of
+ * some programs at io_uring and the page cache are full without it.
+ */
+static __noinline int generation_of_stacked(struct inode *inode)
 {
 	struct dentry___upper *upper = 0;
 	struct inode *real;
+	int generation = BPF_CORE_READ(inode, i_generation);
 
+	if (generation)
+		return generation;
 	if (BPF_CORE_READ(inode, i_sb, s_magic) != OVERLAYFS_SUPER_MAGIC)
 		return 0;
 	bpf_probe_read_kernel(&upper, sizeof(upper), (void *)inode + bpf_core_type_size(struct inode));

@@ -182,9 +182,14 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Whether a limit can be set on it: it only grows, or is a peak.
+    /// Whether a limit can be set on it: it is the job's own, and only grows, or is a peak.
     pub fn can_be_limited(&self) -> bool {
-        matches!(self.kind, Kind::Counter | Kind::Peak)
+        matches!(self.kind, Kind::Counter | Kind::Peak) && !self.is_of_node()
+    }
+
+    /// Whether it is about the whole machine, and so nothing that a mechanism knows of the job.
+    pub fn is_of_node(&self) -> bool {
+        self.name.starts_with("node_")
     }
 
     /// Whether each process has its own value.

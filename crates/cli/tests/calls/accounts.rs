@@ -283,6 +283,12 @@ fn every_call_is_counted_and_its_parts_add_up() {
     }
 }
 
+/// The cost is not known where other load met all that was tried.
+fn with_a_cost(measure: impl FnMut() -> (Output, Value)) -> (Output, Value) {
+    let mut tries = std::iter::repeat_with(measure).take(5);
+    tries.find(|(_, report)| report["cost"].is_object()).expect("a cost, of five tries")
+}
+
 /// It is tried out with calls that are in no table, and no row.
 #[test]
 fn what_following_a_call_costs_here_is_said() {
@@ -290,7 +296,7 @@ fn what_following_a_call_costs_here_is_said() {
     let scratch = Scratch::new();
     let file = scratch.path("calls.parquet");
     let options = ["--all", "--per-call", &file.display().to_string()];
-    let (output, report) = calls(&scratch, &options, &["true"]);
+    let (output, report) = with_a_cost(|| calls(&scratch, &options, &["true"]));
     let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
     let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
     assert!(followed > others && others > 0.0 && followed < 1e-3, "{followed} {others}");
@@ -311,7 +317,11 @@ fn what_marking_a_call_costs_here_is_said() {
     needs_root!();
     let scratch = Scratch::new();
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1009", "count=23"];
-    let (output, report) = calls(&scratch, &["--all", "--mechanism", "preload"], &command);
+    let measure = || calls(&scratch, &["--all", "--mechanism", "preload"], &command);
+    // It is not known where other load met all that was tried.
+    let known =
+        std::iter::repeat_with(measure).take(5).find(|(_, report)| report["cost"].is_object());
+    let (output, report) = known.expect("five tries");
     let cost = |key: &str| report["cost"][key].as_f64().expect("seconds");
     let (followed, others) = (cost("followed_seconds"), cost("others_seconds"));
     assert!(followed > others && others >= 0.0 && followed < 1e-3, "{followed} {others}");

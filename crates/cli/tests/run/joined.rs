@@ -2,9 +2,9 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::support::processes::{is_alive, links_of};
+use crate::support::processes::is_alive;
 use crate::support::run::{Scratch, set_surroundings};
-use crate::support::{patience, wait_until, weigh_binary};
+use crate::support::{wait_until, weigh_binary};
 use weigh_schema::Quality;
 use weigh_schema::summary::{ExitKind, Summary};
 
@@ -22,9 +22,9 @@ fn joined(scratch: &Scratch, job: &Child, options: &[&str]) -> Child {
     weigh.args(["run", "-q", "--pid", &job.id().to_string(), "-o"]).arg(scratch.path("recording"));
     let weigh = weigh.arg("--json").arg(scratch.path("summary.json")).args(options);
     let weigh = weigh.spawn().expect("weigh");
-    // It has taken the process in soon after its programs are attached.
-    wait_until("it follows", 30.0, || links_of(weigh.id()) >= 5);
-    std::thread::sleep(patience(0.5));
+    let journal = scratch.path("recording/journal.jsonl");
+    let text = || std::fs::read_to_string(&journal).unwrap_or_default();
+    wait_until("it follows", 30.0, || text().contains("\"entry\":\"samples\""));
     weigh
 }
 

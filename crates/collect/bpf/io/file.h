@@ -56,18 +56,16 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 		found->key.generation = inode->i_generation;
 		found->key.device = inode->i_sb->s_dev;
 		found->is_stacked = is_stacking(inode->i_sb);
-		if (found->is_stacked && !found->key.generation)
-			found->key.generation = generation_of_upper(found->inode);
+		if (found->is_stacked)
+			found->key.generation = generation_of_stacked(found->inode);
 		return;
 	}
 	found->mode = BPF_CORE_READ(inode, i_mode);
 	found->key.inode = BPF_CORE_READ(inode, i_ino);
-	found->key.generation = BPF_CORE_READ(inode, i_generation);
+	found->key.generation = generation_of_stacked(inode);
 	super = BPF_CORE_READ(inode, i_sb);
 	found->key.device = BPF_CORE_READ(super, s_dev);
 	found->is_stacked = is_stacking(super);
-	if (found->is_stacked && !found->key.generation)
-		found->key.generation = generation_of_upper(inode);
 }
 
 static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid,

@@ -55,8 +55,10 @@ impl Trial {
         let none = median(|| is_done &= follow(0));
         let followed = median(|| is_done &= follow(CALLS));
         let of_each = |more: Duration| more.as_secs_f64() / f64::from(CALLS);
-        is_done.then(|| CallCost {
-            followed_seconds: of_each(followed.saturating_sub(none).saturating_sub(self.without)),
+        let more = followed.saturating_sub(none).saturating_sub(self.without);
+        // Other load may have met what was tried without it: then it is not known.
+        (is_done && !more.is_zero()).then(|| CallCost {
+            followed_seconds: of_each(more),
             others_seconds: of_each(others.saturating_sub(self.without)),
         })
     }

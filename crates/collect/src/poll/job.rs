@@ -332,7 +332,9 @@ impl Follow for PolledJob {
         let all_waited_for = self.all_are_waited_for();
         let is_inherited = is_inherited(&rusage::waited());
         let is_measured = |metric: &&Metric| {
-            metric.name != "wall_seconds" && !matches!(metric.formula, Formula::NotMeasured(_))
+            metric.name != "wall_seconds"
+                && !metric.is_of_node()
+                && !matches!(metric.formula, Formula::NotMeasured(_))
         };
         let metrics = METRICS.iter().filter(is_measured);
         metrics.map(|metric| self.note(metric, all_waited_for, is_inherited)).collect()

@@ -93,8 +93,10 @@ pub(super) fn measure(calls: &mut KernelCalls) -> Option<CallCost> {
     drop(server);
     calls.attach_only(ANYTHING).ok()?;
     let (followed, others) = took?;
-    Some(CallCost {
-        followed_seconds: (followed - without).max(0.0),
+    // Other load may have met all rounds of one of them.
+    let without = without.min(seconds_of_a_call().ok()?);
+    (followed > without).then(|| CallCost {
+        followed_seconds: followed - without,
         others_seconds: (others - without).max(0.0),
     })
 }
