@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
+use weigh_schema::quality::Value;
 use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
@@ -239,8 +240,10 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
     let mut survey = Survey::default();
     recording.each_io_moment(|row| survey.moment(&row))?;
     recording.each_io_place(|row| survey.place(&row))?;
-    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
-    let Some(mut over_time) = survey.choose(start_ns) else { return Ok(None) };
+    let summary = recording.summary();
+    let start_ns = summary.job.started.as_nanosecond() as i64;
+    let duration = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let Some(mut over_time) = survey.choose(start_ns, duration) else { return Ok(None) };
     recording.each_io_moment(|row| over_time.moment(&row))?;
     recording.each_io_place(|row| over_time.place(&row))?;
     Ok(Some(over_time.finish()))

@@ -106,17 +106,17 @@ impl Survey {
         *end = (*end).max(row.to_bytes);
     }
 
-    /// What is to be added up, of a job that began then; none if there is nothing.
-    pub fn choose(self, start_ns: i64) -> Option<OverTime> {
+    /// What is to be added up, of a job that began then and lasted so many seconds, if it has ended; none if there is
+    /// nothing.
+    pub fn choose(self, start_ns: i64, duration: Option<f64>) -> Option<OverTime> {
         let intervals: Vec<_> = self.intervals.into_iter().collect();
         let together = intervals.len().div_ceil(COLUMNS).max(1);
         let mut out = OverTime::default();
         for group in intervals.chunks(together) {
             let (first, last) = (group.first()?, group.last()?);
             let since_start = |time_ns: i64| time_ns.saturating_sub(start_ns) as f64 / 1e9;
-            out.page.from.push(rounded((since_start(first.0) - first.1).max(0.0)));
-            out.page.to.push(rounded(since_start(last.0)));
-            out.ends.push(last.0);
+            let from = (since_start(first.0) - first.1).max(0.0);
+            out.add_column(rounded(from), rounded(since_start(last.0)), last.0, duration);
         }
         let columns = out.page.from.len();
         if columns == 0 {
@@ -164,6 +164,19 @@ pub struct OverTime {
 }
 
 impl OverTime {
+    /// Adds a column. What a look after the job's end has found happened before it, and is drawn there.
+    fn add_column(&mut self, from: f64, to: f64, end_ns: i64, duration: Option<f64>) {
+        let is_after_the_end = duration.is_some_and(|duration| from >= duration);
+        match (self.page.to.last_mut(), self.ends.last_mut()) {
+            (Some(last), Some(end)) if is_after_the_end => (*last, *end) = (to, end_ns),
+            _ => {
+                self.page.from.push(from);
+                self.page.to.push(to);
+                self.ends.push(end_ns);
+            }
+        }
+    }
+
     /// Adds a row.
     pub fn moment(&mut self, row: &Moment) {
         let column = self.column(row.time_ns);
@@ -267,7 +280,7 @@ mod tests {
         let mut survey = Survey::default();
         rows.iter().for_each(|row| survey.moment(row));
         places.iter().for_each(|row| survey.place(row));
-        let mut over_time = survey.choose(100 * SECOND).expect("something");
+        let mut over_time = survey.choose(100 * SECOND, Some(2000.0)).expect("something");
         rows.iter().for_each(|row| over_time.moment(row));
         places.iter().for_each(|row| over_time.place(row));
         over_time.finish()
@@ -275,7 +288,7 @@ mod tests {
 
     #[test]
     fn nothing_makes_no_picture() {
-        assert!(Survey::default().choose(0).is_none());
+        assert!(Survey::default().choose(0, None).is_none());
     }
 
     #[test]
@@ -287,6 +300,18 @@ mod tests {
         let pids: Vec<_> = page.processes.iter().map(|process| process.pid).collect();
         assert_eq!((pids, page.processes_total), (vec![8, 7], 2));
         assert_eq!(page.processes[1].heat.read, [10, 5]);
+    }
+
+    #[test]
+    fn what_a_look_after_the_end_has_found_is_drawn_before_it() {
+        let rows = [row(101, 7, 10), row(102, 7, 5), row(103, 7, 3)];
+        let mut survey = Survey::default();
+        rows.iter().for_each(|row| survey.moment(row));
+        let mut over_time = survey.choose(100 * SECOND, Some(1.5)).expect("something");
+        rows.iter().for_each(|row| over_time.moment(row));
+        let page = over_time.finish();
+        assert_eq!((page.from, page.to), (vec![0.0, 1.0], vec![1.0, 3.0]));
+        assert_eq!(page.all.read, [10, 8]);
     }
 
     #[test]

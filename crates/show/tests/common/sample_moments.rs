@@ -14,7 +14,7 @@ pub fn io_over_time(summary: &Summary) -> Option<IoOverTime> {
         survey.moment(moment);
         survey.place(place);
     });
-    let mut over_time = survey.choose(start_ns).expect("there is something");
+    let mut over_time = survey.choose(start_ns, None).expect("there is something");
     rows.iter().for_each(|(moment, place)| {
         over_time.moment(moment);
         over_time.place(place);

@@ -150,7 +150,11 @@ impl PreparedRun {
         sink.emit(&Update::Started(Box::new(self.run.summary.clone())));
         sink.flush();
         if let Some(error) = sink.error() {
-            return Err(anyhow::anyhow!("{error}; the command was not run").into());
+            let what_is_not_done = match self.run.settings.pid {
+                Some(_) => "nothing was followed",
+                None => "the command was not run",
+            };
+            return Err(anyhow::anyhow!("{error}; {what_is_not_done}").into());
         }
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.run.settings.delays)?;
