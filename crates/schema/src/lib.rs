@@ -45,6 +45,7 @@ pub mod library;
 pub mod limit;
 mod metric;
 pub mod printable;
+pub mod profile;
 pub mod quality;
 pub mod record;
 pub mod recording;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
-use weigh_schema::{library, ring};
+use weigh_schema::{library, profile, ring};
 use weigh_trace::kind;
 
 use crate::arguments::{Arguments, GenerateArguments};
@@ -37,6 +37,7 @@ const REFERENCES: &[DerivedFile] = &[
 const SOURCES: &[DerivedFile] = &[
     ("weigh_account.h", library::public_header),
     ("src/page.h", library::page_header),
+    ("src/profile_layout.h", profile::header),
     ("src/ring.h", ring::header),
     ("weigh_event.h", kind::header),
     ("python/weigh/_fields.py", library::python_fields),
