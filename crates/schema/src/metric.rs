@@ -474,7 +474,7 @@ metrics! {
 
     gpu_memory_peak_bytes: Peak Bytes in Gpu, Formula::JobRule, series "gpu_memory_bytes";
         help "greatest GPU memory held"
-        counts "The greatest sum of GPU memory that NVML reports for processes of the job, over all GPUs, at one sample."
+        counts "The greatest sum of GPU memory that NVML reports for processes of the job, over all GPUs, at one sample. Checked on an H200: equal to what nvidia-smi says of one process, of two at once, and of an ordinary user's."
     gpu_utilization_ratio: Gauge Ratio in Gpu, Formula::JobRule, series "gpu_utilization_ratio";
         help "GPU use while the job held one"
         counts "Average over the samples of the utilization that NVML reports for the GPUs on which the job has a process; other jobs on the same GPU are in it."

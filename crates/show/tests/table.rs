@@ -10,7 +10,7 @@ use common::golden::check;
 use common::sample;
 use unicode_width::UnicodeWidthStr;
 use weigh_schema::summary::{Exit, ExitKind};
-use weigh_schema::{METRICS, Quality, Value};
+use weigh_schema::{METRICS, Quality, Unit, Value};
 use weigh_show::digest::{self, Sources};
 use weigh_show::table::{Style, render};
 
@@ -90,6 +90,40 @@ fn twelve_lines_say_what_is_most_wanted() {
     let sources = Sources { report: None, is_command_known: false };
     let cut_short = digest::render(&sample::cut_short().summary, style, sources);
     check("tests/golden/digest_cut_short.txt", &cut_short);
+}
+
+/// A process that waits for a GPU keeps a CPU busy by asking.
+#[test]
+fn a_busy_gpu_is_told_before_one_busy_cpu() {
+    let mut summary = sample::build(400).summary;
+    let ratio = |value| Value {
+        value: Some(Unit::Ratio.number(value)),
+        quality: Quality::Sampled,
+        ..Value::unavailable(Unit::Ratio, "")
+    };
+    for name in
+        ["delay_block_seconds", "delay_cpu_seconds", "io_read_calls_total", "io_write_calls_total"]
+    {
+        summary.metrics.insert(name.into(), Value::unavailable(Unit::Count, "not looked at"));
+    }
+    summary.metrics.insert("cpu_cores_average".into(), ratio(1.0));
+    let advice = |busy: Option<f64>| {
+        let busy = busy.map_or(Value::unavailable(Unit::Ratio, "no GPU"), ratio);
+        let mut summary = summary.clone();
+        summary.metrics.insert("gpu_utilization_ratio".into(), busy);
+        digest::advice(&summary).unwrap_or_default()
+    };
+    assert_eq!(
+        advice(Some(0.794)),
+        "limited by the GPU: busy 79.4 % of the time that the job had it"
+    );
+    assert_eq!(
+        advice(Some(0.01)),
+        "the GPU was mostly idle: busy 1.0 % of the time that the job had it"
+    );
+    for busy in [Some(0.5), None] {
+        assert!(advice(busy).starts_with("limited by one CPU"), "{}", advice(busy));
+    }
 }
 
 /// Lines and columns, whatever there is to say; and nothing but what must be is left out.

@@ -19,8 +19,8 @@ const MANY: f64 = 10_000.0;
 
 type Rule = fn(&Totals) -> Option<String>;
 
-const RULES: [Rule; 9] =
-    [killed, swapping, throttled, storage, crowded, all_cpus, small_calls, one_cpu, idle];
+const RULES: [Rule; 10] =
+    [killed, swapping, throttled, storage, crowded, all_cpus, small_calls, gpu, one_cpu, idle];
 
 struct Totals<'a>(&'a Summary);
 
@@ -113,6 +113,19 @@ fn small_calls(totals: &Totals) -> Option<String> {
     reads
         .or_else(|| of("writes", "io_written_bytes_total", "io_write_calls_total"))
         .filter(|_| has_time)
+}
+
+/// A thread that waits for a GPU may keep a CPU busy by asking for it: then no CPU is what is short.
+fn gpu(totals: &Totals) -> Option<String> {
+    let busy = totals.get("gpu_utilization_ratio")?;
+    let share = show_amount(busy, Unit::Ratio);
+    match busy {
+        0.7.. => Some(format!("limited by the GPU: busy {share} of the time that the job had it")),
+        ..0.3 => {
+            Some(format!("the GPU was mostly idle: busy {share} of the time that the job had it"))
+        }
+        _ => None,
+    }
 }
 
 fn one_cpu(totals: &Totals) -> Option<String> {
