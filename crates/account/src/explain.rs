@@ -1,143 +1,32 @@
 //! Slow calls beside ordinary ones: what the slow ones have more of, and who was in their way.
 //!
-//! Reads the rows of calls twice: a [`Survey`] finds out how long calls of each kind take, a
-//! [`Comparison`] adds up the slow and the ordinary ones. Emits a report. What is held grows with
+//! Reads the rows of calls twice: a [`survey::Survey`] finds out how long calls of each kind take, a
+//! [`compare::Comparison`] adds up the slow and the ordinary ones. Emits a report. What is held grows with
 //! the kinds of calls, not with the calls.
 
 mod bucket;
 mod compare;
 mod counters;
 mod intervals;
+mod kind;
 mod outcomes;
 mod request;
+mod survey;
 mod tally;
 
-use std::collections::BTreeMap;
-
-use weigh_schema::call_row::CallRow;
-use weigh_schema::explain::{AskedToken, INTERVAL, SlowRule, Verdict};
-
-use bucket::{Times, slowest_from};
-
-pub use compare::{Comparison, FollowedCommand, Missing};
-pub use intervals::Intervals;
+pub use compare::{FollowedCommand, Missing};
 pub use request::{CallReader, ExplainRequest, NothingToExplain, explain};
-
-/// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
-const LEAST_CALLS: u64 = 40;
-
-/// The call, and what it is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct KindKey {
-    call: String,
-    of: Option<String>,
-    /// Two files whose names are no UTF-8 may be shown alike.
-    of_base64: Option<String>,
-}
-
-impl KindKey {
-    fn of(row: &CallRow) -> KindKey {
-        KindKey { call: row.call.clone(), of: row.of.clone(), of_base64: row.of_base64.clone() }
-    }
-
-    fn interval() -> KindKey {
-        KindKey { call: INTERVAL.to_string(), of: None, of_base64: None }
-    }
-}
-
-/// How long calls take: the first reading.
-#[derive(Debug, Default)]
-pub struct Survey {
-    kinds: BTreeMap<KindKey, Times>,
-    measured: u64,
-    /// Whose intervals are asked for, and how many there are.
-    asked: Vec<(AskedToken, u64)>,
-}
-
-fn is_of(row: &CallRow, asked: &AskedToken) -> bool {
-    row.interval.is_some_and(|interval| interval.token == asked.token)
-}
-
-/// What makes a call of a kind slow or ordinary, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Borders {
-    calls: u64,
-    median: u64,
-    /// From the first on, below the second.
-    ordinary: (u64, u64),
-    slow: u64,
-    verdict: Verdict,
-}
-
-impl Survey {
-    /// Of intervals: those of these tokens are to be compared with ordinary ones of all others.
-    pub fn asked_for(tokens: &[AskedToken]) -> Survey {
-        let mut asked: Vec<(AskedToken, u64)> = Vec::new();
-        for token in tokens {
-            // One that is named twice, as a text and by its number, is one.
-            if asked.iter().all(|(other, _)| other.token != token.token) {
-                asked.push((token.clone(), 0));
-            }
-        }
-        Survey { asked, ..Survey::default() }
-    }
-
-    /// The first token of which there is no interval.
-    pub fn unfound(&self) -> Option<&AskedToken> {
-        self.asked.iter().find(|(_, intervals)| *intervals == 0).map(|(token, _)| token)
-    }
-
-    /// Takes a call in.
-    pub fn add(&mut self, row: &CallRow) {
-        self.measured |= row.measured;
-        if let Some((_, intervals)) = self.asked.iter_mut().find(|(asked, _)| is_of(row, asked)) {
-            *intervals += 1;
-            return;
-        }
-        self.kinds.entry(KindKey::of(row)).or_default().add(row.account.time_ns());
-    }
-
-    /// The second reading, with slow calls being these.
-    pub fn compare(mut self, slow: SlowRule) -> Comparison {
-        if !self.asked.is_empty() {
-            let others = self.kinds.remove(&KindKey::interval()).unwrap_or_default();
-            // No limit of time: calls that were asked for are shown however long they took.
-            let borders = borders(&others, SlowRule::Seconds(f64::INFINITY));
-            let asked = self.asked.into_iter().map(|(token, _)| (token, borders.clone()));
-            return Comparison::of_asked(self.measured, asked.collect());
-        }
-        let borders = |(kind, times): (KindKey, Times)| (kind, borders(&times, slow));
-        Comparison::new(slow, self.measured, self.kinds.into_iter().map(borders).collect())
-    }
-}
-
-fn borders(times: &Times, rule: SlowRule) -> Borders {
-    let quantile = |share| times.quantile(share).unwrap_or_default();
-    let median = Times::first(quantile(0.5));
-    let quartiles = (Times::first(quantile(0.25)), Times::first(quantile(0.75) + 1));
-    let slow = match rule {
-        SlowRule::Share(share) => slowest_from(times, share).max(median.saturating_mul(2)),
-        SlowRule::Seconds(seconds) => (seconds * 1e9).round() as u64,
-    };
-    let least = match rule {
-        SlowRule::Share(share) => LEAST_CALLS.max((1.0 / share).ceil() as u64),
-        SlowRule::Seconds(_) => LEAST_CALLS,
-    };
-    let verdict = match times.total() {
-        calls if calls < least => Verdict::TooFew,
-        _ if slow <= quartiles.0 => Verdict::AllSlow,
-        _ => Verdict::Differ,
-    };
-    let ordinary = (quartiles.0, quartiles.1.min(slow));
-    Borders { calls: times.total(), median, ordinary, slow, verdict }
-}
 
 #[cfg(test)]
 mod tests {
+    use super::intervals::Intervals;
+    use super::survey::Survey;
     use super::*;
     use weigh_schema::call::{Interval, Rival};
-    use weigh_schema::call_row::COST_COLUMNS;
-    use weigh_schema::explain::{Doing, ExplainReport, Of};
+    use weigh_schema::call_row::{COST_COLUMNS, CallRow};
+    use weigh_schema::explain::{
+        AskedToken, Doing, ExplainReport, INTERVAL, Of, SlowRule, Verdict,
+    };
 
     fn row(call: &str, numbers: &[(&str, u64)]) -> CallRow {
         let mut row = CallRow { call: call.into(), measured: u64::MAX, ..CallRow::default() };

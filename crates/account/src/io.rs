@@ -12,6 +12,7 @@ mod flow;
 mod numbers;
 mod packed_row;
 mod report;
+mod row;
 mod series;
 mod usage_table;
 
@@ -20,5 +21,6 @@ pub use call_row::io_call;
 pub use checkpoint::Saved;
 pub use packed_row::Kept;
 pub use report::{Files, Run, file_use, found, report};
+pub use row::Row;
 pub use series::{IoSeries, Step};
-pub use usage_table::{IoBook, Row};
+pub use usage_table::IoBook;

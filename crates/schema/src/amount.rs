@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::metric::Unit;
+use crate::unit::Unit;
 
 /// Why an amount could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::Unit;
-use crate::quality::Number;
 use crate::snapshot::Snapshot;
 use crate::summary::{Job, LimitOutcome, Summary};
+use crate::unit::Number;
+use crate::unit::Unit;
 
 /// The object's name and version.
 pub const SCHEMA: &str = "weigh.event/1";

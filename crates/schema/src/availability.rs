@@ -68,7 +68,7 @@ impl fmt::Display for Availability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mechanism;
+    use crate::quality::Mechanism;
 
     #[test]
     fn what_helps_is_said_only_where_something_is_missing() {

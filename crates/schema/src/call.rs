@@ -1,5 +1,6 @@
 //! System calls as `collect` hands them to `account`: a table of sums, and single calls.
 
+mod numbers;
 mod transfers;
 mod waits;
 
@@ -9,8 +10,9 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use crate::quality::{Mechanism, Number};
+use crate::quality::Mechanism;
 use crate::subsystem::{Account, LaterNumbers};
+pub use numbers::Numbers;
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
 use waits::is_mostly;
 pub use waits::{OtherEnd, asked_to_wait, idle_wait, is_idle};
@@ -247,9 +249,6 @@ pub struct Named {
 
 /// The schema of a report.
 pub const REPORT: &str = "weigh.calls/1";
-
-/// Numbers of one part of the kernel, by their names in base units.
-pub type Numbers = BTreeMap<String, Number>;
 
 /// What `weigh calls` found: what other software builds on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

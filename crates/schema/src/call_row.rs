@@ -7,9 +7,8 @@ use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival, moves_bytes};
 use crate::error_names::error_name;
-use crate::explain::INTERVAL;
-use crate::metric::Unit;
 use crate::subsystem::{Account, Field, LATER, PART, SUBSYSTEMS, Subsystem, later_part};
+use crate::unit::Unit;
 
 /// What a call returned: a whole number with a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +215,9 @@ impl LaterColumn {
 pub fn pending(row: &CallRow) -> Option<u64> {
     LATER_COLUMNS.iter().find(|column| column.field.name == "pending")?.raw(row)
 }
+
+/// What intervals are called where calls have their name.
+pub const INTERVAL: &str = "interval";
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::metric::Unit;
-use crate::quality::Number;
+use crate::unit::Number;
+use crate::unit::Unit;
 
 /// How many there may be.
 pub const OWN_PARTS: usize = 8;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::amount::{parse_duration, show_amount, show_number_of};
-use crate::metric::Unit;
+pub use crate::call_row::INTERVAL;
 use crate::subsystem::Subsystem;
-pub use counters::{COUNTERS, Counter};
+use crate::unit::Unit;
+pub use counters::{COUNTERS, Counter, CounterDifference, RUN_QUEUE};
 
 /// The schema of the report.
 pub const REPORT: &str = "weigh.explain/3";
@@ -48,9 +49,6 @@ impl Of {
         show_number_of(number, one, self.plural())
     }
 }
-
-/// What intervals are called where calls have their name.
-pub const INTERVAL: &str = "interval";
 
 /// Where the time of an interval goes between its calls, which is no part of the kernel.
 pub static PROGRAM: Subsystem = Subsystem {
@@ -325,27 +323,6 @@ pub struct OutcomeDifference {
     pub ordinary_errors: BTreeMap<String, u64>,
 }
 
-/// A number of calls, beside their time, that differs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CounterDifference {
-    /// The part of the kernel that it is of; none if it is of the whole call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subsystem: Option<String>,
-    /// Whether it is of what the calls caused after they had returned.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_later: bool,
-    /// Its name, with its unit.
-    pub name: String,
-    /// The mean of the slow calls.
-    pub slow: f64,
-    /// The mean of the ordinary calls.
-    pub ordinary: f64,
-    /// So many of the slow calls had any of it.
-    pub slow_calls_total: u64,
-    /// So many of the ordinary calls had.
-    pub ordinary_calls_total: u64,
-}
-
 /// A rival of slow calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RivalShare {
@@ -377,9 +354,6 @@ pub struct TimeBucket {
     /// they were runnable while others had the CPU.
     pub parts: BTreeMap<String, f64>,
 }
-
-/// What waiting for a CPU is named among the parts of a [`TimeBucket`].
-pub const RUN_QUEUE: &str = "run_queue";
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //! Declared once: the command line's check of `--mechanism` and `--level`, its help, and
 //! `docs/mechanisms.md` follow from this table.
 
-use crate::Mechanism;
+use crate::quality::Mechanism;
 
 /// How deep a way of following looks into a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,25 +21,22 @@ mod pattern;
 mod provenance;
 mod report;
 mod transfer;
+mod transferred;
 mod usage;
 
 pub use called::{Called, Deed, IoCall, Untold};
 pub use counting::{Counting, Moved, Span};
-pub use field::{FIELDS, Field, Fold, bucket_start};
+pub use field::{FIELDS, Field, Fold, SIZES, bucket_start};
 pub use header::c_header;
 pub use interval::{Moment, PlaceMoment};
-pub use object::Object;
+pub use object::{FileId, Object};
 pub use offset_histogram::{PLACE_SHIFT, PLACES, Places};
 pub use provenance::{Grounds, Price, Witness};
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
-    Transferred, Trust, Unseen,
 };
 pub use transfer::Transfer;
+pub use transferred::{Transferred, Trust, Unseen};
 pub use usage::{
-    Direction, Event, FileId, Named, Numbers, Process, SEEN, STRIDES, Sources, Stretch, Tally, Use,
-    Who,
+    Direction, Event, Named, Numbers, Process, SEEN, STRIDES, Sources, Stretch, Tally, Use, Who,
 };
-
-/// Power-of-two buckets of sizes: 0, 1, 2-3, 4-7, and so on; the last has all that is greater.
-pub const SIZES: usize = 28;

@@ -56,9 +56,11 @@ pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
 pub mod trace;
+mod unit;
 pub mod update;
 
 pub use counter::{Counter, CounterValues};
-pub use metric::{Formula, Group, Kind, METRICS, Metric, Unit, metric, nearest, nearest_metrics};
+pub use metric::{Formula, Group, Kind, METRICS, Metric, metric, nearest, nearest_metrics};
 pub use printable::{Printable, ShellWords};
-pub use quality::{Mechanism, Number, Quality, Value};
+pub use quality::{Mechanism, Quality, Value};
+pub use unit::{Number, Unit};

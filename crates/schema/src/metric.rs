@@ -7,53 +7,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::Counter;
-use crate::Counter::*;
-use crate::quality::Number;
-
-/// The unit of a metric: base units only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Seconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// A plain number of things.
-    Count,
-    /// CPUs kept busy.
-    Cores,
-    /// A part of one.
-    Ratio,
-}
-
-impl Unit {
-    /// Whether values of this unit are whole numbers.
-    pub const fn is_whole(self) -> bool {
-        matches!(self, Unit::Bytes | Unit::Count)
-    }
-
-    /// A number of this unit.
-    pub fn number(self, value: f64) -> Number {
-        if self.is_whole() {
-            Number::Whole(value.max(0.0).round() as u64)
-        } else {
-            Number::Real(value)
-        }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unit::Seconds => "seconds",
-            Unit::Bytes => "bytes",
-            Unit::Count => "count",
-            Unit::Cores => "cores",
-            Unit::Ratio => "ratio",
-        })
-    }
-}
+use crate::counter::Counter;
+use crate::counter::Counter::*;
+use crate::unit::Unit;
 
 /// How a metric behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,28 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::Unit;
 use crate::printable::in_words;
-
-/// A number as it is written to JSON: whole where the unit is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Number {
-    /// A count or a number of bytes.
-    Whole(u64),
-    /// Seconds, ratios, cores.
-    Real(f64),
-}
-
-impl Number {
-    /// The value as a real number.
-    pub fn as_f64(self) -> f64 {
-        match self {
-            Number::Whole(n) => n as f64,
-            Number::Real(x) => x,
-        }
-    }
-}
+pub use crate::unit::Number;
+use crate::unit::Unit;
 
 /// How far a value can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ mod field;
 
 use std::fmt::Write as _;
 
-use crate::{Counter, CounterValues};
+use crate::counter::{Counter, CounterValues};
 pub use field::Field;
 
 /// Room for the arguments of a program.

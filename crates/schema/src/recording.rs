@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::io::FileUse;
 use crate::metric::{METRICS, Metric};
-use crate::quality::{Number, Quality};
+use crate::quality::Quality;
+use crate::unit::Number;
 
 /// The file names inside a recording directory.
 pub mod files {

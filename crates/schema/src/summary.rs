@@ -9,9 +9,10 @@ use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
 use crate::io::IoFound;
-use crate::metric::{Unit, metric};
-use crate::quality::{Mechanism, Number, Quality, Value};
+use crate::metric::metric;
+use crate::quality::{Mechanism, Quality, Value};
 use crate::snapshot::Snapshot;
+use crate::unit::{Number, Unit};
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "weigh.summary/1";

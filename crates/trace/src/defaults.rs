@@ -5,11 +5,11 @@
 //! name that an argument leads to. Raw pointers are taken only where nothing else is there.
 
 use crate::btf::{Btf, Kind};
+use crate::content::content;
 use crate::error::Span;
 use crate::event::{Event, Field, MOST_FIELDS, Point, Wanted, fields_of};
 use crate::path::Path;
 use crate::path_resolve::Walker;
-use crate::probe::content;
 use crate::signature::{Argument, Signature};
 
 mod table;

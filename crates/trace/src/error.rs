@@ -249,3 +249,26 @@ impl Refusal {
         Refusal { near, ..self }
     }
 }
+
+/// Why a file has nothing that could be probed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExecutableError {
+    /// A text, perhaps, that another program interprets.
+    #[error("it is no program and no library (ELF)")]
+    NoElf,
+    /// Of another kind of machine, or of 32 bits.
+    #[error("its code is of another kind of machine, or of 32 bits")]
+    OtherMachine,
+    /// It contradicts itself.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+impl From<object::read::Error> for ExecutableError {
+    fn from(error: object::read::Error) -> ExecutableError {
+        ExecutableError::Damaged(error.to_string())
+    }
+}
+
+/// Why there is none: what is wrong, and the nearest names.
+pub type NoSignature = (Wrong, Vec<String>);

@@ -14,8 +14,8 @@ use object::endian::Endianness;
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
 use object::read::{ReadCache, ReadRef};
 
-use crate::error::Wrong;
-use crate::signature::NoSignature;
+pub use crate::error::ExecutableError;
+use crate::error::{NoSignature, Wrong};
 use crate::suggest::nearest;
 use crate::usdt::{self, UsdtPoint};
 pub use symbols::Function;
@@ -24,26 +24,6 @@ pub use symbols::Function;
 pub trait Bytes: Read + Seek {}
 
 impl<T: Read + Seek> Bytes for T {}
-
-/// Why a file has nothing that could be probed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExecutableError {
-    /// A text, perhaps, that another program interprets.
-    #[error("it is no program and no library (ELF)")]
-    NoElf,
-    /// Of another kind of machine, or of 32 bits.
-    #[error("its code is of another kind of machine, or of 32 bits")]
-    OtherMachine,
-    /// It contradicts itself.
-    #[error("it is damaged: {0}")]
-    Damaged(String),
-}
-
-impl From<object::read::Error> for ExecutableError {
-    fn from(error: object::read::Error) -> ExecutableError {
-        ExecutableError::Damaged(error.to_string())
-    }
-}
 
 /// A part of the file that is put into memory.
 #[derive(Clone, Copy, Debug)]

@@ -18,6 +18,7 @@ pub mod btf;
 pub mod buffer_spec;
 pub mod condition;
 mod constants;
+mod content;
 pub mod counter;
 mod cursor;
 mod defaults;

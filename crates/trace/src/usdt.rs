@@ -9,7 +9,7 @@ use object::endian::Endianness;
 use object::read::ReadRef;
 use object::read::elf::{ElfFile, SectionHeader as _};
 
-use crate::executable::ExecutableError;
+use crate::error::ExecutableError;
 use crate::operand::Operand;
 
 /// The kind of note, of those of this name.

@@ -13,8 +13,8 @@ use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::Times;
 use super::counters::{Counters, counters};
+use super::kind::{Borders, KindKey, is_of};
 use super::outcomes::{Did, moved, outcome};
-use super::{Borders, KindKey, is_of};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
 const LEAST_RATIO: f64 = 1.25;

@@ -11,7 +11,9 @@ use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{AskedToken, ExplainReport, INTERVAL, Of, SlowRule};
 use weigh_schema::nearest;
 
-use super::{FollowedCommand, Intervals, Missing, Survey};
+use super::compare::{FollowedCommand, Missing};
+use super::intervals::Intervals;
+use super::survey::Survey;
 
 /// What is to be compared.
 #[derive(Clone, Copy, Debug)]

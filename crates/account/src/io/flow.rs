@@ -11,7 +11,8 @@ use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer};
 
 use super::extents::common;
 use super::packed_row::Kept;
-use super::usage_table::{IoBook, Row};
+use super::row::Row;
+use super::usage_table::IoBook;
 
 /// More of them are not told.
 const MOST: usize = 1000;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use weigh_schema::io::{Direction, Field, Numbers, Object, PLACES, Places, Sources, Use};
 
-use super::usage_table::Row;
+use super::row::Row;
 
 /// The numbers, how wide the places are, and their bytes.
 const WORDS: usize = Numbers::WORDS + 1 + 2 * PLACES;

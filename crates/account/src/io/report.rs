@@ -12,7 +12,8 @@ use weigh_schema::io::{
 };
 
 use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
-use super::usage_table::{IoBook, Row};
+use super::row::Row;
+use super::usage_table::IoBook;
 use super::{advice, flow};
 
 /// What is known of the run besides its files.

@@ -10,7 +10,8 @@ use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer, Who};
 
 use super::packed_row::Kept;
 use super::report::told_tid;
-use super::usage_table::{IoBook, Row};
+use super::row::Row;
+use super::usage_table::IoBook;
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Numbers;
+use super::numbers::Numbers;
 use crate::subsystem::PART;
 
 /// Calls whose very purpose is to wait, and what that is, in a sentence: "8 ms …".

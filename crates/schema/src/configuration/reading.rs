@@ -7,9 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::capture::{self, Capture};
 use super::refusal::{At, ConfigurationError, Problem};
-use super::{Boundary, Configuration, Function, LaterRule, OwnSubsystem, Sum};
-use crate::custom_subsystem::{OWN_NUMBERS, OWN_PARTS, OwnNumber};
-use crate::metric::Unit;
+use super::spec::{Boundary, Configuration, Function, LaterRule, OwnSubsystem, Sum, later_numbers};
+use crate::custom_subsystem::{OWN_NUMBERS, OWN_PARTS};
 use crate::subsystem::{LATER, PART, SUBSYSTEMS, Subsystem};
 
 /// Without these the time of the others would be wrong.
@@ -42,21 +41,6 @@ pub fn parse(file: &str, text: &str) -> Result<Configuration, ConfigurationError
         return Err(ConfigurationError { at: source.at("", 0..0), problem: Problem::Nothing });
     }
     Ok(read)
-}
-
-/// How a captured number is called for readers.
-pub(super) fn sum_number(name: &str, slot: usize) -> OwnNumber {
-    let is_bytes = name == "bytes" || name.ends_with("_bytes");
-    let unit = if is_bytes { Unit::Bytes } else { Unit::Count };
-    OwnNumber { key: format!("{name}_total"), unit, slot }
-}
-
-/// How what came later of a part is called.
-pub(super) fn later_numbers(part: &str, count: usize, time: usize) -> [OwnNumber; 2] {
-    [
-        OwnNumber { key: format!("{part}_total"), unit: Unit::Count, slot: count },
-        OwnNumber { key: format!("{part}_seconds"), unit: Unit::Seconds, slot: time },
-    ]
 }
 
 #[derive(Clone, Copy)]

@@ -3,10 +3,11 @@
 
 use std::sync::LazyLock;
 
-use super::{CounterDifference, RUN_QUEUE};
+use serde::{Deserialize, Serialize};
+
 use crate::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, LaterColumn};
-use crate::metric::Unit;
 use crate::subsystem::{CPU_COUNTERS, CpuCounter, PART};
+use crate::unit::Unit;
 
 /// A number that calls are compared by.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +125,30 @@ impl Counter {
         }
     }
 }
+
+/// A number of calls, beside their time, that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CounterDifference {
+    /// The part of the kernel that it is of; none if it is of the whole call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsystem: Option<String>,
+    /// Whether it is of what the calls caused after they had returned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_later: bool,
+    /// Its name, with its unit.
+    pub name: String,
+    /// The mean of the slow calls.
+    pub slow: f64,
+    /// The mean of the ordinary calls.
+    pub ordinary: f64,
+    /// So many of the slow calls had any of it.
+    pub slow_calls_total: u64,
+    /// So many of the ordinary calls had.
+    pub ordinary_calls_total: u64,
+}
+
+/// What waiting for a CPU is named among the parts of a [`TimeBucket`].
+pub const RUN_QUEUE: &str = "run_queue";
 
 #[cfg(test)]
 mod tests {

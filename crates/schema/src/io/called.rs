@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileId, Transfer};
+use super::object::FileId;
+use super::transfer::Transfer;
 use crate::call_row::Returned;
 
 /// What a thing is that was done.

@@ -1,9 +1,12 @@
 //! What is counted of a file and process as things are done with it, for who counts in user space: as
 //! `collect/bpf/io/account.h` has it for the BPF programs.
 
+use super::called::Deed;
+use super::field::Field;
 use super::field::bucket;
 use super::pattern::Cursor;
-use super::{Deed, Field, Transfer, Use};
+use super::transfer::Transfer;
+use super::usage::Use;
 
 /// A sync after less than this is a small one.
 const SMALL_SYNC: u64 = 64 << 10;

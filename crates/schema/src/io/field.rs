@@ -1,8 +1,7 @@
 //! What is counted of a file and process besides the bytes of each kind of transfer.
 
-use super::SIZES;
-use crate::Unit;
 use crate::histogram::Histogram;
+use crate::unit::Unit;
 
 /// How two values become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +134,9 @@ pub(super) fn bucket(bytes: u64) -> usize {
 
 /// Sizes, of which each doubling has one bucket.
 type SizeHistogram = Histogram<0>;
+
+/// Power-of-two buckets of sizes: 0, 1, 2-3, 4-7, and so on; the last has all that is greater.
+pub const SIZES: usize = 28;
 
 #[cfg(test)]
 mod tests {

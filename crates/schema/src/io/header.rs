@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{FIELDS, PLACE_SHIFT, PLACES, SEEN, SIZES, STRIDES, Transfer};
+use super::field::{FIELDS, SIZES};
+use super::offset_histogram::{PLACE_SHIFT, PLACES};
+use super::transfer::Transfer;
+use super::usage::{SEEN, STRIDES};
 
 /// The structure of the numbers, and its bounds, in C.
 pub fn c_header() -> String {

@@ -74,6 +74,19 @@ impl fmt::Display for Object {
     }
 }
 
+/// Which file: numbers of inodes are given again, so its generation belongs to it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub struct FileId {
+    /// The file system's device, as the kernel has it.
+    pub device: u32,
+    /// The inode's generation.
+    pub generation: u32,
+    /// The inode's number.
+    pub inode: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::Object;

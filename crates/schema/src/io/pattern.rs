@@ -1,7 +1,8 @@
 //! How a process goes through a file in one direction, for who counts it in user space: as
 //! `collect/bpf/io/pattern.h` has it for the BPF programs.
 
-use super::{Direction, Field, Numbers, SEEN, STRIDES, Stretch};
+use super::field::Field;
+use super::usage::{Direction, Numbers, SEEN, STRIDES, Stretch};
 
 /// On from the last one, at the same distance as before, ahead, elsewhere: of reads, and of writes.
 const PATTERNS: [[Field; 4]; 2] = [

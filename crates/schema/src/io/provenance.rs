@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Transferred, Trust, Unseen};
+use super::transferred::{Transferred, Trust, Unseen};
 use crate::quality::{Mechanism, Quality};
 
 /// What the kernel has counted for the whole job by itself, beside what was seen of that by file.

@@ -4,25 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::quality::Mechanism;
 
-use super::{Called, FIELDS, Field, Fold, Object, Places, SIZES, Transfer, Untold};
+use super::called::{Called, Untold};
+use super::field::{FIELDS, Field, Fold, SIZES};
+use super::object::{FileId, Object};
+use super::offset_histogram::Places;
+use super::transfer::Transfer;
 
 /// So many stretches of a file are remembered in each direction.
 pub const SEEN: usize = 4;
 /// So many strides are counted in each direction.
 pub const STRIDES: usize = 4;
-
-/// Which file: numbers of inodes are given again, so its generation belongs to it.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-pub struct FileId {
-    /// The file system's device, as the kernel has it.
-    pub device: u32,
-    /// The inode's generation.
-    pub generation: u32,
-    /// The inode's number.
-    pub inode: u64,
-}
 
 /// Who used a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

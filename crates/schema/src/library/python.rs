@@ -1,6 +1,7 @@
 //! The fields of libweigh's Python package that follow from the schema.
 
-use super::Reason;
+use super::messages::Reason;
+use super::page::{account_on_page, layout, wanted_at};
 use crate::custom_subsystem::OWN_NUMBERS;
 use crate::subsystem::{
     CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
@@ -101,13 +102,13 @@ pub fn python_fields() -> String {
          #: The parts that what comes later is of.\nLATER_PARTS = {later_parts:#x}\n\
          #: Counters of the CPU: the place of each in an account, and of its bit in a set.\nCOUNTERS = {{\n{}}}\n\
          #: The parts of the kernel; the bit of each is 1 << its place.\nSUBSYSTEMS = (\n",
-        super::layout(),
+        layout(),
         HEAD.len(),
         PART.len(),
         SUBSYSTEMS.len(),
         PARTS - 1,
-        super::account_on_page(),
-        super::wanted_at(),
+        account_on_page(),
+        wanted_at(),
         head("touched"),
         head("unmeasured"),
         head("calls"),

@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::Reason;
+use super::messages::Reason;
+use super::page::layout;
 use crate::custom_subsystem::OWN_NUMBERS;
 use crate::subsystem::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
 
 /// `rust/src/account.rs`.
 pub fn rust_account() -> String {
     let mut text = String::from(
-        "//! Numbers of an account. Derived from crates/schema by `weigh generate`.\n\n\
-         use crate::Number;\n\n",
+        "//! Numbers of an account. Derived from crates/schema by `weigh generate`.\n\nuse crate::Number;\n\n",
     );
     let _ = writeln!(
         text,
         "/// What libweigh says if it lays an account out in the same way.\n\
          pub(crate) const LAYOUT: u64 = {:#018x};\n",
-        super::layout()
+        layout()
     );
     let parts = SUBSYSTEMS.iter().map(|s| (s.help, camel(s.name)));
     enumeration(&mut text, "Subsystem", "A part of the kernel.", parts);

@@ -2,7 +2,7 @@
 //!
 //! Reads the beginning of what is left of a record, and takes it off; refuses what is too short.
 
-use crate::{Counter, CounterValues};
+use crate::counter::{Counter, CounterValues};
 
 /// What a record's bytes are taken for.
 pub trait Field: Sized {

@@ -6,49 +6,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, SUBSYSTEMS, Subsystem,
-};
-use crate::custom_subsystem::{OWN_NUMBERS, OWN_PARTS, Own, OwnNumber};
-use crate::quality::Number;
-
-/// How many parts an account has room for: the built-in ones, and those of a configuration.
-pub const PARTS: usize = SUBSYSTEMS.len() + OWN_PARTS;
+use super::field::Field;
+use super::layout::{HEAD, account_length, later_start, own_start};
+use super::on_request::{COUNTED_RATIO, CPU_COUNTERS, CpuCounter};
+use super::part::Subsystem;
+use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
+use crate::custom_subsystem::{Own, OwnNumber};
+use crate::unit::Number;
 
 /// An account: the numbers of the shared structure, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     numbers: Vec<u64>,
     own: Option<Own>,
-}
-
-/// How many numbers an account has.
-pub fn account_length() -> usize {
-    later_start() + LATER.len()
-}
-
-/// Where in an account it is told how many things are pending.
-pub fn pending_at() -> usize {
-    // Invariant: LATER has it.
-    later_start() + LATER.iter().position(|field| field.name == "pending").unwrap_or(0)
-}
-
-/// Where in an account its generation is.
-pub fn generation_at() -> usize {
-    // Invariant: HEAD has it.
-    HEAD.iter().position(|(name, _)| *name == "generation").unwrap_or(0)
-}
-
-pub(super) fn fields_start() -> usize {
-    HEAD.len() + PARTS * PART.len()
-}
-
-fn later_start() -> usize {
-    own_start() + OWN_NUMBERS
-}
-
-fn own_start() -> usize {
-    fields_start() + SUBSYSTEMS.iter().map(|s| s.fields.len()).sum::<usize>()
 }
 
 impl Default for Account {

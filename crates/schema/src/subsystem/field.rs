@@ -1,7 +1,6 @@
 //! A number of an account: its unit, what it counts, and its names for readers, in sentences and in code.
 
-use super::Subsystem;
-use crate::metric::Unit;
+use crate::unit::Unit;
 
 /// One number that is kept of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +49,6 @@ impl Field {
     /// The same of an amount of one: `1 request`.
     pub fn word(&self) -> String {
         self.words.map_or_else(|| singular(&self.words()), |[one, _]| one.to_string())
-    }
-
-    /// Whether what it needs beside its own part is among those that were looked into.
-    pub fn is_known_beside(&self, measured: u64) -> bool {
-        let part = self.beside.and_then(Subsystem::named);
-        part.is_none_or(|part| measured & part.bit() != 0)
-    }
-
-    /// The parts that have to be looked into for all of it to be known, of a number of this part.
-    pub fn takes(&self, of: Option<&Subsystem>) -> impl Iterator<Item = &'static Subsystem> {
-        let beside = [self.beside, self.wholly_with].into_iter().flatten();
-        of.map(|part| part.name).into_iter().chain(beside).filter_map(Subsystem::named)
     }
 
     /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
-};
+use super::field::Field;
+use super::layout::HEAD;
+use super::lookup::later_part;
+use super::on_request::{CPU_COUNTERS, CpuCounter};
+use super::part::Subsystem;
+use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
 use crate::custom_subsystem::OWN_NUMBERS;
 
 /// The structure that all sides share, as C: for BPF programs, libweigh, and programs that include it.

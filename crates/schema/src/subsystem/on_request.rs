@@ -4,8 +4,8 @@
 //! Each has a bit behind those of the parts of the kernel, in all sets of them: what is wanted, seen, and was
 //! not measured. Its number is in an account's head, beside the time: it is of the whole call, or interval.
 
-use super::PARTS;
 use super::field::singular;
+use super::table::PARTS;
 
 /// A counter of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

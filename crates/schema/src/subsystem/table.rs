@@ -1,7 +1,9 @@
 //! The parts of the kernel and their numbers, declared: the one place where a number is added.
 
-use super::{Field, Subsystem};
-use crate::metric::Unit;
+use super::field::Field;
+use super::part::Subsystem;
+use crate::custom_subsystem::OWN_PARTS;
+use crate::unit::Unit;
 
 /// What is kept of every subsystem: time is split so that each moment belongs to one of them.
 pub const PART: &[Field] = &[
@@ -377,3 +379,12 @@ pub const LATER: &[Field] = &[
     )
     .beside("pagecache"),
 ];
+
+/// How many parts an account has room for: the built-in ones, and those of a configuration.
+pub const PARTS: usize = SUBSYSTEMS.len() + OWN_PARTS;
+
+/// Fields of `block`: what of the requests of a call nobody who is followed has caused, how many and bytes.
+pub const FOREIGN: [&str; 2] = ["foreign_requests_total", "foreign_bytes_total"];
+
+/// What came of calls after they had returned: a number for each of [`LATER`].
+pub type LaterNumbers = [u64; LATER.len()];

@@ -3,7 +3,7 @@
 use weigh_schema::amount::show_count;
 use weigh_schema::call::{BorderProbes, CallsReport, ChosenBy, ProbedBy};
 
-use super::{TEXT_LINES, seconds};
+use super::words::{TEXT_LINES, seconds};
 use crate::text::{Line, Paint, wrap};
 
 /// The lines below the table; none where no such probes were asked for.

@@ -3,27 +3,24 @@
 
 pub mod docs;
 mod functions;
+mod shares;
 mod slowest;
 mod table;
 mod under_way;
+mod words;
 
 use weigh_schema::Mechanism;
+use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_number_of};
-use weigh_schema::call::{CallKind, CallsReport, Grouping, Numbers};
-use weigh_schema::subsystem::{
-    COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER, PART, SUBSYSTEMS, Subsystem,
-};
-use weigh_schema::{Number, Unit};
+use weigh_schema::call::{CallKind, CallsReport, Grouping};
 
 use crate::io::Extent;
 use crate::text::{Line, Paint, Screen, more_rows, wrap};
 use slowest::slow_lines;
+use words::{TEXT_LINES, about, seconds};
 
 pub use slowest::sentence;
 pub(crate) use slowest::{OWN, RUNNABLE};
-
-/// Parts that took less than this share of the time are not named.
-const LEAST_SHARE: f64 = 0.01;
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
@@ -33,9 +30,6 @@ const IDLE_MOST: usize = 5;
 
 /// How many things that a kind of calls left behind found no room, in `later`.
 const LOST_LATER: &str = "lost_total";
-
-/// The most lines a text below the table may take.
-const TEXT_LINES: usize = 4;
 
 /// The report as text, with a line end after its last line. Kinds of calls that waited for others stand in the table
 /// if that is wanted, else in a line.
@@ -130,10 +124,6 @@ fn whole(report: &CallsReport, idle: Option<&str>, rows: usize, screen: Screen) 
     lines
 }
 
-fn seconds(value: f64) -> String {
-    show_amount(value, Unit::Seconds)
-}
-
 fn headline(report: &CallsReport, width: usize) -> Vec<Line> {
     const TITLE: &str = "weigh  ";
     let whose = match (report.threads_total, report.pid) {
@@ -181,152 +171,6 @@ fn written(report: &CallsReport) -> String {
             format!(", {} written to storage, {} of it not yet", bytes(total), bytes(to_come))
         }
     }
-}
-
-fn about(call: &str, of: Option<&str>) -> String {
-    match of {
-        Some(of) => format!("{call} ({of})"),
-        None => call.to_string(),
-    }
-}
-
-/// A time of a call, and what it was: `busy` and `waits` of its subsystem.
-struct Share {
-    seconds: f64,
-    part: Part,
-    is_wait: bool,
-}
-
-impl Share {
-    /// Whether it is a wait that no part of the kernel asked for.
-    fn is_plain_wait(&self) -> bool {
-        self.is_wait && self.part.name == "sched"
-    }
-
-    /// Whether somebody can be in the way in it: waits for a CPU are kept apart from others, and a
-    /// lock can be waited for on the CPU.
-    fn is_rivals(&self) -> bool {
-        match self.part.name.as_str() {
-            "sched" => false,
-            "lock" => true,
-            _ => self.is_wait,
-        }
-    }
-}
-
-/// A part of the kernel: one that weigh knows, or one that a configuration has given a name.
-struct Part {
-    name: String,
-    known: Option<&'static Subsystem>,
-}
-
-impl Part {
-    fn named(name: &str) -> Part {
-        Part { name: name.to_string(), known: Subsystem::named(name) }
-    }
-
-    fn doing(&self, is_wait: bool) -> String {
-        match (self.known, is_wait) {
-            (Some(known), true) => known.waits.to_string(),
-            (Some(known), false) => known.busy.to_string(),
-            (None, true) => format!("waiting in {}", self.name),
-            (None, false) => format!("in {}", self.name),
-        }
-    }
-}
-
-/// Where the time went, most first.
-fn split(parts: &std::collections::BTreeMap<String, Numbers>) -> Vec<Share> {
-    let mut shares = Vec::new();
-    let known = SUBSYSTEMS.iter().map(|subsystem| subsystem.name);
-    let own = parts.keys().map(String::as_str).filter(|name| Subsystem::named(name).is_none());
-    for name in known.chain(own) {
-        let Some(numbers) = parts.get(name) else { continue };
-        for (field, is_wait) in [(&PART[0], false), (&PART[1], true)] {
-            let seconds = numbers.get(&field.key()).map_or(0.0, |n| n.as_f64());
-            shares.push(Share { seconds, part: Part::named(name), is_wait });
-        }
-    }
-    shares.retain(|share| share.seconds > 0.0);
-    shares.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    shares
-}
-
-fn run_queue(parts: &std::collections::BTreeMap<String, Numbers>) -> f64 {
-    let sched = parts.get("sched");
-    sched.and_then(|n| n.get("run_queue_seconds")).map_or(0.0, |n| n.as_f64())
-}
-
-/// A number in words: `4 requests`, `266 kB transferred`, `3.1 ms queue`.
-fn in_words(field: &Field, number: &Number) -> String {
-    let amount = show_amount(number.as_f64(), field.unit);
-    let is_one = field.unit == Unit::Count && number.as_f64() == 1.0;
-    format!("{amount} {}", if is_one { field.word() } else { field.words() })
-}
-
-/// The same for a number of which nothing but its key is known.
-fn key_in_words(key: &str, number: &Number) -> String {
-    let (name, unit) = match key.strip_suffix("_seconds") {
-        Some(name) => (name, Unit::Seconds),
-        None => {
-            let name = key.trim_end_matches("_total");
-            (name, if name.ends_with("bytes") { Unit::Bytes } else { Unit::Count })
-        }
-    };
-    format!("{} {}", show_amount(number.as_f64(), unit), name.replace('_', " "))
-}
-
-fn later(kind: &CallKind, width: usize) -> Vec<Line> {
-    let is_known = |key: &str| LATER.iter().any(|field| field.key() == key);
-    let known =
-        LATER.iter().filter_map(|field| Some(in_words(field, kind.later.get(&field.key())?)));
-    let own = kind.later.iter().filter(|(key, _)| !is_known(key));
-    let own = own.map(|(key, number)| key_in_words(key, number));
-    let words: Vec<String> = known.chain(own).collect();
-    if words.is_empty() {
-        return Vec::new();
-    }
-    below(&format!("later{}: {}", of_the_cost(kind), words.join(", ")), width, Paint::Dim)
-}
-
-/// How much of what a kind of calls cost came later, if it can be told from nothing.
-fn of_the_cost(kind: &CallKind) -> String {
-    match kind.later_ratio.filter(|ratio| *ratio >= LEAST_SHARE) {
-        Some(ratio) => format!(", {:.0} % of the cost", ratio * 100.0),
-        None => String::new(),
-    }
-}
-
-/// What the CPU counted meanwhile, in words.
-fn counters_in_words(counters: &Numbers) -> Vec<String> {
-    let of = |counter: &CpuCounter| counters.get(counter.key).map(|number| number.as_f64());
-    let words = |counter: &CpuCounter| {
-        Some(format!("{} {}", show_amount(of(counter)?, Unit::Count), counter.name))
-    };
-    let mut words: Vec<String> = CPU_COUNTERS.iter().filter_map(words).collect();
-    let (cycles, instructions) = (of(&CPU_COUNTERS[0]), of(&CPU_COUNTERS[1]));
-    if let (Some(cycles), Some(instructions)) = (cycles.filter(|n| *n > 0.0), instructions) {
-        words.push(format!("{:.2} instructions per cycle", instructions / cycles));
-    }
-    if let Some(ratio) = counters.get(COUNTED_RATIO).filter(|_| !words.is_empty()) {
-        words.push(format!("estimated: counted {:.0} % of the time", 100.0 * ratio.as_f64()));
-    }
-    words
-}
-
-fn counted(counters: &Numbers, calls: u64, width: usize) -> Vec<Line> {
-    let mut words = counters_in_words(counters);
-    let Some(first) = words.first_mut() else { return Vec::new() };
-    let count = CPU_COUNTERS.iter().find_map(|counter| counters.get(counter.key));
-    let each = count.map_or(0.0, |count| count.as_f64() / calls.max(1) as f64);
-    first.push_str(&format!(" ({} a call)", show_amount(each.round(), Unit::Count)));
-    below(&format!("counted: {}", words.join(", ")), width, Paint::Dim)
-}
-
-/// Lines below a row.
-fn below(text: &str, width: usize, paint: Paint) -> Vec<Line> {
-    let lines = wrap(text, width.saturating_sub(4), TEXT_LINES).into_iter();
-    lines.map(|text| Line::new().add("    ", Paint::Plain).add(text, paint)).collect()
 }
 
 /// What found no room, told apart as far as the rows say what of it calls had left behind.

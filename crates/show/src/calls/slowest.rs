@@ -5,10 +5,9 @@ use weigh_schema::amount::{show_amount, show_number_of};
 use weigh_schema::call::{Numbers, OtherEnd, RIVALS, SingleCall, asked_to_wait};
 use weigh_schema::subsystem::{FOREIGN, Field, PART};
 
-use super::{
-    LEAST_SHARE, Part, TEXT_LINES, about, counters_in_words, in_words, key_in_words, run_queue,
-    seconds, split,
-};
+use super::shares::{LEAST_SHARE, Part, run_queue, split};
+use super::words::{TEXT_LINES, about, seconds};
+use super::words::{counters_in_words, in_words, key_in_words};
 use crate::text::{Line, Paint, wrap};
 
 /// A slow call in a sentence.

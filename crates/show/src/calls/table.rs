@@ -9,7 +9,9 @@ use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::call::{CallKind, OtherEnd, idle_wait};
 
-use super::{LEAST_SHARE, TEXT_LINES, about, below, counted, later, run_queue, seconds, split};
+use super::shares::{LEAST_SHARE, run_queue, split};
+use super::words::{TEXT_LINES, about, seconds};
+use super::words::{below, counted, later};
 use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
 
 /// The most parts that are named for a call.

@@ -3,7 +3,7 @@
 use weigh_schema::amount::show_number_of;
 use weigh_schema::call::{CallsReport, UnderWay, idle_wait};
 
-use super::seconds;
+use super::words::{TEXT_LINES, seconds};
 use crate::text::{Line, Paint, more_rows, wrap};
 
 /// Kinds of calls that are named.
@@ -23,7 +23,7 @@ pub(super) fn lines(report: &CallsReport, width: usize) -> Vec<Line> {
     }
     let texts = kinds.iter().take(KINDS).map(|(call, count)| text(call, *count));
     let texts = texts.chain(more_rows(KINDS, kinds.len(), "kind under way", "kinds under way"));
-    let wrapped = texts.flat_map(|text| wrap(&text, width, super::TEXT_LINES));
+    let wrapped = texts.flat_map(|text| wrap(&text, width, TEXT_LINES));
     std::iter::once(Line::new())
         .chain(wrapped.map(|text| Line::new().add(text, Paint::Plain)))
         .collect()

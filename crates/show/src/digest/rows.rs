@@ -7,7 +7,7 @@ use weigh_schema::amount::{show_amount, show_number_of, show_size};
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{METRICS, Quality, Unit, Value, metric};
 
-use super::{Need, Row};
+use super::row::{COLUMN, Need, Row};
 use crate::outcome::limit_in_short;
 use crate::text::{Paint, digits, shell_words, with_sizes, wrap};
 
@@ -290,7 +290,7 @@ fn interval(reason: &str) -> Option<String> {
 /// A row whose text is wrapped into several.
 pub(super) fn wrapped(row: Row, width: usize, lines: usize) -> Vec<Row> {
     let text = row.parts.join(", ");
-    let texts = wrap(&text, width - super::COLUMN, lines).into_iter().enumerate();
+    let texts = wrap(&text, width - COLUMN, lines).into_iter().enumerate();
     let label = |place: usize| if place == 0 { row.label } else { "" };
     texts.map(|(i, text)| Row { label: label(i), parts: vec![text], ..row.clone() }).collect()
 }

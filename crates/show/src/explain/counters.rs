@@ -6,7 +6,7 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::explain::{Counter, CounterDifference, ExplainedKind};
 use weigh_schema::subsystem::FOREIGN;
 
-use super::{NAMED_MOST, compared, grouped, named};
+use super::words::{NAMED_MOST, compared, grouped, named};
 
 /// What counters are of that are of no part of the kernel.
 pub(super) const WHOLE: &str = "CPU";

@@ -7,7 +7,7 @@ use weigh_schema::Unit;
 use weigh_schema::explain::{ExplainedKind, MovedDifference, OutcomeDifference};
 
 use super::counters::with_unit;
-use super::{NAMED_MOST, compared, grouped};
+use super::words::{NAMED_MOST, compared, grouped};
 
 /// How many bytes they moved, and how many of them more than any ordinary one.
 pub(super) fn moved(kind: &ExplainedKind) -> Option<String> {

@@ -14,7 +14,9 @@ use weigh_schema::subsystem::SUBSYSTEMS;
 use crate::calls::RUNNABLE;
 use crate::document::{Bundle, bundle, document};
 use crate::explain::counters::{WHOLE, mean};
-use crate::explain::{definitions, sentences, title, warnings};
+use crate::explain::sentences;
+use crate::explain::sentences::{definitions, warnings};
+use crate::explain::words::title;
 
 const BUNDLE: Bundle = bundle!("explain");
 

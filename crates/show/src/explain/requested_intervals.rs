@@ -3,7 +3,7 @@
 
 use weigh_schema::explain::{ExplainedKind, Of, Verdict};
 
-use super::{grouped, seconds, title};
+use super::words::{grouped, seconds, title};
 
 /// The only sentence on intervals that took no longer than others, or that there are too few others for.
 pub(super) fn that_it_is_not_slow(kind: &ExplainedKind, of: Of) -> Option<String> {

@@ -7,14 +7,18 @@ pub(crate) mod details;
 pub mod docs;
 mod selection;
 mod table;
+mod totals;
 
-use weigh_schema::amount::{percent, show_amount, show_number_of};
-use weigh_schema::io::{Advice, Field, Flow, IoFound, Price, Rest, Totals, Transfer};
+use weigh_schema::amount::{show_amount, show_number_of};
+use weigh_schema::io::{Advice, Flow, IoFound, Price, Rest, Transfer};
 use weigh_schema::{Mechanism, Quality, Unit};
 
 use crate::text::{Line, Paint, Screen, wrap};
 
-pub use selection::{Extent, Fold, Folded, Selection};
+use selection::below;
+pub use selection::{Extent, Fold, Folded, Selection, Shown};
+use totals::size;
+pub(crate) use totals::{are_devices_unseen, device, is_unavailable, mapped, pattern};
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
@@ -25,17 +29,6 @@ const MOST: usize = 8;
 
 /// Before a run's own first line.
 const RUN_TITLE: &str = "Files  ";
-
-/// What a table is made of beside the report's sums.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// The rows.
-    pub files: &'a Selection,
-    /// What else is known of each stands below its line.
-    pub details: bool,
-    /// The job's directory: paths below it are shown from there.
-    pub folder: Option<&'a str>,
-}
 
 /// Where the rows are that a table does not show.
 #[derive(Clone, Copy)]
@@ -193,35 +186,6 @@ fn unseen_in_short(found: &IoFound) -> Option<String> {
     })
 }
 
-fn size(bytes: u64) -> String {
-    show_amount(bytes as f64, Unit::Bytes)
-}
-
-fn seconds(totals: &Totals, key: &str) -> f64 {
-    totals.numbers.get(key).map_or(0.0, |number| number.as_f64())
-}
-
-pub(crate) fn mapped(totals: &Totals) -> u64 {
-    let mapped = totals.by_kind.get(Transfer::Mapped.name());
-    mapped.map_or(0, |mapped| mapped.read_bytes + mapped.written_bytes)
-}
-
-/// Bytes that devices read and wrote.
-pub(crate) fn device(totals: &Totals) -> [u64; 2] {
-    let of = |key: &str| totals.numbers.get(key).map_or(0, |number| number.as_f64() as u64);
-    [of("device_read_bytes"), of("device_written_bytes")]
-}
-
-/// Whether it is not seen what devices do.
-pub(crate) fn are_devices_unseen(found: &IoFound) -> bool {
-    is_unavailable(found, &Field::DeviceRead.key())
-}
-
-/// Whether nothing is known of these numbers.
-pub(crate) fn is_unavailable(found: &IoFound, key: &str) -> bool {
-    found.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
-}
-
 fn headline(
     found: &IoFound,
     files_seconds: Option<f64>,
@@ -353,22 +317,6 @@ pub(crate) fn rest(rest: &Rest) -> String {
     )
 }
 
-/// The commonest way through the file, and its share. What is neither consecutive nor strided is irregular, as the
-/// advice counts it, unless it never went back.
-pub(crate) fn pattern(totals: &Totals) -> String {
-    let of = |kind: &str| {
-        let key = |what: &str| format!("{kind}_{what}_total");
-        ["reads", "writes"].iter().map(|what| seconds(totals, &key(what))).sum::<f64>()
-    };
-    let [on, strided, ahead, back] = ["consecutive", "strided", "sequential", "random"].map(of);
-    let word = if back > 0.0 { "irregular" } else { "ahead" };
-    let kinds = [(on, "on"), (strided, "strided"), (ahead + back, word)];
-    let all: f64 = kinds.iter().map(|(count, _)| count).sum();
-    let most = kinds.iter().max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count > 0.0);
-    let share = |count: f64| percent(count as u64, all as u64);
-    most.map_or_else(String::new, |(count, kind)| format!("{kind} {} %", share(*count)))
-}
-
 pub(crate) fn flow(flow: &Flow, folder: Option<&str>) -> String {
     let bytes = flow.bytes.map_or_else(|| "some".to_string(), size);
     let most = if flow.is_upper_bound { "up to " } else { "" };
@@ -384,13 +332,6 @@ pub(crate) fn flow(flow: &Flow, folder: Option<&str>) -> String {
 
 fn advice(advice: &Advice, folder: Option<&str>) -> String {
     format!("{}: {} [{}]", below(&advice.file, folder), advice.text, advice.rule)
-}
-
-/// A path from the folder on, if it is below it.
-fn below<'a>(path: &'a str, folder: Option<&str>) -> &'a str {
-    let inside =
-        folder.filter(|folder| *folder != "/").and_then(|folder| path.strip_prefix(folder));
-    inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty()).unwrap_or(path)
 }
 
 fn section(title: &str, texts: impl Iterator<Item = String>, width: usize) -> Vec<Line> {
@@ -419,29 +360,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use weigh_schema::Number;
-
-    #[test]
-    fn the_commonest_pattern_has_its_share() {
-        let mut totals = Totals::default();
-        totals.numbers.insert("consecutive_reads_total".into(), Number::Whole(3));
-        totals.numbers.insert("random_writes_total".into(), Number::Whole(1));
-        assert_eq!(pattern(&totals), "on 75 %");
-        assert_eq!(pattern(&Totals::default()), "");
-        // Half of what is read anywhere in a file lies ahead.
-        let of = |ahead: u64, back: u64| {
-            let mut totals = Totals::default();
-            let keys = ["consecutive_reads_total", "sequential_reads_total", "random_reads_total"];
-            for (key, count) in keys.into_iter().zip([1, ahead, back]) {
-                totals.numbers.insert(key.into(), Number::Whole(count));
-            }
-            pattern(&totals)
-        };
-        assert_eq!(of(49, 50), "irregular 99 %");
-        assert_eq!(of(99, 0), "ahead 99 %");
-        // All of it is said of all of it alone.
-        assert_eq!(of(9999, 0), "ahead 99 %");
-    }
+    use weigh_schema::io::Totals;
 
     fn of_mount(reads: bool, writes: bool) -> IoFound {
         let mut totals = Totals::default();

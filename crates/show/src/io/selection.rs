@@ -21,7 +21,8 @@ const FOLDERS: [&str; 11] = [
 ];
 
 /// Parts of paths that only libraries of languages have.
-const PARTS: [&str; 4] = ["/__pycache__/", "/lib/python3", "/site-packages", "/node_modules/"];
+pub(super) const PARTS: [&str; 4] =
+    ["/__pycache__/", "/lib/python3", "/site-packages", "/node_modules/"];
 
 /// Rows are sorted out when there are so many times more than are wanted.
 const SLACK: usize = 8;
@@ -69,7 +70,7 @@ pub struct Folded {
 }
 
 impl Folded {
-    fn add(&mut self, file: &FileUse) {
+    pub(super) fn add(&mut self, file: &FileUse) {
         let by = &file.totals.by_calls;
         self.uses += 1;
         self.seconds += file.totals.seconds();
@@ -104,7 +105,7 @@ impl Extent {
 /// The rows of a table.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    extent: Extent,
+    pub(super) extent: Extent,
     /// Those with a row, most time first, when all have been added.
     pub files: Vec<FileUse>,
     /// How many there are of these.
@@ -156,7 +157,7 @@ impl Selection {
         }
     }
 
-    fn push(&mut self, file: FileUse) {
+    pub(super) fn push(&mut self, file: FileUse) {
         self.total += 1;
         self.files.push(file);
         if self.files.len() > self.extent.rows().saturating_mul(SLACK).saturating_add(SLACK) {
@@ -203,4 +204,22 @@ fn is_system_path(name: &str) -> bool {
         || last.ends_with(".so")
         || last.contains(".so.")
         || last.ends_with(".pyo")
+}
+
+/// What a table is made of beside the report's sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The rows.
+    pub files: &'a Selection,
+    /// What else is known of each stands below its line.
+    pub details: bool,
+    /// The job's directory: paths below it are shown from there.
+    pub folder: Option<&'a str>,
+}
+
+/// A path from the folder on, if it is below it.
+pub(super) fn below<'a>(path: &'a str, folder: Option<&str>) -> &'a str {
+    let inside =
+        folder.filter(|folder| *folder != "/").and_then(|folder| path.strip_prefix(folder));
+    inside.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty()).unwrap_or(path)
 }

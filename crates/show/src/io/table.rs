@@ -5,7 +5,10 @@ use weigh_schema::amount::{show_amount, show_number_of};
 use weigh_schema::io::{FileUse, IoFound, Transfer};
 use weigh_schema::{Quality, Unit};
 
-use super::{Folded, Shown, are_devices_unseen, below, details, device, mapped, pattern, size};
+use super::details;
+use super::selection::{Folded, Shown, below};
+use super::totals::pattern;
+use super::totals::{are_devices_unseen, device, mapped, size};
 use crate::text::{Line, Paint, Screen, harmless, shorten};
 
 /// A file's name and process should have so much.

@@ -12,7 +12,8 @@ use weigh_schema::trace::{FollowedNote, TraceNote};
 
 use super::bins::{COLUMNS, Columns};
 use super::pairs::{PairBook, PairHistogram};
-use super::{Gathered, Lane, MOST_EVENTS};
+use super::timeline::Gathered;
+use super::timeline::{Lane, MOST_EVENTS};
 use crate::document::{Bundle, bundle, document};
 
 const BUNDLE: Bundle = bundle!("trace");

@@ -7,7 +7,7 @@ use object::endian::Endianness;
 use object::read::ReadRef;
 use object::read::elf::{ElfFile, Sym as _, SymbolTable};
 
-use super::ExecutableError;
+use crate::error::ExecutableError;
 
 /// The most functions that are looked at.
 const MOST: usize = 4 << 20;

@@ -4,7 +4,7 @@
 //! that, makes a record of it and of what the call returns, and forgets it. A text that was not in memory as the call
 //! began (the kernel fetches it) is read as it ends.
 
-use super::{CALL, CALL_KEY, KEPT, TGID_TID, Writer};
+use super::writer::{CALL, CALL_KEY, KEPT, TGID_TID, TIME, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{Test, TextSource};
 use crate::event::TEXT_BYTES;
@@ -134,7 +134,7 @@ impl Writer<'_> {
     /// R0 is how long the call took.
     pub(super) fn call_duration(&mut self) {
         self.learn_time();
-        self.code.load(R::R0, R::Frame, super::TIME, 8);
+        self.code.load(R::R0, R::Frame, TIME, 8);
         self.code.load(R::R1, R::Frame, CALL, 8);
         self.code.load(R::R1, R::R1, 0, 8);
         self.code.with(Op::Subtract, R::R0, R::R1);

@@ -1,6 +1,6 @@
 //! The fields of a record, each written where it lies.
 
-use super::{Aside, ID, LEFT, Writer};
+use super::writer::{Aside, ID, LEFT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};

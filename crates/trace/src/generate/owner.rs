@@ -1,6 +1,6 @@
 //! Whether the thread is the user's, before anything else is looked at.
 
-use super::{TEXT, Writer};
+use super::writer::{TEXT, Writer};
 use crate::assemble::{Helper, Op, R, When};
 
 /// `MMF_DUMPABLE_MASK`, and `SUID_DUMP_USER`, of `<linux/sched/coredump.h>`.

@@ -1,10 +1,9 @@
 //! A record's place in a ring, and its end. See `weigh_schema::ring`.
 
-use weigh_schema::ring::{ALIGNMENT, LINE, Layout, STAMP, stamp, step, word};
+use weigh_schema::ring::{ALIGNMENT, LINE, STAMP, stamp, step, word};
 
-use super::{KEY, POSITION, Writer};
+use super::writer::{Buffer, KEY, POSITION, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
-use crate::condition::Test;
 use crate::state::{Count, OfBuffer};
 
 /// `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
@@ -13,33 +12,6 @@ const LOUDLY: u64 = 2;
 const TRIES: u64 = 3;
 /// The same where others do.
 const TRIES_AMONG_OTHERS: u64 = 64;
-
-/// Rings that programs write into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buffer {
-    /// Its number: which words of the shared array are its own.
-    pub number: usize,
-    /// The array of rings.
-    pub rings: i32,
-    /// The array of how far each has been read.
-    pub consumers: i32,
-    /// What wakes the reader: a ring of the kernel's.
-    pub doorbell: i32,
-    /// How the rings lie.
-    pub layout: Layout,
-    /// What its stamps are made with.
-    pub key: u64,
-    /// Whether several CPUs write into one of them.
-    pub is_shared: bool,
-    /// Which half of the word says which ring is a CPU's.
-    pub half: usize,
-    /// Which records go in, by their headers; none: all.
-    pub predicate: Option<Test>,
-    /// With 1 the predicate's constants are those of the bank that does not hold.
-    pub flip: usize,
-    /// Whether the watermark is a number of records.
-    pub counts_records: bool,
-}
 
 impl Writer<'_> {
     /// R7 is room for a record; without any it is counted as lost.

@@ -1,6 +1,6 @@
 //! How many of the events that the filter let through go on, over all CPUs at once.
 
-use super::{TIME, Writer};
+use super::writer::{TIME, Writer};
 use crate::assemble::{Op, R, When};
 use crate::sampling::Sampling;
 

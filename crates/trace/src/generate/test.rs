@@ -1,6 +1,6 @@
 //! Filters, as jumps.
 
-use super::{LEFT, TEXT, Writer};
+use super::writer::{LEFT, TEXT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;

@@ -1,10 +1,10 @@
 //! Values, from where they lie into R0.
 
-use super::{BASE, CPU, ID, LOADED, TEXT, TGID_TID, Writer};
+use super::writer::{BASE, CPU, ID, LOADED, TEXT, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::Source;
 use crate::counter::Counter;
-use crate::generate::Access;
+use crate::generate::writer::Access;
 use crate::operand::Operand;
 use crate::path_resolve::{End, Hop, Meaning, Place};
 use crate::vocabulary::Vocabulary;

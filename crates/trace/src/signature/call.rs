@@ -3,10 +3,10 @@
 //! Reads where the kernel keeps a call's registers (`struct pt_regs`), and the table of arguments; emits arguments by
 //! name. Needs neither tracefs nor function probes.
 
-use super::{
-    Argument, Attach, CallArgument, CallPlace, NoSignature, OneCall, Signature, of_tracepoint,
-};
+use super::kernel::typed_tracepoint;
+use super::layout::{Argument, Attach, CallArgument, CallPlace, OneCall, Signature};
 use crate::btf::Btf;
+use crate::error::NoSignature;
 use crate::event::{CallMoment, TEXT_BYTES};
 use crate::syscall::{self, ArgumentKind};
 use crate::vocabulary::Vocabulary;
@@ -39,7 +39,7 @@ const fn number(bytes: u32, names: Option<Vocabulary>) -> ArgumentKind {
 
 /// A system call, at one of its moments.
 pub fn of_call(btf: &Btf, name: &str, moment: CallMoment) -> Result<Signature, NoSignature> {
-    let (enter, exit) = (of_tracepoint(btf, ENTER)?, of_tracepoint(btf, EXIT)?);
+    let (enter, exit) = (typed_tracepoint(btf, ENTER)?, typed_tracepoint(btf, EXIT)?);
     let mut texts = 0;
     // At the end alone the registers may be those of another program.
     let all = if moment == CallMoment::Exit { Vec::new() } else { syscall::arguments(name) };

@@ -4,11 +4,11 @@
 
 use weigh_schema::synthesis::{Pairs as Told, What};
 
-use super::Out;
 use super::ask::{Ask, Kind, PairAsk};
 use super::between::Between;
 use super::derived::Derived;
 use super::key::{Key, Part, number};
+use super::output::Out;
 use super::pairs::{Outcome, Pairs};
 use super::table::{Detail, Table};
 use crate::error::{Refusal, Wrong};

@@ -4,7 +4,8 @@ use weigh_schema::Number;
 use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule};
+use super::file::File;
+use super::rule::{Found, Rule};
 
 const SYNCS: u64 = 20;
 

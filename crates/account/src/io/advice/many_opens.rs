@@ -4,7 +4,8 @@ use weigh_schema::Number;
 use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule, processes};
+use super::file::{File, processes};
+use super::rule::{Found, Rule};
 
 const OPENS: u64 = 1000;
 const EACH: u64 = 4;

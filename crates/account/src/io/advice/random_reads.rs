@@ -4,7 +4,8 @@ use weigh_schema::Number;
 use weigh_schema::amount::{percent, show_seconds, show_size};
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule, is_share};
+use super::file::{File, is_share};
+use super::rule::{Found, Rule};
 
 const READS: u64 = 1000;
 const SHARE: u64 = 50;

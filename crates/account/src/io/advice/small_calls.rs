@@ -5,7 +5,8 @@ use weigh_schema::Unit;
 use weigh_schema::amount::{percent, show_amount, show_seconds};
 use weigh_schema::io::{Field, bucket_start};
 
-use super::{File, Found, Rule, is_share, processes};
+use super::file::{File, is_share, processes};
+use super::rule::{Found, Rule};
 
 /// Below this a call costs more than what it moves.
 const SMALL: u64 = 4096;

@@ -1,9 +1,8 @@
 //! Each rule speaks at its threshold and is silent just below it.
 
-use super::super::usage_table::Row;
+use super::super::row::Row;
 use super::*;
-use weigh_schema::io::Transfer;
-use weigh_schema::io::Who;
+use weigh_schema::io::{Field, Numbers, Object, Transfer, Who};
 
 fn speaks(numbers: Numbers, processes: usize) -> Vec<String> {
     let mut book = IoBook::default();

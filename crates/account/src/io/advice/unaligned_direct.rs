@@ -4,7 +4,8 @@ use weigh_schema::Number;
 use weigh_schema::amount::percent;
 use weigh_schema::io::Field;
 
-use super::{File, Found, Rule};
+use super::file::File;
+use super::rule::{Found, Rule};
 use crate::io::numbers::seconds;
 
 const CALLS: u64 = 100;
