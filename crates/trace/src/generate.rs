@@ -15,6 +15,8 @@ mod sampling;
 mod test;
 mod value;
 
+use weigh_schema::membership::Stage;
+
 use crate::assemble::{Assembler, Helper, Label, Op, R, TooFar, When};
 use crate::condition::Test;
 use crate::counter::Counter;
@@ -74,9 +76,6 @@ pub fn program(
     writer.write();
     writer.code.finish()
 }
-
-/// How a member is marked.
-pub const MEMBER: i32 = 2;
 
 /// Where things lie in the program's stack, below its end.
 const TGID_TID: i16 = -8;
@@ -247,7 +246,7 @@ impl<'p> Writer<'p> {
         code.call(Helper::TaskStorage);
         code.jump_if_constant(When::Equal, R::R0, 0, self.end);
         code.load(R::R1, R::R0, 0, 4);
-        code.jump_if_constant(When::Unequal, R::R1, MEMBER, self.end);
+        code.jump_if_constant(When::Unequal, R::R1, Stage::Member.number() as i32, self.end);
     }
 
     /// The current thread, on the stack.
