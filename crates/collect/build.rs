@@ -41,6 +41,8 @@ fn main() {
     std::fs::write(out.join("counters.h"), counters_header()).expect("OUT_DIR is writable");
     std::fs::write(out.join("records.h"), weigh_schema::record::c_header())
         .expect("OUT_DIR is writable");
+    std::fs::write(out.join("stages.h"), weigh_schema::membership::c_header())
+        .expect("OUT_DIR is writable");
     std::fs::write(out.join("subsystems.h"), weigh_schema::subsystem::c_header())
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())

@@ -7,6 +7,7 @@
  * together, those named `call__` bound system calls, where no library does.
  */
 #include "calls/call.h"
+#include "calls/membership.h"
 #include "calls/wakers.h"
 #include "calls/sched.h"
 #include "calls/irq.h"

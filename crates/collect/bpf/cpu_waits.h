@@ -138,8 +138,8 @@ static __always_inline void next_turn(struct task_struct *next, struct thread *a
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *before, struct task_struct *next)
 {
-	struct thread *leaves = bpf_task_storage_get(&threads, before, 0, 0);
-	struct thread *arrives = bpf_task_storage_get(&threads, next, 0, 0);
+	struct thread *leaves = entry_of(before);
+	struct thread *arrives = entry_of(next);
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 now = turn_now();
 	struct job *job;
@@ -157,7 +157,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *before, struct task_st
 
 static __always_inline int is_queued(struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = entry_of(task);
 
 	/* One that has not left its CPU yet waits from when it does. */
 	if (belongs(thread) && !task->on_cpu)
@@ -180,7 +180,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task)
 SEC("?tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = entry_of(task);
 	__u64 now;
 	struct job *job;
 

@@ -55,7 +55,7 @@ SEC("?fentry/security_file_open")
 int BPF_PROG(on_open, struct file *file)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = entry_of(task);
 	struct process *process;
 	struct file_key key = {};
 	__u64 *times, once = 1;

@@ -8,6 +8,7 @@
  */
 #include "call_limits.h"
 #include "cpu_waits.h"
+#include "join.h"
 #include "lifecycle.h"
 #include "network.h"
 #include "signals.h"

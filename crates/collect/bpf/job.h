@@ -8,6 +8,7 @@
 #define WEIGH_JOB_H
 
 #include "owner.h"
+#include "members.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -90,13 +91,6 @@ struct job {
 	__u64 waited_unknown; /* and where that was missed */
 };
 
-enum stage {
-	STAGE_NONE,
-	STAGE_ARMED, /* to become the job's first process when it calls exec */
-	STAGE_MEMBER,
-	STAGE_WORKER, /* a kernel thread that does the process's io_uring work */
-};
-
 struct task_counters {
 	__u64 values[N_TASK_COUNTERS];
 };
@@ -141,12 +135,7 @@ struct {
 	__type(value, struct control);
 } controls SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} threads SEC(".maps");
+MEMBERS(struct thread)
 
 /* By signal_struct: unlike a PID it is not given to another process before this one is gone. */
 struct {
@@ -225,13 +214,6 @@ static __always_inline struct job *job_of(__u32 index)
 static __always_inline struct control *control_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&controls, &index);
-}
-
-static __always_inline struct thread *member(struct task_struct *task)
-{
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-
-	return thread && thread->stage == STAGE_MEMBER ? thread : 0;
 }
 
 /*

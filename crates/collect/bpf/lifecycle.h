@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Membership of the job, and what the kernel itself counts for each of its threads.
+ * The job's processes and threads, from fork to free: what membership.h asks of this object, and what the kernel itself
+ * counts for each thread.
  *
- * Membership is inherited in the kernel at each fork, whatever the new thread's parent, session,
- * or namespaces are. A thread's counters are settled (what is new since the last time goes into
+ * A thread's counters are settled (what is new since the last time goes into
  * the process's and the job's) at its exit, at each tick, and for the last time when it has left its
  * last CPU, so that its own exit is in them.
  */
@@ -15,6 +15,7 @@
 #include "follow.h"
 #include "limits.h"
 #include "memory.h"
+#include "membership.h"
 
 struct settling {
 	struct thread *thread;
@@ -170,30 +171,31 @@ static __always_inline void more_processes(struct job *job, struct control *cont
 	}
 }
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+static __always_inline void note_lost_member(void)
 {
-	struct thread *creator = member(parent), *thread;
-	struct mm_struct *mm;
-	struct process *process, *origin;
-	struct control *control;
-	struct job *job;
+	struct job *job = job_of(0);
 
-	if (!creator)
-		return 0;
-	job = job_of(creator->job);
-	control = control_of(creator->job);
+	if (job)
+		atomic_add(&job->lost_threads, 1);
+}
+
+static __always_inline void note_fork(struct thread *creator, struct task_struct *parent,
+				      struct task_struct *child)
+{
+	struct job *job = job_of(creator->job);
+	struct control *control = control_of(creator->job);
+	struct process *process, *origin;
+	struct thread *thread;
+	struct mm_struct *mm;
+
 	if (!job || !control)
-		return 0;
+		return;
 	if (control->phase == PHASE_KILLING && may_signal(parent))
 		bpf_send_signal(SIGKILL);
-	thread = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		atomic_add(&job->lost_threads, 1);
-		return 0;
-	}
+	thread = new_member(child);
+	if (!thread)
+		return;
 	thread->job = creator->job;
-	thread->stage = STAGE_MEMBER;
 	origin = process_of(parent);
 	if (process_key(child) == process_key(parent)) {
 		if (origin) {
@@ -202,7 +204,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		}
 		more_threads(job, control);
 		hold_child(job, control, child);
-		return 0;
+		return;
 	}
 	process = new_process(child, job, creator->job, origin ? origin->pid : 0);
 	if (process && origin)
@@ -214,7 +216,6 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	more_threads(job, control);
 	more_processes(job, control);
 	hold_child(job, control, child);
-	return 0;
 }
 
 /* Of who is not the owner's to look at the name is told, in place of the arguments. */
@@ -275,7 +276,6 @@ static __always_inline struct process *start_job(struct task_struct *task, struc
 {
 	struct process *process;
 
-	thread->stage = STAGE_MEMBER;
 	job->level = BPF_CORE_READ(task, thread_pid, level);
 	process = new_process(task, job, thread->job, 0);
 	more_threads(job, control);
@@ -287,27 +287,22 @@ static __always_inline struct process *start_job(struct task_struct *task, struc
 	return process;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *task)
+static __always_inline void note_exec(struct thread *thread, struct task_struct *task, bool begins)
 {
 	struct mm_struct *mm;
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct control *control;
 	struct process *process;
 	struct job *job;
 
-	if (!thread || thread->stage == STAGE_NONE)
-		return 0;
+	if (thread->stage == STAGE_NONE)
+		return;
 	job = job_of(thread->job);
 	control = control_of(thread->job);
 	if (!job || !control)
-		return 0;
-	if (thread->stage == STAGE_ARMED)
-		process = start_job(task, thread, job, control);
-	else
-		process = process_of(task);
+		return;
+	process = begins ? start_job(task, thread, job, control) : process_of(task);
 	if (!process)
-		return 0;
+		return;
 	process->execs++;
 	process->is_apart = has_gained_rights(task);
 	bpf_probe_read_kernel(process->name, sizeof(process->name), task->comm);
@@ -317,7 +312,6 @@ int BPF_PROG(on_exec, struct task_struct *task)
 		enter_memory(process, process_key(task), job, mm, false);
 	}
 	tell_arguments(task, process, job);
-	return 0;
 }
 
 static __always_inline void one_less(struct job *job)
@@ -362,7 +356,7 @@ static __always_inline void settle_worker(struct task_struct *task)
 	if (!process)
 		return;
 	job = job_of(process->job);
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&members, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread || !job)
 		return;
 	thread->stage = STAGE_WORKER;
@@ -370,20 +364,13 @@ static __always_inline void settle_worker(struct task_struct *task)
 	settle(task, thread, process, job);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task)
+static __always_inline void note_exit(struct thread *thread, struct task_struct *task)
 {
-	struct thread *thread = member(task);
 	struct process *process;
-	struct job *job;
+	struct job *job = job_of(thread->job);
 
-	if (!thread) {
-		settle_worker(task);
-		return 0;
-	}
-	job = job_of(thread->job);
 	if (!job)
-		return 0;
+		return;
 	process = process_of(task);
 	if (thread->inside)
 		atomic_add(&job->lost_calls, 1);
@@ -396,7 +383,11 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		/* one that did not fit into the map: counted as lost when it began */
 		one_less(job);
 	}
-	return 0;
+}
+
+static __always_inline void note_other_exit(struct thread *thread, struct task_struct *task)
+{
+	settle_worker(task);
 }
 
 /* One that was settled for the last time. A tick and the kernel's own end of it may come to that at once. */
@@ -421,7 +412,7 @@ static __always_inline void let_go(struct task_struct *task, struct thread *thre
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *task)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *thread = entry_of(task);
 	struct process *process;
 	struct job *job;
 
@@ -506,56 +497,6 @@ int BPF_PROG(on_rss_stat, struct mm_struct *mm, int which)
 	return 0;
 }
 
-/*
- * Run by user space for each thread of a process that runs already: from now on it is of the job. What it has used before
- * is not the job's. A thread that is about to end is left out, for its exit may have been told.
- */
-SEC("?iter/task")
-int on_join(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct control *control = control_of(0);
-	struct job *job = job_of(0);
-	struct process *process;
-	struct thread *thread;
-	struct mm_struct *mm;
-
-	if (!task || !job || !control || task->flags & (PF_EXITING | PF_IO_WORKER | PF_KTHREAD))
-		return 0;
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		atomic_add(&job->lost_threads, 1);
-		return 0;
-	}
-	if (thread->stage != STAGE_NONE)
-		return 0;
-	thread->seen = counters_of(task);
-	thread->stage = STAGE_MEMBER;
-	process = process_of(task);
-	if (process) {
-		atomic_add(&process->threads, 1);
-		atomic_add(&process->unsettled, 1);
-		more_threads(job, control);
-		return 0;
-	}
-	if (!job->started) {
-		job->started = bpf_ktime_get_boot_ns();
-		/* Numbers of processes are those of the namespace that weigh is in. */
-		job->level = BPF_CORE_READ(bpf_get_current_task_btf(), thread_pid, level);
-	}
-	process = new_process(task, job, 0, 0);
-	if (process) {
-		process->started = job->started;
-		process->is_apart = has_gained_rights(task);
-	}
-	mm = followed(task)->mm;
-	if (process && mm)
-		enter_memory(process, process_key(task), job, mm, false);
-	more_threads(job, control);
-	more_processes(job, control);
-	return 0;
-}
-
 /* Run by user space at each tick: brings the counters of all threads up to date that were not reaped. */
 SEC("iter/task")
 int on_tick(struct bpf_iter__task *ctx)
@@ -571,7 +512,7 @@ int on_tick(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	thread = entry_of(task);
 	note_turn(task, thread);
 	if (!thread || thread->stage == STAGE_NONE || thread->stage == STAGE_WORKER) {
 		settle_worker(task);

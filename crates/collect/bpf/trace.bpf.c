@@ -4,85 +4,64 @@
  * descend from them. The programs that write events are made at run time, and look at `members`.
  */
 #include "kernel.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#include "members.h"
 
-/* As in trace/src/generate.rs; a thread that waits for its exec is none yet. */
-#define ARMED 1
-#define MEMBER 2
+struct trace_member {
+	enum stage stage;
+};
 
-#define PF_EXITING 4
+MEMBERS(struct trace_member)
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} members SEC(".maps");
+#include "membership.h"
 
 /* Threads that live, and those that there ever were or could not be taken in. */
 __u64 living, total, lost;
 
-static __always_inline __u32 *stage_of(struct task_struct *task)
+static __always_inline void note_lost_member(void)
 {
-	return bpf_task_storage_get(&members, task, 0, 0);
+	__sync_fetch_and_add(&lost, 1);
 }
 
-static __always_inline void take_in(struct task_struct *task)
+static __always_inline void count_member(void)
 {
-	__u32 *stage = bpf_task_storage_get(&members, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-	if (!stage) {
-		__sync_fetch_and_add(&lost, 1);
-		return;
-	}
-	if (*stage == MEMBER)
-		return;
-	*stage = MEMBER;
 	__sync_fetch_and_add(&living, 1);
 	__sync_fetch_and_add(&total, 1);
 }
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+static __always_inline void note_fork(struct trace_member *creator, struct task_struct *parent,
+				      struct task_struct *child)
 {
-	__u32 *stage = stage_of(parent);
-
-	if (stage && *stage == MEMBER)
-		take_in(child);
-	return 0;
+	if (new_member(child))
+		count_member();
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *task)
+static __always_inline void note_exec(struct trace_member *entry, struct task_struct *task, bool begins)
 {
-	__u32 *stage = stage_of(task);
-
-	if (stage && *stage == ARMED)
-		take_in(task);
-	return 0;
+	if (begins)
+		count_member();
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task)
+static __always_inline void note_exit(struct trace_member *member, struct task_struct *task)
 {
-	__u32 *stage = stage_of(task);
-
-	if (stage && *stage == MEMBER)
-		__sync_fetch_and_add(&living, -1);
-	return 0;
+	__sync_fetch_and_add(&living, -1);
 }
 
-/* Run by user space over the threads of a process that runs. */
-SEC("iter/task")
-int on_join(struct bpf_iter__task *ctx)
+static __always_inline void note_other_exit(struct trace_member *entry, struct task_struct *task)
 {
-	struct task_struct *task = ctx->task;
+}
 
-	/* A task on its way out may have passed on_exit. */
-	if (task && !(task->flags & PF_EXITING))
-		take_in(task);
-	return 0;
+/* A task on its way out may have passed its exit's program. */
+static __always_inline bool may_join(struct task_struct *task)
+{
+	return !(task->flags & PF_EXITING);
+}
+
+static __always_inline void note_join(struct trace_member *entry, struct task_struct *task)
+{
+	if (entry->stage == STAGE_MEMBER)
+		return;
+	entry->stage = STAGE_MEMBER;
+	count_member();
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

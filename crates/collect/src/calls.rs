@@ -9,7 +9,6 @@ mod change;
 pub mod clients;
 mod counting;
 mod functions;
-pub(crate) mod join;
 pub(crate) mod layout;
 mod link;
 mod links;
@@ -44,7 +43,7 @@ use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::loading::Large;
 use crate::table::{READING, entries};
-use crate::{libbpf_log, loading, map_sizing, requirements};
+use crate::{join, libbpf_log, loading, map_sizing, requirements};
 use change::Changing;
 use counting::{Counting, CpuEvents};
 use functions::OnRequest;
@@ -365,7 +364,7 @@ impl KernelCalls {
         let window = layout::armed();
         self.skeleton
             .maps
-            .windows
+            .members
             .update(&pidfd.as_raw_fd().to_ne_bytes(), &window, MapFlags::ANY)
             .map_err(bpf("arming the command"))
     }
@@ -389,7 +388,7 @@ impl KernelCalls {
             let pid = rustix::process::Pid::from_raw(pid as i32)?;
             let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
             let key = pidfd.as_raw_fd().to_ne_bytes();
-            self.skeleton.maps.windows.lookup(&key, MapFlags::ANY).ok()?
+            self.skeleton.maps.members.lookup(&key, MapFlags::ANY).ok()?
         };
         process().is_some_and(|window| layout::is_member(&window))
     }

@@ -391,7 +391,7 @@ fn is_socket_function(function: &str) -> bool {
 fn share_maps(to: &mut OpenFunctionsMaps<'_>, from: &JobMaps<'_>) -> Result<(), libbpf_rs::Error> {
     to.jobs.reuse_fd(from.jobs.as_fd())?;
     to.controls.reuse_fd(from.controls.as_fd())?;
-    to.threads.reuse_fd(from.threads.as_fd())?;
+    to.members.reuse_fd(from.members.as_fd())?;
     to.processes.reuse_fd(from.processes.as_fd())?;
     to.memories.reuse_fd(from.memories.as_fd())?;
     to.events.reuse_fd(from.events.as_fd())?;

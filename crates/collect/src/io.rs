@@ -24,10 +24,10 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
-use crate::calls::join;
 use crate::core_types::{self, follow_types};
 use crate::features::Offers;
 use crate::job::{JobError, Owner, bpf};
+use crate::join;
 use crate::loading::Large;
 use crate::table::{READING, each_entry};
 use crate::{clock, libbpf_log, loading, map_sizing, requirements};
@@ -198,7 +198,7 @@ impl KernelIo {
         let window = layout::armed();
         self.skeleton
             .maps
-            .windows
+            .members
             .update(&pidfd.as_raw_fd().to_ne_bytes(), &window, MapFlags::ANY)
             .map_err(bpf("arming the command"))
     }
@@ -224,7 +224,7 @@ impl KernelIo {
     /// Whether the process that a descriptor stands for is.
     pub fn is_member_by(&self, pidfd: BorrowedFd<'_>) -> bool {
         let key = pidfd.as_raw_fd().to_ne_bytes();
-        let window = self.skeleton.maps.windows.lookup(&key, MapFlags::ANY);
+        let window = self.skeleton.maps.members.lookup(&key, MapFlags::ANY);
         window.is_ok_and(|window| window.is_some_and(|window| layout::is_member(&window)))
     }
 

@@ -19,12 +19,12 @@ use weigh_schema::event::{
 use weigh_schema::record::Limited;
 use weigh_schema::summary::Sender;
 
-use crate::calls::join;
 use crate::clock::Moment;
 use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
 use crate::features::{Offers, Parts};
 use crate::follow::{self, CpuWaits, Follow, FollowError, Hold, Wanted};
+use crate::join;
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::libbpf_log;
@@ -197,7 +197,7 @@ impl KernelJob {
         let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
         open.progs.on_call_end.set_autoload(checks_calls);
         open.progs.on_signal.set_autoload(offers.tracepoint("signal_generate"));
-        open.progs.on_join.set_autoload(wanted.joins);
+        open.progs.member__join.set_autoload(wanted.joins);
         parts.choose(&mut open.progs, &offers);
         let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
         let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
@@ -205,9 +205,9 @@ impl KernelJob {
         let mut links = Vec::new();
         let programs = &skeleton.progs;
         for (name, program) in [
-            ("sched_process_fork", &programs.on_fork),
-            ("sched_process_exec", &programs.on_exec),
-            ("sched_process_exit", &programs.on_exit),
+            ("sched_process_fork", &programs.member__fork),
+            ("sched_process_exec", &programs.member__exec),
+            ("sched_process_exit", &programs.member__exit),
             ("sched_process_free", &programs.on_free),
             ("rss_stat", &programs.on_rss_stat),
         ] {
@@ -315,7 +315,7 @@ impl Follow for KernelJob {
         let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
         self.skeleton
             .maps
-            .threads
+            .members
             .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
             .map_err(bpf("arming the command"))?;
         // The tick takes note of what the process has used so far, which is not the job's.
@@ -325,7 +325,7 @@ impl Follow for KernelJob {
     fn join(&mut self, pid: u32) -> Result<(), FollowError> {
         // Twice: a thread that another one makes meanwhile may be passed over by the first.
         for _ in 0..2 {
-            join::process(&self.skeleton.progs.on_join, pid)
+            join::process(&self.skeleton.progs.member__join, pid)
                 .map_err(|error| bpf("joining a process")(error.into()))?;
         }
         match self.raw_job().threads > 0 {

@@ -31,6 +31,7 @@ pub mod inherited;
 pub mod inspect;
 pub mod io;
 pub mod job;
+mod join;
 mod layout;
 mod libbpf_log;
 mod limit_watchdog;

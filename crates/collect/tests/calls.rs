@@ -1,12 +1,12 @@
 //! Calls by the kernel side, against what the program itself knows.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/followed.rs"]
-mod followed;
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/traced.rs"]
 mod traced;
 
-use followed::{Followed, all, field, wanted};
+use command::{Followed, all, field, wanted};
 use traced::workload;
 use weigh_collect::calls::name;
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
@@ -15,7 +15,7 @@ fn follow(subsystems: &[&str]) -> Followed {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("file");
     let command = [&*workload("calls"), file.to_str().unwrap()];
-    followed::follow(&wanted(subsystems), &command, |_| ())
+    command::follow(&wanted(subsystems), &command, |_| ())
 }
 
 #[test]

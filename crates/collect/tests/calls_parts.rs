@@ -2,15 +2,15 @@
 //! counted, or the kernel's own statistics.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/followed.rs"]
-mod followed;
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/traced.rs"]
 mod traced;
 
 use std::path::Path;
 use std::process::Command;
 
-use followed::{Followed, all, field, later, wanted};
+use command::{Followed, all, field, later, wanted};
 use traced::workload;
 use weigh_collect::calls::name;
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
@@ -74,7 +74,7 @@ fn the_journal_has_its_changes_and_the_waits_for_its_commits() {
     let _alone = traced::alone();
     let place = Journaled::new();
     let command = [&*workload("commits"), &place.path()];
-    let followed = followed::follow(&wanted(&all()), &command, |_| ());
+    let followed = command::follow(&wanted(&all()), &command, |_| ());
     assert!(followed.status.success());
     parts_add_up(&followed);
     let changed = &followed.cell("fchmod").account;
@@ -96,7 +96,7 @@ fn pages_that_a_call_sends_on_their_way_are_counted() {
     let place = Journaled::new();
     let command = [&*workload("commits"), &place.path()];
     let wanted = wanted(&["writeback", "block", "fs"]);
-    let followed = followed::follow(&wanted, &command, |_| ());
+    let followed = command::follow(&wanted, &command, |_| ());
     parts_add_up(&followed);
     let begun = &followed.cell("sync_file_range").account;
     assert_eq!(field(begun, "writeback", "pages"), followed.truth("pages"));
@@ -125,7 +125,7 @@ fn pauses_of_writers_are_no_waits_for_a_device() {
         place.path()
     );
     let wanted = wanted(&["writeback", "block", "fs"]);
-    let followed = followed::follow(&wanted, &["sh", "-c", &script], |_| ());
+    let followed = command::follow(&wanted, &["sh", "-c", &script], |_| ());
     assert_eq!(followed.truth("done"), 1);
     parts_add_up(&followed);
     let written = &followed.cell("write").account;
@@ -147,7 +147,7 @@ fn requests_to_a_server_are_counted_and_so_is_waiting_for_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let place = folder.path().display().to_string();
     let command = [&*workload("serve"), &place, "37", "3"];
-    let followed = followed::follow(&wanted(&all()), &command, |_| ());
+    let followed = command::follow(&wanted(&all()), &command, |_| ());
     assert!(followed.status.success(), "{}", followed.truth);
     parts_add_up(&followed);
     let asked = &followed.cell("newfstatat").account;
@@ -172,7 +172,7 @@ fn datagrams(queue: &str, count: u64) -> Followed {
         workload("crowded")
     );
     let command = ["unshare", "-n", "sh", "-ec", &script];
-    let followed = followed::follow(&wanted(&["udp", "qdisc", "socket", "net"]), &command, |_| ());
+    let followed = command::follow(&wanted(&["udp", "qdisc", "socket", "net"]), &command, |_| ());
     assert!(followed.status.success(), "{}", followed.truth);
     assert_eq!(followed.lost, 0);
     parts_add_up(&followed);
@@ -211,7 +211,7 @@ fn datagrams_that_find_no_room_are_who_did_not_read_them() {
     }
     let _alone = traced::alone();
     let command = [&*workload("crowded"), "1001", "503"];
-    let followed = followed::follow(&wanted(&["udp", "socket"]), &command, |_| ());
+    let followed = command::follow(&wanted(&["udp", "socket"]), &command, |_| ());
     let (sent, received) = (followed.truth("sent"), followed.truth("received"));
     assert!(sent > received, "{}", followed.truth);
     for (slot, truth) in [

@@ -3,14 +3,14 @@
 //! followed one after the other.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/followed.rs"]
-mod followed;
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/traced.rs"]
 mod traced;
 
 use std::process::Command;
 
-use followed::{Followed, all, field, follow, wanted};
+use command::{Followed, all, field, follow, wanted};
 use traced::workload;
 use weigh_collect::calls::{Counters, KernelCalls, Wanted};
 use weigh_schema::call::Cell;
@@ -182,7 +182,7 @@ fn what_counting_costs_each_call() {
         for ((_, counters), took) in ways.iter().zip(&mut took) {
             let wanted = Wanted { counters: counters.clone(), ..wanted(&["socket"]) };
             let mut calls = KernelCalls::open(&wanted).unwrap();
-            let followed = followed::run(&mut calls, &[program.to_str().unwrap()], |_| {});
+            let followed = command::run(&mut calls, &[program.to_str().unwrap()], |_| {});
             took.push(followed.truth("took") / 200_000);
         }
     }

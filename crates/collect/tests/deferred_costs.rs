@@ -1,12 +1,12 @@
 //! What calls cause later, against what the program itself knows.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/followed.rs"]
-mod followed;
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/traced.rs"]
 mod traced;
 
-use followed::{Followed, field, later, settle, until_settled, wanted};
+use command::{Followed, field, later, settle, until_settled, wanted};
 use traced::workload;
 use weigh_collect::calls::{STORES, Wanted, name};
 use weigh_schema::call::{Grouping, Sharing};
@@ -22,7 +22,7 @@ fn writers(kind: &str, sharing: Sharing) -> Followed {
     let followed = until_settled(|settled| {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
-        followed::follow(&wanted, &command, |calls| *settled = settle(calls))
+        command::follow(&wanted, &command, |calls| *settled = settle(calls))
     });
     assert!(followed.status.success(), "{}", followed.truth);
     assert_eq!(followed.lost, 0);
@@ -180,7 +180,7 @@ fn connections(program: &str, arguments: &[&str]) -> Followed {
     let program = workload(program);
     let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
     let followed = until_settled(|settled| {
-        followed::follow(&wanted, &command, |calls| *settled = settle(calls))
+        command::follow(&wanted, &command, |calls| *settled = settle(calls))
     });
     assert!(followed.status.success(), "{}", followed.truth);
     assert_eq!(followed.lost, 0);
@@ -269,10 +269,10 @@ fn timers_and_work_are_charged_to_who_started_them() {
         let ran = later(&followed.cell("clock_nanosleep").account, "timers");
         ran >= followed.truth("clock_nanosleep")
     };
-    let mut followed = followed::follow(&parts, &command, |_| ());
+    let mut followed = command::follow(&parts, &command, |_| ());
     for _ in 1..3 {
         if !sleeps(&followed) {
-            followed = followed::follow(&parts, &command, |_| ());
+            followed = command::follow(&parts, &command, |_| ());
         }
     }
     let slept = &followed.cell("clock_nanosleep").account;

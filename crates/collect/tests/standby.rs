@@ -2,12 +2,12 @@
 //! that the kernel shows for this process.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/followed.rs"]
-mod followed;
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/traced.rs"]
 mod traced;
 
-use followed::{Followed, field, wanted};
+use command::{Followed, field, wanted};
 use traced::workload;
 use weigh_collect::calls::KernelCalls;
 use weigh_schema::subsystem::Subsystem;
@@ -20,7 +20,7 @@ fn links() -> usize {
 }
 
 fn run(calls: &mut KernelCalls, script: &str) -> Followed {
-    let followed = followed::run(calls, &["unshare", "-n", "sh", "-ec", script], |_| ());
+    let followed = command::run(calls, &["unshare", "-n", "sh", "-ec", script], |_| ());
     assert!(followed.status.success(), "{}", followed.truth);
     calls.adapt().unwrap();
     followed

@@ -13,6 +13,7 @@
 //! * [`configuration`] and [`resolved_config`]: what users define, and how programs are told of it.
 //! * [`histogram`]: how many values are about how large.
 //! * [`io`]: what is kept of each file and process.
+//! * [`membership`]: how far a thread has come in a job.
 //! * [`printable`]: text from outside, made safe for a terminal.
 //! * [`record`]: what the kernel side tells of a job.
 //! * [`ring`]: how the rings lie in memory that events come through.
@@ -43,6 +44,7 @@ pub mod histogram;
 pub mod io;
 pub mod library;
 pub mod limit;
+pub mod membership;
 mod metric;
 pub mod printable;
 pub mod profile;

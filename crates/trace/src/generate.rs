@@ -16,6 +16,8 @@ mod test;
 mod value;
 mod writer;
 
+use weigh_schema::membership::Stage;
+
 use crate::assemble::{Helper, Label, Op, R, TooFar, When};
 use crate::probe::Probe;
 use crate::record::offset;
@@ -35,9 +37,6 @@ pub fn program(
     writer.write();
     writer.code.finish()
 }
-
-/// How a member is marked.
-pub const MEMBER: i32 = 2;
 
 impl Writer<'_> {
     fn write(&mut self) {
@@ -111,7 +110,7 @@ impl Writer<'_> {
         code.call(Helper::TaskStorage);
         code.jump_if_constant(When::Equal, R::R0, 0, self.end);
         code.load(R::R1, R::R0, 0, 4);
-        code.jump_if_constant(When::Unequal, R::R1, MEMBER, self.end);
+        code.jump_if_constant(When::Unequal, R::R1, Stage::Member.number() as i32, self.end);
     }
 
     fn write_header(&mut self) {

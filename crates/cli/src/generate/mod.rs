@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use weigh_schema::{library, profile, ring};
-use weigh_trace::kind;
+use weigh_trace::field_kind;
 
 use crate::arguments::{Arguments, GenerateArguments};
 
@@ -39,10 +39,10 @@ const SOURCES: &[DerivedFile] = &[
     ("src/page.h", library::page_header),
     ("src/profile_layout.h", profile::header),
     ("src/ring.h", ring::header),
-    ("weigh_event.h", kind::header),
+    ("weigh_event.h", field_kind::header),
     ("python/weigh/_fields.py", library::python_fields),
     ("rust/src/account.rs", library::rust_account),
-    ("rust/src/event.rs", kind::rust),
+    ("rust/src/event.rs", field_kind::rust),
 ];
 
 /// Writes all of it and names each file.

@@ -81,7 +81,7 @@ fn what_ends_later_is_accounted_and_told() {
     needs_root!();
     let agent = Agent::start(&[]);
     let storage = agent.storage();
-    must(agent.command("later").arg(storage.path()));
+    must(agent.command("deferred_writes").arg(storage.path()));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() 
         return;
     }
     let storage = storage();
-    must(weigh("calls").arg("--").arg(program("later")).arg(storage.path()));
+    must(weigh("calls").arg("--").arg(program("deferred_writes")).arg(storage.path()));
 }
 
 /// Each call is a cause by itself: an fsync carries what a write has made dirty, and a sum has its time once.

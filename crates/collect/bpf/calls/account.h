@@ -12,6 +12,7 @@
 
 #include "../kernel.h"
 #include "../follow.h"
+#include "../members.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -25,12 +26,6 @@
 
 #define MAX_DEPTH 8
 #define IMAGE_BYTES 16
-
-enum stage {
-	STAGE_NONE,
-	STAGE_ARMED, /* a member from its exec on */
-	STAGE_MEMBER, /* its calls are accounted */
-};
 
 enum interrupted {
 	NOT_INTERRUPTED,
@@ -93,17 +88,12 @@ _Static_assert(__builtin_offsetof(struct window, account) ==
 		       __builtin_offsetof(struct window, telling) + sizeof(struct telling),
 	       "what is sent goes on into the account");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct window);
-} windows SEC(".maps");
+MEMBERS(struct window)
 
 /* Most threads are not followed, nor known to any other program. */
 static __always_inline struct window *window_of(struct task_struct *task)
 {
-	return followed(task)->bpf_storage ? bpf_task_storage_get(&windows, task, 0, 0) : 0;
+	return followed(task)->bpf_storage ? entry_of(task) : 0;
 }
 
 struct client {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The calls of a job's threads, from their entry to their exit, and who is of the job.
+ * The calls of a job's threads, from their entry to their exit.
  *
  * The tracepoints of system calls slow every call of the machine while they are attached: only
  * for as long as somebody asks for the calls of programs that no library was put into.
@@ -28,110 +28,6 @@ enum call_kind {
 const volatile __u16 kinds[MAX_CALL_NUMBER];
 const volatile struct tally tally_layout;
 const volatile enum call_kind kind_layout;
-
-static __always_inline void join(struct task_struct *task)
-{
-	struct window *window =
-		bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-	if (!window) {
-		count_lost();
-		return;
-	}
-	window->stage = STAGE_MEMBER;
-	add(&tally.threads, 1);
-	add(&tally.living, 1);
-}
-
-/* Programs that no library spoke for until they ended or executed another: how often each. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, char[IMAGE_BYTES]);
-	__type(value, __u64);
-} unheard SEC(".maps");
-
-static __always_inline void count_unheard(struct window *window)
-{
-	__u64 none = 0, *times;
-
-	if (follows_calls || !window->unheard)
-		return;
-	window->unheard = 0;
-	bpf_map_update_elem(&unheard, window->image, &none, BPF_NOEXIST);
-	times = bpf_map_lookup_elem(&unheard, window->image);
-	if (times)
-		add(times, 1);
-	else
-		count_lost();
-}
-
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
-{
-	struct window *window = window_of(parent);
-
-	if (window && window->stage == STAGE_MEMBER)
-		join(child);
-	return 0;
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(member__exec, struct task_struct *task)
-{
-	struct window *window = window_of(task);
-
-	if (!window)
-		return 0;
-	/* What it shared with weigh is gone with its old memory. */
-	window->client = 0;
-	window->bounded = 0;
-	if (window->stage == STAGE_ARMED) {
-		window->stage = STAGE_MEMBER;
-		add(&tally.threads, 1);
-		add(&tally.living, 1);
-	}
-	if (window->stage == STAGE_MEMBER) {
-		count_unheard(window);
-		window->unheard = 1;
-		bpf_get_current_comm(window->image, IMAGE_BYTES);
-	}
-	return 0;
-}
-
-/* Run by user space for a process that is to be watched from now on, or a thread of a client. */
-const volatile struct join_request {
-	__u32 client, slot;
-	__u64 ticket;
-} join_layout;
-struct join_request join_request;
-
-SEC("iter/task")
-int member__join(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct window *window;
-
-	if (!task)
-		return 0;
-	if (!join_request.client) {
-		join(task);
-		return 0;
-	}
-	window = bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!window) {
-		count_lost();
-		return 0;
-	}
-	forget_counting(&window->counting);
-	window->slot = join_request.slot % MAX_SLOTS;
-	window->ticket = join_request.ticket;
-	window->bounded = 0;
-	window->request = 0;
-	window->unheard = 0;
-	window->client = join_request.client;
-	return 0;
-}
 
 /* A thread of the job that may be in a call that has not returned. */
 const volatile struct under_way {
@@ -431,25 +327,6 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 		request_leaves(window, task);
 	if (window && window->inside)
 		finish(window, task, result);
-	return 0;
-}
-
-/* A thread that ends does not leave the call that it is in: exit, or one that a signal has ended. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(member__exit, struct task_struct *task)
-{
-	struct window *window = window_of(task);
-
-	if (!window)
-		return 0;
-	window->client = 0;
-	if (window->stage != STAGE_MEMBER)
-		return 0;
-	if (window->inside)
-		finish(window, task, 0);
-	count_unheard(window);
-	window->stage = STAGE_NONE;
-	add(&tally.living, -1);
 	return 0;
 }
 

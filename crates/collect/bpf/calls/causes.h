@@ -7,7 +7,7 @@
 #ifndef WEIGH_CALLS_CAUSES_H
 #define WEIGH_CALLS_CAUSES_H
 
-#include "later.h"
+#include "deferred_events.h"
 
 struct cause {
 	__u32 client; /* its serial number; 0: none. With a cell: a call of the job that it asked for */

@@ -21,7 +21,7 @@ static __always_inline int wrote(struct inode *inode, __u64 from, __u64 bytes)
 		window = open.window;
 		name_cause(&range.cause, &open);
 	} else if (worker_cause(&range.cause)) {
-		window = bpf_task_storage_get(&windows, bpf_get_current_task_btf(), 0,
+		window = bpf_task_storage_get(&members, bpf_get_current_task_btf(), 0,
 					      BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!window) {
 			not_kept(&range.cause);

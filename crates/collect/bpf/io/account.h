@@ -8,7 +8,7 @@
 
 #include "file.h"
 #include "pattern.h"
-#include "places.h"
+#include "offset_histogram.h"
 #include "usage.h"
 
 #if defined(__TARGET_ARCH_x86)

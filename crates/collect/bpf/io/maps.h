@@ -8,6 +8,7 @@
 #define WEIGH_IO_KEEP_H
 
 #include "../owner.h"
+#include "../members.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -18,12 +19,6 @@
 #define PATH_BYTES 4096
 #define NAME_BYTES 256
 #define UNIX_BYTES 108 /* the longest name of a Unix socket */
-
-enum io_stage {
-	STAGE_NONE,
-	STAGE_ARMED, /* a member from its exec on */
-	STAGE_MEMBER,
-};
 
 /* What a thing is that was done. */
 enum io_deed {
@@ -49,7 +44,7 @@ struct io_doing {
 	 * grown by that much.
 	 */
 	__u32 is_placed;
-	__u32 is_spread; /* over several places of the file; see places.h */
+	__u32 is_spread; /* over several places of the file; see offset_histogram.h */
 	__u32 is_direct;
 	__u32 truncates;
 	__u32 is_cached; /* of a read: nothing came into the page cache meanwhile */
@@ -82,7 +77,7 @@ struct io_file {
 };
 
 struct io_window {
-	enum io_stage stage;
+	enum stage stage;
 	__u32 inside; /* what the call does that it is in; see calls.h */
 	__s32 descriptor; /* the call's first argument */
 	__u32 number;
@@ -106,12 +101,7 @@ struct io_window {
 	__s32 ends[2];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct io_window);
-} windows SEC(".maps");
+MEMBERS(struct io_window)
 
 struct io_stretch {
 	__u64 from, to;
@@ -303,13 +293,6 @@ static __always_inline __u64 waking(void *ring, __u64 length)
 
 	return waiting <= told_mark && waiting + length > told_mark ? BPF_RB_FORCE_WAKEUP :
 								      BPF_RB_NO_WAKEUP;
-}
-
-static __always_inline struct io_window *member(struct task_struct *task)
-{
-	struct io_window *window = bpf_task_storage_get(&windows, task, 0, 0);
-
-	return window && window->stage == STAGE_MEMBER ? window : 0;
 }
 
 /* Whether what is done with files of this file system is wanted. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Membership of the job: inherited in the kernel at each fork. The end of a process is reported, after
+ * The processes of a job, for I/O: what membership.h asks of this object. The end of a process is reported, after
  * what it did with the files that it still had open.
  */
-#ifndef WEIGH_IO_MEMBER_H
-#define WEIGH_IO_MEMBER_H
+#ifndef WEIGH_IO_MEMBERSHIP_H
+#define WEIGH_IO_MEMBERSHIP_H
 
 #include "account.h"
 #include "readahead.h"
+#include "../membership.h"
 
 #define MAX_DESCRIPTORS (1 << 20)
 
@@ -54,70 +55,47 @@ static __always_inline void enroll(struct task_struct *task, __u32 parent, bool 
 	}
 }
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(member__fork, struct task_struct *parent, struct task_struct *child)
+static __always_inline void note_lost_member(void)
 {
-	struct io_window *parents = member(parent), *window;
-
-	if (!parents)
-		return 0;
-	window = bpf_task_storage_get(&windows, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!window) {
-		add(&tally.lost_threads, 1);
-		return 0;
-	}
-	window->stage = STAGE_MEMBER;
-	enroll(child, parent->tgid, is_apart(parent->tgid));
-	return 0;
+	add(&tally.lost_threads, 1);
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(member__exec, struct task_struct *task)
+static __always_inline void note_fork(struct io_window *creator, struct task_struct *parent,
+				      struct task_struct *child)
 {
-	struct io_window *window = bpf_task_storage_get(&windows, task, 0, 0);
+	if (new_member(child))
+		enroll(child, parent->tgid, is_apart(parent->tgid));
+}
+
+static __always_inline void note_exec(struct io_window *window, struct task_struct *task, bool begins)
+{
 	struct io_process *process;
 
-	if (!window || window->stage == STAGE_NONE)
-		return 0;
-	if (window->stage == STAGE_ARMED) {
-		window->stage = STAGE_MEMBER;
+	if (window->stage == STAGE_NONE)
+		return;
+	if (begins)
 		enroll(task, 0, true);
-	}
 	process = process_of(task->tgid);
 	if (process) {
 		process->is_apart = has_gained_rights(task);
 		name_process(process, task);
 	}
 	maps_program(task);
-	return 0;
 }
 
 /* Where everybody is followed: threads of the kernel do what others want done, and weigh would see itself. */
-static __always_inline bool is_left_out(struct task_struct *task)
+static __always_inline bool may_join(struct task_struct *task)
 {
-	return only_device &&
-	       (task->flags & PF_KTHREAD || task->tgid == (__u32)(bpf_get_current_pid_tgid() >> 32));
+	return !only_device ||
+	       !(task->flags & PF_KTHREAD || task->tgid == (__u32)(bpf_get_current_pid_tgid() >> 32));
 }
 
-/* Run by user space for each thread of a process that is to be followed from now on. */
-SEC("iter/task")
-int member__join(struct bpf_iter__task *ctx)
+static __always_inline void note_join(struct io_window *window, struct task_struct *task)
 {
-	struct task_struct *task = ctx->task;
-	struct io_window *window;
-
-	if (!task || is_left_out(task))
-		return 0;
-	window = bpf_task_storage_get(&windows, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!window) {
-		add(&tally.lost_threads, 1);
-		return 0;
-	}
 	if (window->stage == STAGE_MEMBER)
-		return 0;
+		return;
 	window->stage = STAGE_MEMBER;
 	enroll(task, 0, has_gained_rights(task));
-	return 0;
 }
 
 struct closing {
@@ -150,17 +128,13 @@ static __always_inline void tell_process(struct io_process *process)
 	bpf_map_delete_elem(&processes, &pid);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(member__exit, struct task_struct *task)
+static __always_inline void note_exit(struct io_window *window, struct task_struct *task)
 {
-	struct io_window *window = member(task);
 	struct closing closing = { .pid = task->tgid, .tid = task->pid };
 	struct io_process *process;
 	__u32 descriptors = 0;
 	bool is_last;
 
-	if (!window)
-		return 0;
 	window->inside = 0;
 	process = process_of(task->tgid);
 	is_last = process && __sync_fetch_and_add(&process->threads, -1) == 1;
@@ -177,7 +151,10 @@ int BPF_PROG(member__exit, struct task_struct *task)
 	}
 	/* Its memory is given back later: what it has mapped may become dirty by that. */
 	add(&tally.living, -1);
-	return 0;
+}
+
+static __always_inline void note_other_exit(struct io_window *window, struct task_struct *task)
+{
 }
 
 #endif

@@ -22,8 +22,9 @@ use weigh_schema::library::{
 };
 use weigh_schema::subsystem::{self, Account};
 
-use super::{KernelCalls, join, layout};
+use super::{KernelCalls, layout};
 use crate::job::{JobError, bpf};
+use crate::join;
 
 const BYTES: usize = ELEMENT_BYTES * ELEMENTS;
 const WORDS: usize = BYTES / 8;

@@ -6,9 +6,9 @@
 //! that this kernel does not have, with the nearest that it has.
 
 mod attach;
+mod borders;
 mod captures;
 mod cost;
-mod known;
 mod kprobe;
 mod on_request;
 mod recipe;
@@ -24,10 +24,10 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::Attached;
 pub(super) use attach::let_go;
+pub use borders::{Border, BorderFunction, Borders};
 use captures::Found;
 use captures::Types;
 pub use cost::probe_cost;
-pub use known::{Border, BorderFunction, Borders};
 pub(super) use on_request::OnRequest;
 pub(super) use recipe::hits;
 use symbols::Symbols;

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
 
-use super::join;
+use crate::join;
 
 /// `PERF_EVENT_IOC_ENABLE`
 const ENABLE: libc::c_ulong = 0x2400;

@@ -44,7 +44,7 @@ impl Trial {
         let others = median(|| make(CALLS));
         let this = rustix::process::pidfd_open(process, PidfdFlags::empty()).ok()?;
         let (key, window) = (this.as_raw_fd().to_ne_bytes(), layout::member());
-        let windows = &skeleton.maps.windows;
+        let windows = &skeleton.maps.members;
         // No other call may be made meanwhile, not even one for the time.
         let follow = |calls: u32| {
             let is_member = windows.update(&key, &window, MapFlags::ANY).is_ok();

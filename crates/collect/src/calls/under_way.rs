@@ -10,8 +10,9 @@ use std::mem::{offset_of, size_of};
 use weigh_schema::call::UnderWay;
 
 use super::layout::skeleton::types;
-use super::{KernelCalls, join, name};
+use super::{KernelCalls, name};
 use crate::job::{JobError, bpf};
+use crate::join;
 use crate::procfs;
 
 /// Added to the numbers of 32-bit programs.

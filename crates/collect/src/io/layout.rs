@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
 /// A thread that is followed from its exec on.
 pub(super) fn armed() -> Vec<u8> {
     let mut window = vec![0; size_of::<types::io_window>()];
-    let stage = types::io_stage::STAGE_ARMED.0.to_ne_bytes();
+    let stage = types::stage::STAGE_ARMED.0.to_ne_bytes();
     let at = offset_of!(types::io_window, stage);
     window[at..at + stage.len()].copy_from_slice(&stage);
     window
@@ -51,7 +51,7 @@ pub(super) fn armed() -> Vec<u8> {
 
 /// Whether the thread that this is kept of is followed.
 pub(super) fn is_member(window: &[u8]) -> bool {
-    let member = types::io_stage::STAGE_MEMBER.0;
+    let member = types::stage::STAGE_MEMBER.0;
     Reader(window).u32(offset_of!(types::io_window, stage)) == Some(member)
 }
 

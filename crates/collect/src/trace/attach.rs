@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use libbpf_rs::libbpf_sys as sys;
 
 use super::TraceError;
-use super::members::descriptor;
 use super::{modules, user};
+use crate::join::descriptor;
 
 /// Where a program is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 
-use super::members::descriptor;
+use crate::join::descriptor;
 
 /// The longest name of a module, with its end.
 const NAME_BYTES: usize = 64;

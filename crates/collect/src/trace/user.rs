@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use libbpf_rs::libbpf_sys as sys;
 
 use super::attach::{Link, Point, UserPlace, load_as};
-use super::members::descriptor;
+use crate::join::descriptor;
 use crate::perf::{self, Event, Of};
 
 /// What the kernel calls such events, and where in their configuration it is told of returns and numbers

@@ -30,7 +30,7 @@ impl Places {
         self.shift = shift;
     }
 
-    /// Bytes were read (0) or written (1) from there on; as `collect/bpf/io/places.h` has it.
+    /// Bytes were read (0) or written (1) from there on; as `collect/bpf/io/offset_histogram.h` has it.
     pub fn add(&mut self, direction: usize, from: u64, bytes: u64) {
         let Some(last) = bytes.checked_sub(1).map(|more| from.saturating_add(more)) else { return };
         let needed = u64::BITS - (last / PLACES as u64).leading_zeros();

@@ -89,7 +89,7 @@ impl Trial {
         let others = round_of_many();
         let this = rustix::process::pidfd_open(process, PidfdFlags::empty()).ok()?;
         let key = this.as_raw_fd().to_ne_bytes();
-        let windows = &skeleton.maps.windows;
+        let windows = &skeleton.maps.members;
         windows.update(&key, &layout::inside(), MapFlags::ANY).ok()?;
         let followed = round_of_many();
         windows.delete(&key).ok()?;

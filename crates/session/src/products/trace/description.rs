@@ -7,7 +7,7 @@
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use weigh_schema::ring;
-use weigh_trace::kind::FieldKind;
+use weigh_trace::field_kind::FieldKind;
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::HEADER_BYTES;
 use weigh_trace::signature::Attach;

@@ -19,12 +19,12 @@ pub(crate) fn all(program: &ProgramMut<'_>) -> io::Result<()> {
 }
 
 /// The same, or a program that is not about threads; what it writes.
-pub(super) fn read_all(program: &ProgramMut<'_>) -> io::Result<Vec<u8>> {
+pub(crate) fn read_all(program: &ProgramMut<'_>) -> io::Result<Vec<u8>> {
     run(program, sys::bpf_iter_link_info__bindgen_ty_3 { tid: 0, pid: 0, pid_fd: 0 })
 }
 
 /// Runs the program for one thread.
-pub(super) fn thread(program: &ProgramMut<'_>, tid: u32) -> io::Result<()> {
+pub(crate) fn thread(program: &ProgramMut<'_>, tid: u32) -> io::Result<()> {
     let tasks = sys::bpf_iter_link_info__bindgen_ty_3 { tid, pid: 0, pid_fd: 0 };
     run(program, tasks).map(drop)
 }
@@ -54,7 +54,7 @@ fn run(
 }
 
 /// What a call of libbpf has made, or why it has not.
-pub(super) fn descriptor(returned: i32) -> io::Result<OwnedFd> {
+pub(crate) fn descriptor(returned: i32) -> io::Result<OwnedFd> {
     if returned < 0 {
         return Err(io::Error::from_raw_os_error(-returned));
     }

@@ -3,8 +3,8 @@
  * What comes later of a single call. Where every call is told, each bit of it is told as it comes, with the
  * call's number, and user space adds up: nothing has to be kept here for a call that has returned.
  */
-#ifndef WEIGH_CALLS_LATER_H
-#define WEIGH_CALLS_LATER_H
+#ifndef WEIGH_CALLS_DEFERRED_EVENTS_H
+#define WEIGH_CALLS_DEFERRED_EVENTS_H
 
 #include "cells.h"
 

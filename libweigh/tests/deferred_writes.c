@@ -3,7 +3,7 @@
  * Writes that end after the interval in which they were begun, by asynchronous I/O: every byte is
  * accounted either in the interval or later, and the program is told when all of it is.
  *
- * usage: later FOLDER
+ * usage: deferred_writes FOLDER
  */
 #include "check.h"
 #include <fcntl.h>

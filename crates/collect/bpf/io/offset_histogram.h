@@ -4,8 +4,8 @@
  * beyond the last place makes all of them wider. Under the lock of the file's use, so nothing is called
  * there; and nearly without branches, as in pattern.h.
  */
-#ifndef WEIGH_IO_PLACES_H
-#define WEIGH_IO_PLACES_H
+#ifndef WEIGH_IO_OFFSET_HISTOGRAM_H
+#define WEIGH_IO_OFFSET_HISTOGRAM_H
 
 #include "usage.h"
 #include "pattern.h"
