@@ -59,7 +59,6 @@ pub use counting::Counters;
 pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
 pub use looking::ThreadCredentials;
 pub use names::{STORES, name};
-pub use writeback::FollowWrites;
 
 /// What tells, since 6.16, when a call hands bytes to TCP.
 const SENDING: &str = "tcp_sendmsg_locked";

@@ -13,7 +13,7 @@ use weigh_schema::{Mechanism, Quality};
 
 use crate::core_types::CoreTypes;
 use crate::fentry_check;
-use crate::follow::Wanted;
+use crate::follow::JobDetail;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
 use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
 use crate::loading;
@@ -111,10 +111,10 @@ impl Part {
     fn of_calls(
         name: &'static str,
         metrics: &'static [&'static str],
-        wanted: Wanted,
+        detail: JobDetail,
         is_on: bool,
     ) -> Part {
-        let disabled = match (wanted.calls, is_on) {
+        let disabled = match (detail.calls, is_on) {
             (false, _) => Some("left out at this level; --level 3 follows it".to_string()),
             (_, false) => Some(format!("turned off by --without {name}")),
             _ => None,
@@ -225,11 +225,11 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn new(wanted: Wanted) -> Parts {
+    pub(crate) fn new(detail: JobDetail) -> Parts {
         Parts {
-            network: Part::of_calls("network", NET, wanted, wanted.network),
+            network: Part::of_calls("network", NET, detail, detail.network),
             uring: Part::new("io_uring", IO),
-            files: Part::of_calls("files", OPENED, wanted, wanted.files),
+            files: Part::of_calls("files", OPENED, detail, detail.files),
             calls: Part::new("calls", IO),
             sockets_by_function: false,
         }

@@ -38,7 +38,7 @@ pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub(crate) use calls::{NUMBERS, kind as call_kind, may_free, short};
 pub use file_system::{FileSystem, FileSystemError};
-pub use follow::{FollowIo, MAPPED_READ, MAPPED_WRITTEN, qualities};
+pub use follow::{MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub(crate) use layout::unix_names;
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;

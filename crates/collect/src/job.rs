@@ -10,12 +10,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
+use std::time::Instant;
 
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::limit::OnLimit;
 use weigh_schema::record::Limited;
 use weigh_schema::summary::Sender;
 
@@ -23,65 +25,19 @@ use crate::clock::Moment;
 use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
 use crate::features::{Offers, Parts};
-use crate::follow::{self, CpuWaits, Follow, FollowError, Hold, Wanted};
+use crate::follow::{
+    self, Attachment, CpuWaits, Enforcement, JobDetail, JobMechanism, JobReader, MechanismError,
+    Members, MemoryBound, OpenCounts, RunningAttachment, ZombieReader,
+};
+pub use crate::job_error::JobError;
+pub(crate) use crate::job_error::{bpf, not_joined};
 use crate::join;
 use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::libbpf_log;
 use crate::loading;
-use crate::requirements::{self, Missing};
+use crate::requirements;
 use skeleton::types;
-
-/// Why a job cannot be followed in the kernel.
-#[derive(Debug, thiserror::Error)]
-pub enum JobError {
-    /// The kernel or the rights do not allow it.
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    /// Nobody has that PID.
-    #[error("there is no process {0}")]
-    NoProcess(u32),
-    /// It is there, but the kernel shows it to no BPF program: there is no error number for that.
-    #[error(
-        "process {0} is there, but this kernel lets no BPF program see it: the iterator over its threads shows none \
-         (and reports no error), or has no room to follow one"
-    )]
-    NotShown(u32),
-    /// The kernel has no descriptor for it.
-    #[error("process {pid} cannot be followed: {error}")]
-    NotReached {
-        /// Whose.
-        pid: u32,
-        /// The kernel's reason.
-        error: rustix::io::Errno,
-    },
-    /// A step of libbpf failed although the requirements are met.
-    #[error("BPF {step} failed: {error}{said}")]
-    Bpf {
-        /// The step.
-        step: &'static str,
-        /// The error.
-        error: libbpf_rs::Error,
-        /// What libbpf had to say on the way.
-        said: String,
-    },
-}
-
-/// Why none of a process's threads was taken in.
-pub(crate) fn not_joined(pid: u32) -> JobError {
-    use rustix::io::Errno;
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let Some(process) = Pid::from_raw(pid.cast_signed()) else { return JobError::NoProcess(pid) };
-    match pidfd_open(process, PidfdFlags::empty()) {
-        Ok(_) => JobError::NotShown(pid),
-        Err(Errno::SRCH) => JobError::NoProcess(pid),
-        Err(error) => JobError::NotReached { pid, error },
-    }
-}
-
-pub(crate) fn bpf(step: &'static str) -> impl FnOnce(libbpf_rs::Error) -> JobError {
-    move |error| JobError::Bpf { step, error, said: libbpf_log::last_words() }
-}
 
 /// A job that is followed by the kernel itself.
 pub struct KernelJob {
@@ -161,8 +117,8 @@ pub struct Owner {
 
 impl KernelJob {
     /// Loads and attaches the programs. Nothing is followed until it is armed.
-    pub fn open(wanted: Wanted, enforced: Enforced) -> Result<KernelJob, JobError> {
-        KernelJob::open_for(wanted, enforced, None)
+    pub fn open(detail: JobDetail, enforced: Enforced) -> Result<KernelJob, JobError> {
+        KernelJob::open_for(detail, enforced, None)
     }
 
     /// The same for a user without privileges, if one is named: no limit stops or kills a process that
@@ -170,7 +126,7 @@ impl KernelJob {
     /// use, not their arguments, stacks and files. Nothing is put into the way of all calls of
     /// the machine for it.
     pub fn open_for(
-        wanted: Wanted,
+        detail: JobDetail,
         enforced: Enforced,
         owner: Option<Owner>,
     ) -> Result<KernelJob, JobError> {
@@ -179,7 +135,7 @@ impl KernelJob {
         libbpf_log::collect();
         let kernel = core_types::of_this_kernel();
         let offers = Offers::new(&kernel);
-        let mut parts = Parts::new(wanted);
+        let mut parts = Parts::new(detail);
         let builder = skeleton::JobSkelBuilder::default();
         let (_types, mut open) =
             loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
@@ -197,9 +153,9 @@ impl KernelJob {
         let checks_calls = may_end && enforced.of_calls && offers.tracepoint("sys_exit");
         open.progs.on_call_end.set_autoload(checks_calls);
         open.progs.on_signal.set_autoload(offers.tracepoint("signal_generate"));
-        open.progs.member__join.set_autoload(wanted.joins);
+        open.progs.member__join.set_autoload(detail.joins);
         parts.choose(&mut open.progs, &offers);
-        let mut waits = WaitPrograms::choose(wanted.cpu_waits, &mut open, &offers);
+        let mut waits = WaitPrograms::choose(detail.cpu_waits, &mut open, &offers);
         let mut skeleton = loading::load(open, &offers).map_err(bpf("load"))?;
         find_cpu_offsets(&mut skeleton)?;
         let mut links = Vec::new();
@@ -266,10 +222,10 @@ impl KernelJob {
         layout::reading(&self.raw_job(), Moment::now().ns())
     }
 
-    fn write_control(&self) -> Result<(), FollowError> {
+    fn write_control(&self) -> Result<(), JobError> {
         let control = layout::bytes_of(&self.control);
         let controls = &self.skeleton.maps.controls;
-        Ok(controls.update(&SLOT, control, MapFlags::ANY).map_err(bpf("writing the limits"))?)
+        controls.update(&SLOT, control, MapFlags::ANY).map_err(bpf("writing the limits"))
     }
 
     fn raw_job(&self) -> types::job {
@@ -306,37 +262,18 @@ impl KernelJob {
     }
 }
 
-impl Follow for KernelJob {
+impl JobReader for KernelJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Bpf
-    }
-
-    fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
-        self.skeleton
-            .maps
-            .members
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
-            .map_err(bpf("arming the command"))?;
-        // The tick takes note of what the process has used so far, which is not the job's.
-        Ok(run_iterator(&self.tick)?)
-    }
-
-    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
-        // Twice: a thread that another one makes meanwhile may be passed over by the first.
-        for _ in 0..2 {
-            join::process(&self.skeleton.progs.member__join, pid)
-                .map_err(|error| bpf("joining a process")(error.into()))?;
-        }
-        match self.raw_job().threads > 0 {
-            true => Ok(()),
-            false => Err(not_joined(pid).into()),
-        }
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the descriptor is open as long as the ring buffer, which `self` owns.
         Some(unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) })
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        None
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -346,102 +283,13 @@ impl Follow for KernelJob {
         arrived.iter().filter_map(|record| weigh_parse::job::event(record, started)).collect()
     }
 
-    fn read(&mut self) -> Result<JobReading, FollowError> {
+    fn read(&mut self) -> Result<JobReading, MechanismError> {
         run_iterator(&self.tick)?;
         Ok(self.read_job())
     }
 
     fn glance(&self) -> JobReading {
         self.read_job()
-    }
-
-    fn is_last_look_due(&self) -> bool {
-        true
-    }
-
-    fn last_look(&mut self) -> Result<(), FollowError> {
-        follow::look_until_settled(self)
-    }
-
-    fn unsettled(&self) -> u64 {
-        self.raw_job().unsettled
-    }
-
-    fn ended_ns(&self) -> Option<u64> {
-        let job = self.raw_job();
-        (job.processes == 0 && job.ended != 0).then(|| job.ended.saturating_sub(job.started))
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        let mut processes = self.kept();
-        processes.retain(|process| process.ended_ns.is_none());
-        processes
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        self.kept()
-    }
-
-    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
-        follow::signal_members(|| self.living(), to, signals)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        let mut taken = Vec::new();
-        self.control.hold = match hold {
-            Hold::Not => types::hold::HOLD_NOT,
-            Hold::Stop => types::hold::HOLD_STOP,
-            Hold::Kill => types::hold::HOLD_KILL,
-        };
-        for (metric, limit, warning) in limits {
-            if let Some(limited) = Limited::of_metric(metric) {
-                if limited.is_of_calls() && !(hold != Hold::Not && self.check_calls()) {
-                    continue;
-                }
-                let index = limited as usize;
-                self.control.limits[index] = (*limit as u64).max(1);
-                self.control.warnings[index] = *warning as u64;
-                taken.push((*metric).to_string());
-            }
-        }
-        self.write_control()?;
-        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
-        if limits_forks && hold != Hold::Not {
-            self.hold_forks();
-        }
-        Ok(taken)
-    }
-
-    fn departures(&self) -> u64 {
-        self.raw_job().departures
-    }
-
-    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), FollowError> {
-        if departures != self.departures() {
-            return Ok(());
-        }
-        (self.control.unseen, self.control.departures) = (bytes, departures);
-        self.write_control()
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.control.hold = types::hold::HOLD_NOT;
-        self.write_control()
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        self.control.phase = types::phase::PHASE_ENDING;
-        self.write_control()
-    }
-
-    fn set_killing(&mut self) -> Result<(), FollowError> {
-        self.hold_forks();
-        self.control.phase = types::phase::PHASE_KILLING;
-        self.write_control()
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -462,29 +310,169 @@ impl Follow for KernelJob {
     fn notes(&mut self) -> Vec<Note> {
         self.parts.notes(self.raw_job().lost_calls)
     }
+}
+
+impl Attachment for KernelJob {
+    fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
+        self.skeleton
+            .maps
+            .members
+            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
+            .map_err(bpf("arming the command"))?;
+        // The tick takes note of what the process has used so far, which is not the job's.
+        Ok(run_iterator(&self.tick)?)
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+}
+
+impl RunningAttachment for KernelJob {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        // Twice: a thread that another one makes meanwhile may be passed over by the first.
+        for _ in 0..2 {
+            join::process(&self.skeleton.progs.member__join, pid)
+                .map_err(|error| bpf("joining a process")(error.into()))?;
+        }
+        match self.raw_job().threads > 0 {
+            true => Ok(()),
+            false => Err(not_joined(pid).into()),
+        }
+    }
+}
+
+impl Members for KernelJob {
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut processes = self.kept();
+        processes.retain(|process| process.ended_ns.is_none());
+        processes
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.kept()
+    }
+
+    fn unsettled(&self) -> u64 {
+        self.raw_job().unsettled
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        let job = self.raw_job();
+        (job.processes == 0 && job.ended != 0).then(|| job.ended.saturating_sub(job.started))
+    }
+
+    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
+        follow::signal_members(|| self.living(), to, signals)
+    }
 
     fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
         let senders = &self.skeleton.maps.senders;
         let value = senders.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
         layout::sender(&layout::from_bytes(&value)?)
     }
+}
 
-    fn cpu_waits(&self) -> Result<CpuWaits, String> {
-        self.waits.is_attached()?;
-        Ok(layout::cpu_waits(&self.raw_job()))
+impl ZombieReader for KernelJob {
+    fn read_zombie(&mut self) -> Result<(), MechanismError> {
+        follow::read_until_settled(self)
     }
+}
 
-    fn counts_opens(&self) -> Result<(), String> {
-        match self.parts.files.is_working() {
-            true => Ok(()),
-            false => Err(self.parts.files.status(0).reason.unwrap_or_default()),
+impl Enforcement for KernelJob {
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        on_limit: OnLimit,
+    ) -> Result<Vec<String>, MechanismError> {
+        let mut taken = Vec::new();
+        self.control.hold = match on_limit {
+            OnLimit::Warn => types::hold::HOLD_NOT,
+            OnLimit::Stop => types::hold::HOLD_STOP,
+            OnLimit::Kill => types::hold::HOLD_KILL,
+        };
+        for (metric, limit, warning) in limits {
+            if let Some(limited) = Limited::of_metric(metric) {
+                if limited.is_of_calls() && !(on_limit != OnLimit::Warn && self.check_calls()) {
+                    continue;
+                }
+                let index = limited as usize;
+                self.control.limits[index] = (*limit as u64).max(1);
+                self.control.warnings[index] = *warning as u64;
+                taken.push((*metric).to_string());
+            }
         }
+        self.write_control()?;
+        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
+        if limits_forks && on_limit != OnLimit::Warn {
+            self.hold_forks();
+        }
+        Ok(taken)
     }
 
+    fn release(&mut self) -> Result<(), MechanismError> {
+        self.control.hold = types::hold::HOLD_NOT;
+        Ok(self.write_control()?)
+    }
+
+    fn set_ending(&mut self) -> Result<(), MechanismError> {
+        self.control.phase = types::phase::PHASE_ENDING;
+        Ok(self.write_control()?)
+    }
+
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        self.hold_forks();
+        self.control.phase = types::phase::PHASE_KILLING;
+        Ok(self.write_control()?)
+    }
+}
+
+impl MemoryBound for KernelJob {
+    fn departures(&self) -> u64 {
+        self.raw_job().departures
+    }
+
+    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), MechanismError> {
+        if departures != self.departures() {
+            return Ok(());
+        }
+        (self.control.unseen, self.control.departures) = (bytes, departures);
+        Ok(self.write_control()?)
+    }
+}
+
+impl OpenCounts for KernelJob {
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         let opened = &self.functions.as_ref()?.maps.opened;
         let times = opened.lookup_and_delete(&layout::file_key(key)).ok()??;
         Some(u64::from_ne_bytes(times.try_into().ok()?))
+    }
+}
+
+impl JobMechanism for KernelJob {
+    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
+        Some(self)
+    }
+
+    fn memory_bound(&mut self) -> Option<&mut dyn MemoryBound> {
+        Some(self)
+    }
+
+    fn zombie_reader(&mut self) -> Option<&mut dyn ZombieReader> {
+        Some(self)
+    }
+
+    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
+        match self.parts.files.is_working() {
+            true => Ok(self),
+            false => Err(self.parts.files.status(0).reason.unwrap_or_default()),
+        }
+    }
+
+    fn cpu_waits(&self) -> Result<CpuWaits, String> {
+        self.waits.is_attached()?;
+        Ok(layout::cpu_waits(&self.raw_job()))
     }
 
     /// Probes of functions take the kernel a grace period each to be rid of: where there are any,
@@ -499,7 +487,7 @@ impl Follow for KernelJob {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::WaitOptions;
@@ -513,7 +501,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let mut job = KernelJob::open(Wanted::default(), Enforced::default()).expect("it opens");
+        let mut job = KernelJob::open(JobDetail::default(), Enforced::default()).expect("it opens");
         let mask = SignalMask::block(&[]).expect("a mask");
         let words = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; true"];
         let waiting = spawn(&words.map(Into::into), &mask).expect("it is made");
@@ -525,7 +513,7 @@ mod tests {
         // Nobody has waited for it, so that the kernel does not free it: a look does.
         let until = Instant::now() + Duration::from_secs(30);
         while job.unsettled() > 0 && Instant::now() < until {
-            job.last_look().expect("a look");
+            job.read_zombie().expect("a look");
         }
         assert_eq!(job.unsettled(), 0);
         let is_its_end =
@@ -539,23 +527,5 @@ mod tests {
         assert_eq!(job.glance().counters, before.counters);
         assert_eq!(job.unsettled(), 0);
         assert!(!job.events().iter().any(is_its_end));
-    }
-
-    #[test]
-    fn why_a_process_was_not_taken_in_is_told_apart() {
-        let own = not_joined(std::process::id());
-        assert!(matches!(own, JobError::NotShown(pid) if pid == std::process::id()), "{own}");
-        // One that has been reaped.
-        let mut child = std::process::Command::new("true").spawn().expect("true");
-        child.wait().expect("it ends");
-        let gone = not_joined(child.id());
-        assert!(matches!(gone, JobError::NoProcess(pid) if pid == child.id()), "{gone}");
-        // A thread that is not its process's first has no descriptor of a process.
-        let thread = std::thread::spawn(|| {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-            not_joined(tid)
-        });
-        let thread = thread.join().expect("a thread");
-        assert!(matches!(thread, JobError::NotReached { .. }), "{thread}");
     }
 }

@@ -31,6 +31,7 @@ pub mod inherited;
 pub mod inspect;
 pub mod io;
 pub mod job;
+mod job_error;
 mod join;
 mod layout;
 mod libbpf_log;

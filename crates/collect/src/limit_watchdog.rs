@@ -19,9 +19,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use weigh_schema::event::Crossing;
 
 use crate::clock::Moment;
-use crate::follow::Hold;
 use crate::poll::JobPoller;
 use members::{Members, Sums};
+use weigh_schema::limit::OnLimit;
 
 /// Time between looks: shorter than any memory can be filled in that matters, and long enough to
 /// see a job early that begins to grow.
@@ -64,13 +64,13 @@ pub struct Line {
 }
 
 /// The limits that a sentry can have an eye on, if anybody is to be held at all.
-pub fn lines(limits: &[(&str, f64, f64)], hold: Hold) -> Vec<Line> {
+pub fn lines(limits: &[(&str, f64, f64)], on_limit: OnLimit) -> Vec<Line> {
     let of = |(name, limit, _): &(&str, f64, f64)| {
         let (metric, value, is_memory) = SEEN.into_iter().find(|(metric, ..)| metric == name)?;
         let limit = *limit as u64;
         Some(Line { metric, value, is_memory, limit, most: limit, last: None })
     };
-    limits.iter().filter(|_| hold != Hold::Not).filter_map(of).collect()
+    limits.iter().filter(|_| on_limit != OnLimit::Warn).filter_map(of).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     fn line(limit: f64) -> Line {
-        lines(&[("memory_peak_bytes", limit, 0.0)], Hold::Kill).remove(0)
+        lines(&[("memory_peak_bytes", limit, 0.0)], OnLimit::Kill).remove(0)
     }
 
     fn holding(floor: u64) -> Sums {
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn it_has_an_eye_on_what_it_can_see_cheaply() {
         let limits = [("processes_peak", 5.0, 4.0), ("wall_seconds", 1.0, 0.8)];
-        let seen = lines(&limits, Hold::Stop);
+        let seen = lines(&limits, OnLimit::Stop);
         assert_eq!(seen.iter().map(|line| line.metric).collect::<Vec<_>>(), ["processes_peak"]);
-        assert!(lines(&limits, Hold::Not).is_empty());
+        assert!(lines(&limits, OnLimit::Warn).is_empty());
     }
 
     #[test]

@@ -25,6 +25,7 @@ use weigh_schema::event::{
 };
 use weigh_schema::{Counter, CounterValues};
 
+use crate::follow::MechanismError;
 use crate::procfs::{self, ProcError, Stat};
 use crate::spaces;
 pub use job::PolledJob;
@@ -44,6 +45,12 @@ pub enum PollError {
     /// The list of processes cannot be read.
     #[error("cannot list /proc: {0}")]
     List(std::io::Error),
+}
+
+impl From<PollError> for MechanismError {
+    fn from(error: PollError) -> MechanismError {
+        MechanismError::new("poll", error)
+    }
 }
 
 /// What one poll found.

@@ -32,7 +32,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -42,11 +42,16 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::limit::OnLimit;
+use weigh_schema::summary::Sender;
 use weigh_schema::{CounterValues, Mechanism, Unit};
 
 use crate::clock::Moment;
-use crate::follow::{Follow, FollowError, Hold, any_child, most_processes};
-use crate::io::{FollowIo, LibraryIo};
+use crate::follow::{
+    self, Attachment, Children, CommandSetup, Enforcement, FileCounts, FileMechanism, JobMechanism,
+    JobReader, MechanismError, Members, OpenCounts, RunningAttachment, RunningOffer, process_limit,
+};
+use crate::io::LibraryIo;
 use crate::limit_watchdog::{self, Line, Sentry};
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
@@ -110,11 +115,15 @@ impl PreloadError {
         error: &'a (dyn std::error::Error + 'static),
     ) -> Option<&'a PreloadError> {
         let own = error.downcast_ref::<PreloadError>();
-        let followed = error.downcast_ref::<FollowError>().and_then(|error| match error {
-            FollowError::Preload(error) => Some(error),
-            _ => None,
-        });
-        own.or(followed).filter(|error| matches!(error, PreloadError::FileSize { .. }))
+        let named = error.downcast_ref::<MechanismError>();
+        own.or(named.and_then(MechanismError::downcast_ref))
+            .filter(|error| matches!(error, PreloadError::FileSize { .. }))
+    }
+}
+
+impl From<PreloadError> for MechanismError {
+    fn from(error: PreloadError) -> MechanismError {
+        MechanismError::new("preload", error)
     }
 }
 
@@ -153,6 +162,10 @@ pub struct PreloadedJob {
 }
 
 impl PreloadedJob {
+    /// Whether it attaches to processes that run already.
+    pub const RUNNING: RunningOffer =
+        Err("gets its library into programs when they begin, and not into one that runs already");
+
     /// What is counted by file.
     pub(crate) fn counted(&self) -> Option<Counted> {
         self.uses.clone()
@@ -170,7 +183,7 @@ impl PreloadedJob {
     }
 
     /// Makes the shared file and puts the library beside it. `command` is what will be executed,
-    /// with the variables of [`Follow::variables`] in its environment; `last_resort` a directory
+    /// with [`PreloadedJob::variables`] in its environment; `last_resort` a directory
     /// for the file where no temporary one can be written.
     pub fn open(
         level: Level,
@@ -328,42 +341,9 @@ impl PreloadedJob {
     }
 }
 
-impl Follow for PreloadedJob {
+impl JobReader for PreloadedJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Preload
-    }
-
-    fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let poller = JobPoller::new(pid, &[std::process::id()])?;
-        self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
-        self.usage_before = rusage::waited().counters;
-        self.begun = Moment::now();
-        self.tally.epoch_ns = now_ns();
-        self.uses.iter().for_each(Counted::begin);
-        self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
-        self.take_first_slot(pid);
-        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
-        self.poller = Some(poller);
-        Ok(())
-    }
-
-    fn variables(&self) -> Vec<(OsString, OsString)> {
-        // Another loader would complain, or fail; and so would a sanitizer's runtime.
-        if self.why_blind & program::KEPT_OUT != 0 {
-            return Vec::new();
-        }
-        let mut libraries = self.place.folder.library.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
-            libraries.push(":");
-            libraries.push(others);
-        }
-        let mut place = self.place.folder.file.clone().into_os_string();
-        place.push(":0.0");
-        vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
-    }
-
-    fn own_folders(&self) -> Vec<PathBuf> {
-        vec![self.place.folder.path.clone()]
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -374,17 +354,6 @@ impl Follow for PreloadedJob {
         Some(self.last.map_or_else(Instant::now, |last| last + LOOK))
     }
 
-    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
-        let changed = any_child()?;
-        if let Some((pid, status)) = changed
-            && status.stopped_signal().is_none()
-        {
-            let pid = pid.as_raw_nonzero().get() as u32;
-            self.tally.statuses.insert(pid, status.into_raw() as u32);
-        }
-        Ok(changed)
-    }
-
     fn events(&mut self) -> Vec<Event> {
         let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
         if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= LOOK) {
@@ -393,70 +362,13 @@ impl Follow for PreloadedJob {
         self.tally.events.drain(..).chain(crossings.into_iter().map(Event::Limit)).collect()
     }
 
-    fn read(&mut self) -> Result<JobReading, FollowError> {
+    fn read(&mut self) -> Result<JobReading, MechanismError> {
         self.look();
         Ok(self.reading.clone())
     }
 
     fn glance(&self) -> JobReading {
         self.reading.clone()
-    }
-
-    /// A process that has ended but was not waited for yet is not in the kernel's sums.
-    fn unsettled(&self) -> u64 {
-        u64::from(self.alive.is_empty() && !has_no_children())
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        let mut living = self.tally.remaining();
-        living.retain(|process| self.alive.contains(&process.pid));
-        living
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        self.tally.remaining()
-    }
-
-    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
-        let mut reached = Vec::new();
-        if let Some(poller) =
-            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
-        {
-            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
-            reached = poller.signal_all(list);
-        }
-        self.look();
-        let of_job: Vec<u32> =
-            self.alive.iter().copied().filter(|pid| to.is_none_or(|to| to == *pid)).collect();
-        // Those of whom only the library knew, too.
-        let missed: Vec<u32> = of_job.into_iter().filter(|pid| !reached.contains(pid)).collect();
-        reached.len() + signals::send_to_all(&missed, list)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        self.lines = limit_watchdog::lines(limits, hold);
-        let most = most_processes(limits, hold)
-            .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
-        self.place.head.most.store(most, Ordering::Relaxed);
-        Ok(Vec::new())
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.sentry.iter().for_each(Sentry::rest);
-        self.place.head.most.store(0, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        // A process that is told to end may need a few to do so.
-        let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
-        let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        self.sentry.iter().for_each(Sentry::set_ending);
-        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -481,20 +393,181 @@ impl Follow for PreloadedJob {
     fn notes(&mut self) -> Vec<Note> {
         self.grounds().notes()
     }
+}
 
-    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
-        self.files.take(key)
+impl Attachment for PreloadedJob {
+    fn command_setup(&self) -> CommandSetup<'_> {
+        let own_folders = vec![self.place.folder.path.clone()];
+        CommandSetup { variables: self.variables(), own_folders, filter: None }
     }
 
-    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
+    fn arm(&mut self, pid: u32, _: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        let poller = JobPoller::new(pid, &[std::process::id()])?;
+        self.waited_io = WaitedIo::begin().map_err(PreloadError::OwnIo)?;
+        self.usage_before = rusage::waited().counters;
+        self.begun = Moment::now();
+        self.tally.epoch_ns = now_ns();
+        self.uses.iter().for_each(Counted::begin);
+        self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
+        self.take_first_slot(pid);
+        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.poller = Some(poller);
+        Ok(())
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(PreloadError::RunsAlready.into())
+    }
+}
+
+impl Members for PreloadedJob {
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.tally.remaining();
+        living.retain(|process| self.alive.contains(&process.pid));
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.tally.remaining()
+    }
+
+    /// A process that has ended but was not waited for yet is not in the kernel's sums.
+    fn unsettled(&self) -> u64 {
+        u64::from(self.alive.is_empty() && !has_no_children())
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        let mut reached = Vec::new();
+        if let Some(poller) =
+            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
+        {
+            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
+            reached = poller.signal_all(list);
+        }
+        self.look();
+        let of_job: Vec<u32> =
+            self.alive.iter().copied().filter(|pid| to.is_none_or(|to| to == *pid)).collect();
+        // Those of whom only the library knew, too.
+        let missed: Vec<u32> = of_job.into_iter().filter(|pid| !reached.contains(pid)).collect();
+        reached.len() + signals::send_to_all(&missed, list)
+    }
+
+    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
+        None
+    }
+}
+
+impl Children for PreloadedJob {
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
+        let changed = follow::next_child()?;
+        if let Some((pid, status)) = changed
+            && status.stopped_signal().is_none()
+        {
+            let pid = pid.as_raw_nonzero().get() as u32;
+            self.tally.statuses.insert(pid, status.into_raw() as u32);
+        }
+        Ok(changed)
+    }
+
+    fn let_go(&mut self) {}
+}
+
+impl Enforcement for PreloadedJob {
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        on_limit: OnLimit,
+    ) -> Result<Vec<String>, MechanismError> {
+        self.lines = limit_watchdog::lines(limits, on_limit);
+        let most = process_limit(limits, on_limit)
+            .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
+        self.place.head.most.store(most, Ordering::Relaxed);
+        Ok(Vec::new())
+    }
+
+    fn release(&mut self) -> Result<(), MechanismError> {
+        self.sentry.iter().for_each(Sentry::rest);
+        self.place.head.most.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), MechanismError> {
+        // A process that is told to end may need a few to do so.
+        let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
+        let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        self.sentry.iter().for_each(Sentry::set_ending);
+        Ok(())
+    }
+
+    /// Forks are not seen as they begin.
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        Ok(())
+    }
+}
+
+impl FileCounts for PreloadedJob {
+    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
         Some(Box::new(LibraryIo::of(self.uses.clone()?)))
     }
 
-    fn counts_opens(&self) -> Result<(), String> {
+    fn count_beside_library(
+        &mut self,
+        _command: &OsStr,
+    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
+        Ok(None)
+    }
+}
+
+impl OpenCounts for PreloadedJob {
+    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
+        self.files.take(key)
+    }
+}
+
+impl JobMechanism for PreloadedJob {
+    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
+        Some(self)
+    }
+
+    fn children(&mut self) -> Option<&mut dyn Children> {
+        Some(self)
+    }
+
+    fn file_counts(&mut self) -> Option<&mut dyn FileCounts> {
+        Some(self)
+    }
+
+    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
         match self.level {
-            Level::Calls | Level::Files => Ok(()),
+            Level::Calls | Level::Files => Ok(self),
             Level::Processes => Err("only level 3 looks at files".to_owned()),
         }
+    }
+}
+
+impl PreloadedJob {
+    /// Variables that load the library into the command.
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
+        // Another loader would complain, or fail; and so would a sanitizer's runtime.
+        if self.why_blind & program::KEPT_OUT != 0 {
+            return Vec::new();
+        }
+        let mut libraries = self.place.folder.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        let mut place = self.place.folder.file.clone().into_os_string();
+        place.push(":0.0");
+        vec![("LD_PRELOAD".into(), libraries), ("WEIGH_PRELOAD".into(), place)]
     }
 }
 

@@ -54,7 +54,7 @@ use weigh_schema::event::{Event, JobReading};
 use self::io::IoCalls;
 pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
-use crate::follow::Wanted;
+use crate::follow::JobDetail;
 use crate::io::{Apart, SharedJob, Telling};
 use crate::preload::LibraryEntry;
 use crate::{clock, rusage};
@@ -72,7 +72,7 @@ use untraced::UntracedTrees;
 /// A job that is traced.
 pub struct TracedJob {
     shared: Arc<Shared>,
-    wanted: Wanted,
+    detail: JobDetail,
     stops: Stops,
     counts: Option<SharedCounts>,
     filter: Option<CallFilter>,
@@ -100,30 +100,30 @@ impl TracedJob {
 
     /// One that traces nobody yet. From here on weigh adopts the job's orphans.
     pub fn new() -> Result<TracedJob, TraceError> {
-        TracedJob::that_sees(Wanted::default(), Stops::All)
+        TracedJob::that_sees(JobDetail::default(), Stops::All)
     }
 
     /// The same; system calls are looked at too if that is wanted.
-    pub fn that_sees(wanted: Wanted, stops: Stops) -> Result<TracedJob, TraceError> {
-        TracedJob::open(wanted, stops, None)
+    pub fn that_sees(detail: JobDetail, stops: Stops) -> Result<TracedJob, TraceError> {
+        TracedJob::open(detail, stops, None)
     }
 
     /// The same; what is read and written is counted by file, too.
     pub fn that_counts(
-        wanted: Wanted,
+        detail: JobDetail,
         stops: Stops,
         telling: Telling,
         apart: Apart,
     ) -> Result<TracedJob, TraceError> {
         let stop_seconds = trial::stop_seconds().map_err(|error| refusal::why(None, error))?;
         let counts = SharedCounts::new(Counts::new(telling, apart, stop_seconds));
-        TracedJob::open(wanted, stops, Some(counts))
+        TracedJob::open(detail, stops, Some(counts))
     }
 
     /// The same, but nothing of programs that a library is in, which counts by itself. They stop at births, execs
     /// and ends alone.
     pub fn that_counts_beside(library: LibraryEntry) -> Result<TracedJob, TraceError> {
-        let nothing_else = Wanted::default();
+        let nothing_else = JobDetail::default();
         let mut job =
             TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, Apart::Processes)?;
         job.library = Some(library);
@@ -131,12 +131,12 @@ impl TracedJob {
     }
 
     fn open(
-        wanted: Wanted,
+        detail: JobDetail,
         stops: Stops,
         counts: Option<SharedCounts>,
     ) -> Result<TracedJob, TraceError> {
-        let stopping = Stopping { wanted: wanted.calls.then_some(wanted), files: counts.is_some() };
-        let are_calls_looked_at = wanted.calls || counts.is_some();
+        let stopping = Stopping { wanted: detail.calls.then_some(detail), files: counts.is_some() };
+        let are_calls_looked_at = detail.calls || counts.is_some();
         // Without any such look nothing stops that a filter could spare.
         let stops = if are_calls_looked_at { stops } else { Stops::All };
         let filter = (stops == Stops::Filtered).then(|| calls::filter(stopping));
@@ -150,7 +150,7 @@ impl TracedJob {
         rusage::adopt_orphans();
         Ok(TracedJob {
             shared: Arc::new(Shared::new(Job::new(0, 0), wake)),
-            wanted,
+            detail,
             stops,
             counts,
             filter,
@@ -173,7 +173,7 @@ impl TracedJob {
         begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError> + Send + 'static,
     ) -> Result<(), TraceError> {
         let (say, said) = mpsc::channel();
-        let calls = self.wanted.calls.then(|| Calls::new(self.wanted, self.stops));
+        let calls = self.detail.calls.then(|| Calls::new(self.detail, self.stops));
         let library = self.library.clone().and_then(Library::new);
         let io = self.counts.clone().map(|counts| IoCalls::new(counts, self.stops, library));
         let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, self.stops, (calls, io));

@@ -11,7 +11,6 @@ use std::path::Path;
 use std::process::Command;
 
 use preloaded::{Job, Run, run, workload};
-use weigh_collect::follow::Follow as _;
 use weigh_collect::preload::Level::{self, Calls, Files, Processes};
 use weigh_collect::preload::PreloadedJob;
 

@@ -9,7 +9,7 @@ mod traced;
 use std::os::unix::process::ExitStatusExt as _;
 
 use traced::{Run, trace_calls};
-use weigh_collect::follow::{Follow as _, Wanted};
+use weigh_collect::follow::{Attachment as _, JobDetail};
 use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::Counter;
@@ -196,13 +196,17 @@ int main(int argc, char **argv) {
 #[ignore = "a part of when_weigh_is_killed_calls_go_on_unless_a_filter_holds_them"]
 fn follow_until_killed() {
     let stops = if std::env::var("FILTERED").is_ok() { Stops::Filtered } else { Stops::All };
-    let wanted = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
+    let wanted = JobDetail { calls: true, network: true, files: true, ..JobDetail::default() };
     let mut job = TracedJob::that_sees(wanted, stops).unwrap();
     let mask = SignalMask::block(&[]).unwrap();
     let command = std::env::var("JOB").unwrap();
     let command: Vec<_> = command.split(' ').map(Into::into).collect();
-    let waiting =
-        spawn_with(&command, &mask, &With { filter: job.filter(), ..With::default() }).unwrap();
+    let waiting = spawn_with(
+        &command,
+        &mask,
+        &With { filter: job.command_setup().filter, ..With::default() },
+    )
+    .unwrap();
     job.arm(waiting.pid.as_raw_nonzero().get() as u32, waiting.pidfd()).unwrap();
     waiting.go().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(60));

@@ -8,7 +8,9 @@ mod traced;
 use std::ffi::OsString;
 
 use traced::trace;
-use weigh_collect::follow::Follow as _;
+use weigh_collect::follow::{
+    Attachment as _, Children as _, JobMechanism as _, JobReader as _, Members as _,
+};
 use weigh_collect::ptrace::TracedJob;
 use weigh_collect::spawn::{SignalMask, Waiting, spawn};
 

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use weigh_agent::RemoteError;
-use weigh_collect::follow::FollowError;
+use weigh_collect::follow::MechanismError;
 use weigh_collect::job::JobError;
 use weigh_collect::preload::PreloadError;
 
@@ -104,11 +104,11 @@ impl fmt::Display for KernelRefusal {
 
 impl std::error::Error for KernelRefusal {}
 
-impl From<KernelRefusal> for FollowError {
-    fn from(refusal: KernelRefusal) -> FollowError {
+impl From<KernelRefusal> for MechanismError {
+    fn from(refusal: KernelRefusal) -> MechanismError {
         match refusal.agent {
             None => refusal.own.into(),
-            Some(_) => FollowError::Elsewhere(Box::new(refusal)),
+            Some(_) => MechanismError::new("bpf", refusal),
         }
     }
 }

@@ -50,7 +50,7 @@ pub trait Reaper {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError>;
 
     /// Whether the command has to be looked at when it has ended, because what is known of it is gone once it is reaped.
-    fn looks_at_zombies(&self) -> bool {
+    fn looks_at_zombies(&mut self) -> bool {
         false
     }
 

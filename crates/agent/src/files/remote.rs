@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::clock::monotonic_ns;
-use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FollowIo, Kept, Telling, Told, qualities};
+use weigh_collect::follow::{
+    Attachment, FileEvents, FileMechanism, FileState, MechanismError, RunningAttachment,
+};
+use weigh_collect::io::{Apart, Kept, Telling, Told, qualities};
 use weigh_collect::notice;
 use weigh_collect::survivors::Remains;
 use weigh_schema::Quality;
@@ -198,11 +200,9 @@ fn of_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
 }
 
-impl FollowIo for RemoteIo {
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.done(&Ask::Arm, Some(pidfd))?;
-        self.told.borrow_mut().remains = Remains::of(pid);
-        Ok(())
+impl FileEvents for RemoteIo {
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.wake.as_fd()]
     }
 
     fn begin(&mut self) {
@@ -211,27 +211,8 @@ impl FollowIo for RemoteIo {
         self.own_began_ns += ready_ns;
     }
 
-    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
-        let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
-        self.done(&Ask::Join, Some(pidfd.as_fd()))?;
-        self.told.borrow_mut().remains = Remains::of(pid);
-        Ok(())
-    }
-
-    fn is_member(&self, pid: u32) -> bool {
-        let Some(pidfd) = of_process(pid) else { return false };
-        let told = self.ask(|stream| converse(stream, &Ask::IsMember, Some(pidfd.as_fd())));
-        match told {
-            Ok((told, _)) => told == Tell::Is(true),
-            Err(_) => {
-                let mut told = self.told.borrow_mut();
-                told.remains.as_mut().is_some_and(|remains| remains.living().contains(&pid))
-            }
-        }
-    }
-
-    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.wake.as_fd()]
+    fn elapsed_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.own_began_ns)
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -257,46 +238,11 @@ impl FollowIo for RemoteIo {
         events
     }
 
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        match self.kept(Kept::Uses) {
-            Ok(pieces) => {
-                pieces.iter().flat_map(|p| p.uses(self.began_ns)).for_each(&mut *show);
-            }
-            Err(_) => self.told.borrow().last.uses(self.began_ns).for_each(&mut *show),
-        }
-        let of_devices = self.kept(Kept::Devices).unwrap_or_default();
-        of_devices.iter().flat_map(|p| p.of_devices(self.began_ns)).for_each(show);
-        Ok(())
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        Ok(match self.kept(Kept::Processes) {
-            Ok(pieces) => pieces.iter().flat_map(|p| p.processes(self.began_ns)).collect(),
-            Err(_) => self.told.borrow().last.processes(self.began_ns).map(went_on).collect(),
-        })
-    }
-
-    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
-        let pieces = self.kept(Kept::Requests).unwrap_or_default();
-        Ok(pieces.iter().flat_map(Told::requests).collect())
-    }
-
-    fn rest(&self) -> Option<Use> {
-        match self.kept(Kept::Rest) {
-            Ok(pieces) => pieces.iter().flat_map(|p| p.uses(self.began_ns)).next(),
-            Err(_) => self.told.borrow().last.rest(self.began_ns),
-        }
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         for files in files.chunks(NAMES_AT_ONCE) {
             // Without the agent no name is told again, nor is a file.
             let _ = self.done(&Ask::ForgetNames(files.to_vec()), None);
         }
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        monotonic_ns().saturating_sub(self.own_began_ns)
     }
 
     fn tally(&self) -> Tally {
@@ -320,6 +266,86 @@ impl FollowIo for RemoteIo {
 
     fn detach(&mut self) {
         let _ = self.done(&Ask::Detach, None);
+    }
+}
+
+impl FileState for RemoteIo {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        match self.kept(Kept::Uses) {
+            Ok(pieces) => {
+                pieces.iter().flat_map(|p| p.uses(self.began_ns)).for_each(&mut *show);
+            }
+            Err(_) => self.told.borrow().last.uses(self.began_ns).for_each(&mut *show),
+        }
+        let of_devices = self.kept(Kept::Devices).unwrap_or_default();
+        of_devices.iter().flat_map(|p| p.of_devices(self.began_ns)).for_each(show);
+        Ok(())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        Ok(match self.kept(Kept::Processes) {
+            Ok(pieces) => pieces.iter().flat_map(|p| p.processes(self.began_ns)).collect(),
+            Err(_) => self.told.borrow().last.processes(self.began_ns).map(went_on).collect(),
+        })
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        let Some(pidfd) = of_process(pid) else { return false };
+        let told = self.ask(|stream| converse(stream, &Ask::IsMember, Some(pidfd.as_fd())));
+        match told {
+            Ok((told, _)) => told == Tell::Is(true),
+            Err(_) => {
+                let mut told = self.told.borrow_mut();
+                told.remains.as_mut().is_some_and(|remains| remains.living().contains(&pid))
+            }
+        }
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        let pieces = self.kept(Kept::Requests).unwrap_or_default();
+        Ok(pieces.iter().flat_map(Told::requests).collect())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        match self.kept(Kept::Rest) {
+            Ok(pieces) => pieces.iter().flat_map(|p| p.uses(self.began_ns)).next(),
+            Err(_) => self.told.borrow().last.rest(self.began_ns),
+        }
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for RemoteIo {
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        self.done(&Ask::Arm, Some(pidfd))?;
+        self.told.borrow_mut().remains = Remains::of(pid);
+        Ok(())
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+impl RunningAttachment for RemoteIo {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
+        self.done(&Ask::Join, Some(pidfd.as_fd()))?;
+        self.told.borrow_mut().remains = Remains::of(pid);
+        Ok(())
+    }
+}
+
+impl FileMechanism for RemoteIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
     }
 }
 

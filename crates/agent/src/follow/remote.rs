@@ -18,7 +18,8 @@ use rustix::net::{
 };
 use weigh_collect::clock::Moment;
 use weigh_collect::follow::{
-    Follow, FollowError, Hold, Wanted, look_until_settled, signal_members,
+    Attachment, Enforcement, JobDetail, JobMechanism, JobReader, MechanismError, Members,
+    MemoryBound, OpenCounts, RunningAttachment, ZombieReader, read_until_settled, signal_members,
 };
 use weigh_collect::notice;
 use weigh_collect::survivors::Remains;
@@ -26,6 +27,8 @@ use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 use weigh_schema::library::{Followed, REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
+use weigh_schema::limit::OnLimit;
+use weigh_schema::summary::Sender;
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
 use super::wire::{self, Ask, Glimpse, MOST_TOLD, Tell, VERSION};
@@ -70,9 +73,12 @@ impl RemoteError {
     }
 }
 
-impl From<RemoteError> for FollowError {
-    fn from(error: RemoteError) -> FollowError {
-        FollowError::Elsewhere(Box::new(error))
+/// What follows for weigh, as errors name it.
+const NAME: &str = "agent";
+
+impl From<RemoteError> for MechanismError {
+    fn from(error: RemoteError) -> MechanismError {
+        MechanismError::new(NAME, error)
     }
 }
 
@@ -157,6 +163,8 @@ pub struct RemoteJob {
     /// Readable when there is something that should not wait, or the agent has gone.
     either: OwnedFd,
     told: RefCell<Told>,
+    /// Whether opens are counted, once that was asked; else why not.
+    open_counts: Option<Result<(), String>>,
 }
 
 /// What was told last, and by whom.
@@ -175,12 +183,12 @@ struct Told {
 
 impl RemoteJob {
     /// Has the agent that listens there get ready to follow a job.
-    pub fn open(path: &Path, wanted: Wanted) -> Result<RemoteJob, RemoteError> {
+    pub fn open(path: &Path, detail: JobDetail) -> Result<RemoteJob, RemoteError> {
         let stream = session(path)?;
         let system = |error: rustix::io::Errno| RemoteError::Gone(error.into());
         stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        let wish = Ask::Open { version: VERSION, wanted: wanted.into() };
+        let wish = Ask::Open { version: VERSION, wanted: detail.into() };
         let (told, wake) = converse(&stream, &wish, None)?;
         let wake = match (told, wake) {
             (Tell::Done, Some(wake)) => wake,
@@ -203,7 +211,7 @@ impl RemoteJob {
             looked: None,
             has_limits: false,
         };
-        let job = RemoteJob { wake, either, told: RefCell::new(told) };
+        let job = RemoteJob { wake, either, told: RefCell::new(told), open_counts: None };
         if let Ok(Tell::Statuses(statuses)) = job.ask(&Ask::Statuses) {
             job.told.borrow_mut().statuses = statuses;
         }
@@ -231,7 +239,7 @@ impl RemoteJob {
 
     /// What has no answer but that it was done. Nothing that a limit asks for can be had of one who
     /// is gone.
-    fn tell(&self, ask: &Ask) -> Result<(), FollowError> {
+    fn tell(&self, ask: &Ask) -> Result<(), MechanismError> {
         match self.ask(ask) {
             Err(error @ RemoteError::Refused(_)) => Err(error.into()),
             _ => Ok(()),
@@ -331,16 +339,9 @@ fn converse(
     wire::converse(stream, ask, with, MOST_TOLD).map_err(RemoteError::lost)
 }
 
-impl Follow for RemoteJob {
+impl JobReader for RemoteJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Bpf
-    }
-
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.ask_with(&Ask::Arm, Some(pidfd))?;
-        let mut told = self.told.borrow_mut();
-        told.armed = Remains::of(pid).map(|remains| (Moment::now(), remains));
-        Ok(())
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -370,80 +371,12 @@ impl Follow for RemoteJob {
         events
     }
 
-    fn read(&mut self) -> Result<JobReading, FollowError> {
+    fn read(&mut self) -> Result<JobReading, MechanismError> {
         Ok(self.glimpse(&Ask::Read).reading)
-    }
-
-    fn reads_elsewhere(&self) -> bool {
-        true
     }
 
     fn glance(&self) -> JobReading {
         self.glimpse(&Ask::Glance).reading
-    }
-
-    fn is_last_look_due(&self) -> bool {
-        true
-    }
-
-    fn last_look(&mut self) -> Result<(), FollowError> {
-        look_until_settled(self)
-    }
-
-    fn unsettled(&self) -> u64 {
-        self.glimpse(&Ask::Glance).unsettled
-    }
-
-    fn ended_ns(&self) -> Option<u64> {
-        self.glimpse(&Ask::Glance).ended_ns
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        self.list(&Ask::Living)
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        self.list(&Ask::Processes)
-    }
-
-    /// With the user's own rights, not the agent's.
-    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
-        signal_members(|| self.living(), to, signals)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.to_string(), *l, *w)).collect();
-        match self.ask(&Ask::SetLimits(limits, hold.into()))? {
-            Tell::Taken(taken) => {
-                self.told.borrow_mut().has_limits = !taken.is_empty();
-                Ok(taken)
-            }
-            _ => Err(RemoteError::NotUnderstood.into()),
-        }
-    }
-
-    fn departures(&self) -> u64 {
-        self.glimpse(&Ask::Glance).departures
-    }
-
-    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), FollowError> {
-        self.tell(&Ask::SetUnseen(bytes, departures))
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.tell(&Ask::Release)
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        self.tell(&Ask::SetEnding)
-    }
-
-    fn set_killing(&mut self) -> Result<(), FollowError> {
-        self.tell(&Ask::SetKilling)
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -483,18 +416,130 @@ impl Follow for RemoteJob {
             })
             .collect()
     }
+}
 
-    fn counts_opens(&self) -> Result<(), String> {
-        self.ask(&Ask::CountsOpens).map(drop).map_err(|error| match error {
-            RemoteError::Refused(why) => why,
-            error => error.to_string(),
-        })
+impl Attachment for RemoteJob {
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        self.ask_with(&Ask::Arm, Some(pidfd))?;
+        let mut told = self.told.borrow_mut();
+        told.armed = Remains::of(pid).map(|remains| (Moment::now(), remains));
+        Ok(())
     }
 
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(MechanismError::new(NAME, "the agent follows commands, no process that runs already"))
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+impl Members for RemoteJob {
+    fn living(&self) -> Vec<ProcessEnd> {
+        self.list(&Ask::Living)
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.list(&Ask::Processes)
+    }
+
+    fn unsettled(&self) -> u64 {
+        self.glimpse(&Ask::Glance).unsettled
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        self.glimpse(&Ask::Glance).ended_ns
+    }
+
+    /// With the user's own rights, not the agent's.
+    fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
+        signal_members(|| self.living(), to, signals)
+    }
+
+    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
+        None
+    }
+}
+
+impl ZombieReader for RemoteJob {
+    fn read_zombie(&mut self) -> Result<(), MechanismError> {
+        read_until_settled(self)
+    }
+}
+
+impl Enforcement for RemoteJob {
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        on_limit: OnLimit,
+    ) -> Result<Vec<String>, MechanismError> {
+        let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.to_string(), *l, *w)).collect();
+        match self.ask(&Ask::SetLimits(limits, on_limit.into()))? {
+            Tell::Taken(taken) => {
+                self.told.borrow_mut().has_limits = !taken.is_empty();
+                Ok(taken)
+            }
+            _ => Err(RemoteError::NotUnderstood.into()),
+        }
+    }
+
+    fn release(&mut self) -> Result<(), MechanismError> {
+        self.tell(&Ask::Release)
+    }
+
+    fn set_ending(&mut self) -> Result<(), MechanismError> {
+        self.tell(&Ask::SetEnding)
+    }
+
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        self.tell(&Ask::SetKilling)
+    }
+}
+
+impl MemoryBound for RemoteJob {
+    fn departures(&self) -> u64 {
+        self.glimpse(&Ask::Glance).departures
+    }
+
+    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), MechanismError> {
+        self.tell(&Ask::SetUnseen(bytes, departures))
+    }
+}
+
+impl OpenCounts for RemoteJob {
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         match self.ask(&Ask::TakeOpens(*key)) {
             Ok(Tell::Times(times)) => times,
             _ => None,
+        }
+    }
+}
+
+impl JobMechanism for RemoteJob {
+    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
+        Some(self)
+    }
+
+    fn memory_bound(&mut self) -> Option<&mut dyn MemoryBound> {
+        Some(self)
+    }
+
+    fn zombie_reader(&mut self) -> Option<&mut dyn ZombieReader> {
+        Some(self)
+    }
+
+    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
+        if self.open_counts.is_none() {
+            let answer = self.ask(&Ask::CountsOpens).map(drop);
+            self.open_counts = Some(answer.map_err(|error| match error {
+                RemoteError::Refused(why) => why,
+                error => error.to_string(),
+            }));
+        }
+        match &self.open_counts {
+            Some(Err(why)) => Err(why.clone()),
+            _ => Ok(self),
         }
     }
 }

@@ -14,7 +14,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::{
+    Attachment as _, Enforcement as _, JobMechanism as _, JobReader as _, MechanismError,
+    Members as _, MemoryBound as _, OpenCounts as _,
+};
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_schema::event::Event;
 
@@ -165,7 +168,7 @@ impl Session {
             return Ok(Tell::Done);
         }
         let Some(job) = &mut self.job else { return Err("it is not open".to_string()) };
-        let done = |result: Result<(), weigh_collect::follow::FollowError>| {
+        let done = |result: Result<(), MechanismError>| {
             result.map(|()| Tell::Done).map_err(|error| error.to_string())
         };
         match ask {
@@ -192,10 +195,10 @@ impl Session {
             Ask::Glance => Ok(Tell::Job(glimpse(job), Vec::new())),
             Ask::Living => Ok(Tell::Processes(job.living())),
             Ask::Processes => Ok(Tell::Processes(job.processes())),
-            Ask::SetLimits(limits, hold) => {
+            Ask::SetLimits(limits, action) => {
                 let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.as_str(), *l, *w)).collect();
                 let limits = &limits[..MOST_LIMITS.min(limits.len())];
-                let taken = job.set_limits(limits, hold.into());
+                let taken = job.set_limits(limits, action.into());
                 taken.map(Tell::Taken).map_err(|error| error.to_string())
             }
             Ask::SetUnseen(bytes, departures) => done(job.set_unseen(bytes, departures)),
@@ -204,7 +207,7 @@ impl Session {
             Ask::SetKilling => done(job.set_killing()),
             Ask::Statuses => Ok(Tell::Statuses(job.statuses())),
             Ask::Notes => Ok(Tell::Notes(job.notes())),
-            Ask::CountsOpens => job.counts_opens().map(|()| Tell::Done),
+            Ask::CountsOpens => job.open_counts().map(|_| Tell::Done),
             Ask::TakeOpens(key) => Ok(Tell::Times(job.take_opens(&key))),
         }
     }

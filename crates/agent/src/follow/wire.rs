@@ -14,8 +14,9 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use weigh_collect::follow;
+use weigh_collect::follow::JobDetail;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
+use weigh_schema::limit::OnLimit;
 
 /// Rises whenever what is sent changes.
 pub const VERSION: u32 = 1;
@@ -27,30 +28,30 @@ pub const MOST_TOLD: usize = 1 << 27;
 
 /// What of the optional parts is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct Detail {
     calls: bool,
     network: bool,
     files: bool,
 }
 
-impl From<follow::Wanted> for Wanted {
-    fn from(wanted: follow::Wanted) -> Wanted {
-        Wanted { calls: wanted.calls, network: wanted.network, files: wanted.files }
+impl From<JobDetail> for Detail {
+    fn from(detail: JobDetail) -> Detail {
+        Detail { calls: detail.calls, network: detail.network, files: detail.files }
     }
 }
 
-impl From<Wanted> for follow::Wanted {
-    fn from(wanted: Wanted) -> follow::Wanted {
-        let Wanted { calls, network, files } = wanted;
+impl From<Detail> for JobDetail {
+    fn from(detail: Detail) -> JobDetail {
+        let Detail { calls, network, files } = detail;
         // Nothing is put into the way of all switches of the machine for a user, and whose a running process is is not
         // asked here.
-        follow::Wanted { calls, network, files, cpu_waits: false, joins: false }
+        JobDetail { calls, network, files, cpu_waits: false, joins: false }
     }
 }
 
 /// What is done to a process that crosses a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Hold {
+pub enum LimitAction {
     /// Nothing.
     Not,
     /// It is stopped.
@@ -59,22 +60,22 @@ pub enum Hold {
     Kill,
 }
 
-impl From<follow::Hold> for Hold {
-    fn from(hold: follow::Hold) -> Hold {
-        match hold {
-            follow::Hold::Not => Hold::Not,
-            follow::Hold::Stop => Hold::Stop,
-            follow::Hold::Kill => Hold::Kill,
+impl From<OnLimit> for LimitAction {
+    fn from(on_limit: OnLimit) -> LimitAction {
+        match on_limit {
+            OnLimit::Warn => LimitAction::Not,
+            OnLimit::Stop => LimitAction::Stop,
+            OnLimit::Kill => LimitAction::Kill,
         }
     }
 }
 
-impl From<Hold> for follow::Hold {
-    fn from(hold: Hold) -> follow::Hold {
-        match hold {
-            Hold::Not => follow::Hold::Not,
-            Hold::Stop => follow::Hold::Stop,
-            Hold::Kill => follow::Hold::Kill,
+impl From<LimitAction> for OnLimit {
+    fn from(action: LimitAction) -> OnLimit {
+        match action {
+            LimitAction::Not => OnLimit::Warn,
+            LimitAction::Stop => OnLimit::Stop,
+            LimitAction::Kill => OnLimit::Kill,
         }
     }
 }
@@ -87,7 +88,7 @@ pub enum Ask {
         /// [`VERSION`].
         version: u32,
         /// What is wanted.
-        wanted: Wanted,
+        wanted: Detail,
     },
     /// To follow the process that a descriptor stands for, which comes with it; once.
     Arm,
@@ -102,7 +103,7 @@ pub enum Ask {
     /// The processes that are kept.
     Processes,
     /// Limits: metric, limit, mark.
-    SetLimits(Vec<(String, f64, f64)>, Hold),
+    SetLimits(Vec<(String, f64, f64)>, LimitAction),
     /// What a look at the pages has found, after so many departures.
     SetUnseen(u64, u64),
     /// To stop nobody any more.
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_request_is_taken_whole_or_not_at_all() {
-        let wish = Ask::SetLimits(vec![("memory_peak_bytes".into(), 1e8, 8e7)], Hold::Kill);
+        let wish = Ask::SetLimits(vec![("memory_peak_bytes".into(), 1e8, 8e7)], LimitAction::Kill);
         let body = serde_json::to_vec(&wish).unwrap();
         let whole = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
         assert_eq!(asked(&whole).unwrap().unwrap().0, wish);
@@ -274,7 +275,7 @@ mod tests {
         };
         let wishes = [
             Ask::Open { version: VERSION, wanted: follow_all() },
-            Ask::SetLimits(vec![("processes_peak".into(), 1.0, 0.8)], Hold::Stop),
+            Ask::SetLimits(vec![("processes_peak".into(), 1.0, 0.8)], LimitAction::Stop),
             Ask::TakeOpens(FileKey { process: 1, inode: 2, device: 3 }),
         ];
         for round in 0..20_000 {
@@ -297,8 +298,8 @@ mod tests {
         }
     }
 
-    fn follow_all() -> Wanted {
-        Wanted { calls: true, network: true, files: true }
+    fn follow_all() -> Detail {
+        Detail { calls: true, network: true, files: true }
     }
 
     #[test]

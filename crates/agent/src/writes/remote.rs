@@ -6,8 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use weigh_collect::calls::FollowWrites;
-use weigh_collect::follow::FollowError;
+use weigh_collect::follow::{Attachment, MechanismError, PageWrites, RunningAttachment};
 use weigh_schema::call::WrittenFound;
 use weigh_schema::library::Followed;
 
@@ -44,19 +43,25 @@ impl RemoteWrites {
     }
 }
 
-impl FollowWrites for RemoteWrites {
-    fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+impl Attachment for RemoteWrites {
+    fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
         Ok(self.done(&Ask::Arm, Some(pidfd))?)
     }
 
-    fn found(&mut self) -> Result<WrittenFound, FollowError> {
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(MechanismError::new("agent", "it follows the writes of commands alone"))
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+impl PageWrites for RemoteWrites {
+    fn found(&mut self) -> Result<WrittenFound, MechanismError> {
         match self.ask(&Ask::Found, None)? {
             Tell::Found(found) => Ok(found),
             _ => Err(RemoteError::NotUnderstood.into()),
         }
-    }
-
-    fn is_of_agent(&self) -> bool {
-        true
     }
 }

@@ -8,7 +8,8 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use weigh_collect::calls::{FollowWrites as _, KernelCalls};
+use weigh_collect::calls::KernelCalls;
+use weigh_collect::follow::PageWrites as _;
 
 use super::{Ask, Tell};
 use crate::follow::User;

@@ -13,14 +13,13 @@ use crate::support::run::Weigh;
 use crate::support::{patience, processes, wait_until, workload};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_agent::{RemoteJob, RemoteWrites};
-use weigh_collect::calls::FollowWrites as _;
-use weigh_collect::follow::{Follow as _, Wanted};
+use weigh_collect::follow::{Attachment as _, JobDetail};
 use weigh_schema::event::CollectorState;
 use weigh_schema::{Mechanism, Quality};
 
 /// Somebody of the agent's who follows a job.
 fn open(agent: &Agent) -> Result<RemoteJob, weigh_agent::RemoteError> {
-    let wanted = Wanted::default();
+    let wanted = JobDetail::default();
     RemoteJob::open(&agent.scratch.path("socket"), wanted)
 }
 
@@ -222,7 +221,7 @@ fn nobody_s_process_but_one_s_own_is_followed() {
         assert!(error.to_string().contains(why), "{error}");
         let socket = agent.scratch.path("socket");
         let mut writes = RemoteWrites::open(&socket).expect("the agent serves");
-        let error = writes.arm(pidfd.as_fd()).expect_err("it was taken");
+        let error = writes.arm(pid, pidfd.as_fd()).expect_err("it was taken");
         assert!(error.to_string().contains(why), "{error}");
     };
     let mut own = Command::new("sleep").arg("60").spawn().expect("it starts");

@@ -11,33 +11,31 @@ use weigh_schema::subsystem::Subsystem;
 
 use super::selection::Chosen;
 use super::{Counters, Functions, KernelCalls, Telling, Wanted, layout};
-use crate::follow::FollowError;
+use crate::follow::{Attachment, MechanismError, PageWrites, RunningAttachment};
 use crate::job::{JobError, bpf};
 use crate::table::{READING, entries};
 
 /// What tells whose pages reach a device.
 const WRITES: [&str; 2] = ["pagecache", "block"];
 
-/// One who follows what a job writes to devices.
-pub trait FollowWrites {
-    /// This process, which waits for its exec, is followed from then on, with all that it makes.
-    fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
-
-    /// Follows no longer, and tells what was found.
-    fn found(&mut self) -> Result<WrittenFound, FollowError>;
-
-    /// Whether it is the agent, for a user without privileges.
-    fn is_of_agent(&self) -> bool {
-        false
-    }
-}
-
-impl FollowWrites for KernelCalls {
-    fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
+impl Attachment for KernelCalls {
+    fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
         Ok(KernelCalls::arm(self, pidfd)?)
     }
 
-    fn found(&mut self) -> Result<WrittenFound, FollowError> {
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+}
+
+impl RunningAttachment for KernelCalls {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        Ok(KernelCalls::join(self, pid)?)
+    }
+}
+
+impl PageWrites for KernelCalls {
+    fn found(&mut self) -> Result<WrittenFound, MechanismError> {
         self.detach();
         Ok(WrittenFound {
             written: self.written()?,
@@ -48,7 +46,7 @@ impl FollowWrites for KernelCalls {
 }
 
 impl KernelCalls {
-    /// No calls, but what a job's threads have written to devices: see [`FollowWrites`].
+    /// No calls, but what a job's threads have written to devices: see [`PageWrites`].
     pub fn open_for_writes() -> Result<KernelCalls, JobError> {
         let parts = WRITES.iter().filter_map(|name| Subsystem::named(name));
         let wanted = Wanted {

@@ -6,17 +6,18 @@
 //! library when they begin.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
-use std::process::ExitStatus;
 
-use rustix::process::Pid;
 use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::{FollowIo, LibraryIo, SharedJob, TracedIo};
+use super::{LibraryIo, SharedJob, TracedIo};
 use crate::clock::monotonic_ns;
-use crate::follow::FollowError;
+use crate::follow::{
+    Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, MechanismError,
+    RunningAttachment,
+};
 use crate::preload::{LibraryEntry, PreloadError};
 use crate::ptrace::SharedCounts;
 
@@ -31,7 +32,7 @@ pub struct BesideTracedIo {
 
 impl BesideTracedIo {
     /// Gets ready to trace, and puts the library where the command's programs find it.
-    pub fn open(command: &OsStr) -> Result<BesideTracedIo, FollowError> {
+    pub fn open(command: &OsStr) -> Result<BesideTracedIo, MechanismError> {
         let library = LibraryIo::open(command)?;
         let traced = TracedIo::open_beside(library.entry()?)?;
         Ok(BesideTracedIo::of(traced, library))
@@ -41,7 +42,7 @@ impl BesideTracedIo {
     pub(crate) fn beside(
         counts: SharedCounts,
         command: &OsStr,
-    ) -> Result<(BesideTracedIo, Option<SharedJob>, LibraryEntry), FollowError> {
+    ) -> Result<(BesideTracedIo, Option<SharedJob>, LibraryEntry), MechanismError> {
         let library = LibraryIo::open(command)?;
         let (job, entry) = (library.job(), library.entry()?);
         Ok((BesideTracedIo::of(TracedIo::of(counts), library), job, entry))
@@ -81,37 +82,15 @@ impl BesideTracedIo {
     }
 }
 
-impl FollowIo for BesideTracedIo {
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.traced.arm(pid, pidfd)?;
-        self.library.arm(pid, pidfd)?;
-        let began_ns = self.traced.counts().get().begin(monotonic_ns());
-        self.library.begin_at(began_ns);
-        Ok(())
-    }
-
-    fn join(&mut self, _: u32) -> Result<(), FollowError> {
-        Err(PreloadError::RunsAlready.into())
-    }
-
-    fn variables(&self) -> Vec<(OsString, OsString)> {
-        self.library.variables()
-    }
-
-    fn waits_for_children(&self) -> bool {
-        self.traced.waits_for_children()
-    }
-
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        self.traced.next_child()
-    }
-
-    fn is_member(&self, pid: u32) -> bool {
-        self.traced.is_member(pid) || self.library.is_member(pid)
-    }
-
+impl FileEvents for BesideTracedIo {
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.traced.wake_fds()
+    }
+
+    fn begin(&mut self) {}
+
+    fn elapsed_ns(&self) -> u64 {
+        self.traced.elapsed_ns()
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -124,43 +103,12 @@ impl FollowIo for BesideTracedIo {
         events
     }
 
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        self.traced.each_open_use(&mut |used| show(of_tracer(used)))?;
-        self.library.each_open_use(&mut |used| show(of_library(used)))
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        let mut living = self.traced.processes()?;
-        for process in self.library.processes()? {
-            match living.iter_mut().find(|known| known.pid == process.pid) {
-                Some(known) => add(known, &process),
-                None if self.ends.is_known(process.pid) => {}
-                None => living.push(process),
-            }
-        }
-        Ok(living)
-    }
-
-    fn rest(&self) -> Option<Use> {
-        match (self.traced.rest().map(of_tracer), self.library.rest()) {
-            (Some(mut all), Some(library)) => {
-                all.numbers.fold(&library.numbers);
-                Some(all)
-            }
-            (traced, library) => traced.or(library),
-        }
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         files.iter().for_each(|file| {
             self.named.remove(file);
         });
         self.traced.forget_names(files);
         self.library.forget_names(files);
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        self.traced.elapsed_ns()
     }
 
     fn tally(&self) -> Tally {
@@ -204,6 +152,75 @@ impl FollowIo for BesideTracedIo {
         // long as that lives.
         self.library.detach();
         self.traced.detach();
+    }
+}
+
+impl FileState for BesideTracedIo {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        self.traced.each_open_use(&mut |used| show(of_tracer(used)))?;
+        self.library.each_open_use(&mut |used| show(of_library(used)))
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        let mut living = self.traced.processes()?;
+        for process in self.library.processes()? {
+            match living.iter_mut().find(|known| known.pid == process.pid) {
+                Some(known) => add(known, &process),
+                None if self.ends.is_known(process.pid) => {}
+                None => living.push(process),
+            }
+        }
+        Ok(living)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        self.traced.is_member(pid) || self.library.is_member(pid)
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(Vec::new())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        match (self.traced.rest().map(of_tracer), self.library.rest()) {
+            (Some(mut all), Some(library)) => {
+                all.numbers.fold(&library.numbers);
+                Some(all)
+            }
+            (traced, library) => traced.or(library),
+        }
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for BesideTracedIo {
+    fn command_setup(&self) -> CommandSetup<'_> {
+        self.library.command_setup()
+    }
+
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        self.traced.arm(pid, pidfd)?;
+        self.library.arm(pid, pidfd)?;
+        let began_ns = self.traced.counts().get().begin(monotonic_ns());
+        self.library.begin_at(began_ns);
+        Ok(())
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(PreloadError::RunsAlready.into())
+    }
+}
+
+impl FileMechanism for BesideTracedIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
+    }
+
+    fn children(&mut self) -> Option<&mut dyn Children> {
+        self.traced.children()
     }
 }
 

@@ -1,147 +1,35 @@
-//! What all who tell of a job's reads and writes have in common.
+//! The kernel side as a mechanism that counts by file, and how far its numbers can be trusted.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
-use std::process::ExitStatus;
 
-use rustix::process::Pid;
 use weigh_schema::Quality;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Trust, Use};
 
 use super::KernelIo;
-use crate::call_filter::CallFilter;
-use crate::follow::FollowError;
+use crate::follow::{
+    Attachment, FileEvents, FileMechanism, FileState, MechanismError, RunningAttachment,
+};
 
-/// One who tells of them.
-pub trait FollowIo {
-    /// This process, which waits for its exec, is followed from then on.
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError>;
-
-    /// The process that was armed is about to begin: times are counted from here.
-    fn begin(&mut self) {}
-
-    /// A process that runs is followed from now on.
-    fn join(&mut self, pid: u32) -> Result<(), FollowError>;
-
-    /// Variables that the command's environment has to hold.
-    fn variables(&self) -> Vec<(OsString, OsString)> {
-        Vec::new()
-    }
-
-    /// A filter of system calls that the command has to put into force before its exec.
-    fn filter(&self) -> Option<&CallFilter> {
-        None
-    }
-
-    /// Whether it waits for weigh's children by itself: then nobody else may.
-    fn waits_for_children(&self) -> bool {
-        false
-    }
-
-    /// Of one that does: the next child of weigh that has ended or stopped.
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        Ok(None)
-    }
-
-    /// Whether a process is one that is followed.
-    fn is_member(&self, pid: u32) -> bool;
-
-    /// One of them is readable when much waits to be taken in.
+impl FileEvents for KernelIo {
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
-    /// The command has been waited for: other processes that became weigh's children may be, too.
-    fn reap(&mut self) {}
-
-    /// What was told since the last time.
-    fn events(&mut self) -> Vec<Event>;
-
-    /// What there would be to tell if it ended now, and is kept.
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
-    }
-
-    /// Shows what is still kept: files that processes have open.
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError>;
-
-    /// The processes that live.
-    fn processes(&self) -> Result<Vec<Process>, FollowError>;
-
-    /// AIO requests whose results were never handed over by a call: as they were asked for.
-    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
-        Ok(Vec::new())
-    }
-
-    /// What found no room by file and process, all together.
-    fn rest(&self) -> Option<Use>;
-
-    /// Has the names of these files told again when they are used again.
-    fn forget_names(&mut self, files: &[FileId]);
-
-    /// How long the following has gone on, by its own clock.
-    fn elapsed_ns(&self) -> u64 {
-        0
-    }
-
-    /// How much was seen, and lost.
-    fn tally(&self) -> Tally;
-
-    /// How far what is told can be trusted.
-    fn grounds(&self) -> Grounds;
-
-    /// Stops following: what is kept stays readable.
-    fn detach(&mut self);
-}
-
-impl FollowIo for KernelIo {
-    fn arm(&mut self, _: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        Ok(KernelIo::arm(self, pidfd)?)
+        KernelIo::wake_fds(self).to_vec()
     }
 
     fn begin(&mut self) {
         KernelIo::begin(self);
     }
 
-    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
-        Ok(KernelIo::join(self, pid)?)
-    }
-
-    fn is_member(&self, pid: u32) -> bool {
-        KernelIo::is_member(self, pid)
-    }
-
-    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        KernelIo::wake_fds(self).to_vec()
+    fn elapsed_ns(&self) -> u64 {
+        KernelIo::elapsed_ns(self)
     }
 
     fn events(&mut self) -> Vec<Event> {
         KernelIo::events(self)
     }
 
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        Ok(KernelIo::each_open_use(self, show)?)
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        Ok(KernelIo::processes(self)?)
-    }
-
-    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
-        Ok(KernelIo::open_requests(self)?)
-    }
-
-    fn rest(&self) -> Option<Use> {
-        KernelIo::rest(self)
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         KernelIo::forget_names(self, files);
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        KernelIo::elapsed_ns(self)
     }
 
     fn tally(&self) -> Tally {
@@ -155,6 +43,54 @@ impl FollowIo for KernelIo {
 
     fn detach(&mut self) {
         KernelIo::detach(self);
+    }
+}
+
+impl FileState for KernelIo {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        Ok(KernelIo::each_open_use(self, show)?)
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        Ok(KernelIo::processes(self)?)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        KernelIo::is_member(self, pid)
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(KernelIo::open_requests(self)?)
+    }
+
+    fn rest(&self) -> Option<Use> {
+        KernelIo::rest(self)
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for KernelIo {
+    fn arm(&mut self, _: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        Ok(KernelIo::arm(self, pidfd)?)
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+}
+
+impl RunningAttachment for KernelIo {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        Ok(KernelIo::join(self, pid)?)
+    }
+}
+
+impl FileMechanism for KernelIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
     }
 }
 

@@ -4,15 +4,20 @@
 //! more of was made past the library. Refuses processes that run already.
 
 use std::cell::RefCell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::rc::Rc;
 
+use rustix::process::Pid;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
-use super::FollowIo;
-use crate::follow::{Follow, FollowError};
+use crate::follow::{
+    Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobReader as _,
+    MechanismError, Members as _, RunningAttachment,
+};
 use crate::preload::{Counted, Level, LibraryEntry, PreloadError, PreloadedJob, Witnessed};
 
 /// What the library counts; and the job, unless somebody else follows it.
@@ -66,47 +71,21 @@ impl LibraryIo {
     }
 }
 
-impl FollowIo for LibraryIo {
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.job.as_ref().map_or(Ok(()), |job| job.borrow_mut().arm(pid, pidfd))
+impl FileEvents for LibraryIo {
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
-    fn join(&mut self, _: u32) -> Result<(), FollowError> {
-        Err(PreloadError::RunsAlready.into())
-    }
+    fn begin(&mut self) {}
 
-    fn variables(&self) -> Vec<(OsString, OsString)> {
-        self.job.as_ref().map(|job| job.borrow().variables()).unwrap_or_default()
-    }
-
-    fn is_member(&self, pid: u32) -> bool {
-        let is_living = |job: &SharedJob| job.borrow().living().iter().any(|p| p.pid == pid);
-        self.job.as_ref().is_some_and(is_living)
-    }
-
-    fn reap(&mut self) {
-        if let Some(job) = &self.job {
-            while let Ok(Some(_)) = job.borrow_mut().next_child() {}
-        }
+    fn elapsed_ns(&self) -> u64 {
+        0
     }
 
     fn events(&mut self) -> Vec<Event> {
         // The job's follower reports its processes; here they come from the counts.
         self.job.iter().for_each(|job| drop(job.borrow_mut().events()));
         self.counted.events()
-    }
-
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        self.counted.each_open_use(show);
-        Ok(())
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        Ok(self.counted.living())
-    }
-
-    fn rest(&self) -> Option<Use> {
-        self.counted.rest()
     }
 
     fn forget_names(&mut self, files: &[FileId]) {
@@ -126,5 +105,73 @@ impl FollowIo for LibraryIo {
             // A look that fails leaves the last one standing.
             let _ = job.borrow_mut().read();
         }
+    }
+}
+
+impl FileState for LibraryIo {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        self.counted.each_open_use(show);
+        Ok(())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        Ok(self.counted.living())
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        let is_living = |job: &SharedJob| job.borrow().living().iter().any(|p| p.pid == pid);
+        self.job.as_ref().is_some_and(is_living)
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(Vec::new())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        self.counted.rest()
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for LibraryIo {
+    fn command_setup(&self) -> CommandSetup<'_> {
+        let variables = self.job.as_ref().map(|job| job.borrow().variables());
+        CommandSetup { variables: variables.unwrap_or_default(), ..CommandSetup::default() }
+    }
+
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        self.job.as_ref().map_or(Ok(()), |job| job.borrow_mut().arm(pid, pidfd))
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(PreloadError::RunsAlready.into())
+    }
+}
+
+impl Children for LibraryIo {
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
+        match &self.job {
+            Some(job) => job.borrow_mut().next_child(),
+            None => Ok(None),
+        }
+    }
+
+    fn let_go(&mut self) {}
+}
+
+impl FileMechanism for LibraryIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
+    }
+
+    fn children(&mut self) -> Option<&mut dyn Children> {
+        Some(self)
     }
 }

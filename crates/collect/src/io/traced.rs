@@ -11,9 +11,11 @@ use rustix::process::Pid;
 use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Tally, Transfer, Trust, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::{Apart, FollowIo, Telling};
-use crate::call_filter::CallFilter;
-use crate::follow::{Follow as _, FollowError, Wanted};
+use super::{Apart, Telling};
+use crate::follow::{
+    Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobDetail,
+    JobReader as _, MechanismError, RunningAttachment,
+};
 use crate::preload::LibraryEntry;
 use crate::ptrace::{SharedCounts, Stops, TraceError, TracedJob};
 
@@ -36,7 +38,7 @@ pub struct TracedIo {
 impl TracedIo {
     /// Gets ready to trace.
     pub fn open(stops: Stops, telling: Telling, apart: Apart) -> Result<TracedIo, TraceError> {
-        let nothing_else = Wanted::default();
+        let nothing_else = JobDetail::default();
         TracedIo::of_job(TracedJob::that_counts(nothing_else, stops, telling, apart)?)
     }
 
@@ -68,39 +70,15 @@ impl TracedIo {
     }
 }
 
-impl FollowIo for TracedIo {
-    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        self.job.as_mut().map_or(Ok(()), |job| job.arm(pid, pidfd))
-    }
-
-    fn join(&mut self, pid: u32) -> Result<(), FollowError> {
-        Ok(self.job.as_mut().map_or(Ok(()), |job| job.join(pid))?)
-    }
-
-    fn filter(&self) -> Option<&CallFilter> {
-        self.job.as_ref().and_then(TracedJob::filter)
-    }
-
-    fn waits_for_children(&self) -> bool {
-        self.job.is_some()
-    }
-
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        match &mut self.job {
-            Some(job) => job.next_child(),
-            None => Ok(self.children.pop_front()),
-        }
-    }
-
-    fn is_member(&self, pid: u32) -> bool {
-        match &self.job {
-            Some(job) => job.is_member(pid),
-            None => self.counts.get().is_member(pid),
-        }
-    }
-
+impl FileEvents for TracedIo {
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.job.iter().filter_map(TracedJob::wake_fd).collect()
+    }
+
+    fn begin(&mut self) {}
+
+    fn elapsed_ns(&self) -> u64 {
+        self.counts.get().since(crate::clock::monotonic_ns())
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -108,25 +86,8 @@ impl FollowIo for TracedIo {
         self.counts.get().events()
     }
 
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        self.counts.get().open_uses().for_each(|used| show(used.clone()));
-        Ok(())
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        Ok(self.counts.get().living())
-    }
-
-    fn rest(&self) -> Option<Use> {
-        self.counts.get().rest()
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         self.counts.get().forget_names(files);
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        self.counts.get().since(crate::clock::monotonic_ns())
     }
 
     fn tally(&self) -> Tally {
@@ -206,6 +167,83 @@ impl FollowIo for TracedIo {
             self.children.extend(std::iter::from_fn(|| job.next_child().ok().flatten()));
             self.warnings = job.warnings();
         }
+    }
+}
+
+impl FileState for TracedIo {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        self.counts.get().open_uses().for_each(|used| show(used.clone()));
+        Ok(())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        Ok(self.counts.get().living())
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        match &self.job {
+            Some(job) => job.is_member(pid),
+            None => self.counts.get().is_member(pid),
+        }
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(Vec::new())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        self.counts.get().rest()
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for TracedIo {
+    fn command_setup(&self) -> CommandSetup<'_> {
+        self.job.as_ref().map(Attachment::command_setup).unwrap_or_default()
+    }
+
+    fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        self.job.as_mut().map_or(Ok(()), |job| job.arm(pid, pidfd))
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+}
+
+impl RunningAttachment for TracedIo {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        Ok(self.job.as_mut().map_or(Ok(()), |job| job.join(pid))?)
+    }
+}
+
+impl Children for TracedIo {
+    fn is_exclusive(&self) -> bool {
+        self.job.is_some()
+    }
+
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
+        match &mut self.job {
+            Some(job) => job.next_child(),
+            None => Ok(self.children.pop_front()),
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.detach();
+    }
+}
+
+impl FileMechanism for TracedIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
+    }
+
+    fn children(&mut self) -> Option<&mut dyn Children> {
+        Some(self)
     }
 }
 

@@ -6,11 +6,16 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
+use weigh_schema::limit::OnLimit;
+use weigh_schema::summary::Sender;
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::JobPoller;
 use crate::clock::Moment;
-use crate::follow::{Follow, FollowError, Hold, NOT_IN_IO};
+use crate::follow::{
+    Attachment, Enforcement, JobMechanism, JobReader, MechanismError, Members, NOT_IN_IO,
+    OpenCounts, RunningAttachment, RunningOffer, ZombieReader,
+};
 use crate::limit_watchdog::{self, Line, Sentry};
 use crate::procfs::IO_COUNTERS;
 use crate::reaped_io::WaitedIo;
@@ -33,6 +38,13 @@ const PARTS: [&str; 4] = [
     "memory_peak_file_bytes",
     "memory_peak_hugetlb_bytes",
 ];
+
+/// Its name, as in options.
+const NAME: &str = "poll";
+
+/// What weigh has not started it does not wait for, and so does not learn what it has used in the end.
+const NOT_RUNNING: &str =
+    "adds up what is waited for, and a process that runs already is another's child";
 
 /// A job that is looked at now and then.
 pub struct PolledJob {
@@ -57,6 +69,9 @@ pub struct PolledJob {
 }
 
 impl PolledJob {
+    /// Whether it attaches to processes that run already.
+    pub const RUNNING: RunningOffer = Err(NOT_RUNNING);
+
     /// Makes weigh the one that adopts orphans, and gets ready. `why` says in a line why there is
     /// nothing better.
     pub fn open(why: &str) -> PolledJob {
@@ -228,19 +243,9 @@ fn is_inherited(waited: &rusage::Waited) -> bool {
     waited.rss_peak_bytes <= rusage::own_rss_peak_bytes()
 }
 
-impl Follow for PolledJob {
+impl JobReader for PolledJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Proc
-    }
-
-    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        let poller = JobPoller::new(pid, &[std::process::id()])?;
-        self.usage_before = rusage::waited().counters;
-        self.waited_io = WaitedIo::begin().ok();
-        self.begun = Moment::now();
-        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
-        self.poller = Some(poller);
-        Ok(())
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -249,10 +254,6 @@ impl Follow for PolledJob {
 
     fn next_look(&self) -> Option<Instant> {
         Some(self.last.map_or_else(Instant::now, |last| last + self.pause))
-    }
-
-    fn is_last_look_due(&self) -> bool {
-        true
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -264,7 +265,7 @@ impl Follow for PolledJob {
         self.ended.drain(..).collect()
     }
 
-    fn read(&mut self) -> Result<JobReading, FollowError> {
+    fn read(&mut self) -> Result<JobReading, MechanismError> {
         self.look();
         if self.all_are_waited_for() {
             self.sentry.iter().for_each(Sentry::rest);
@@ -275,53 +276,6 @@ impl Follow for PolledJob {
 
     fn glance(&self) -> JobReading {
         self.reading.clone()
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        self.living
-            .iter()
-            .map(|pid| ProcessEnd {
-                pid: *pid,
-                name: crate::host::process_name(*pid).unwrap_or_default(),
-                ..Default::default()
-            })
-            .collect()
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        self.poller.iter().flat_map(JobPoller::remaining).collect()
-    }
-
-    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
-        if let Some(poller) =
-            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
-        {
-            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
-            return poller.signal_all(list).len();
-        }
-        self.look();
-        let mut pids = self.living.clone();
-        pids.retain(|pid| to.is_none_or(|wanted| *pid == wanted));
-        signals::send_to_all(&pids, list)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        self.lines = limit_watchdog::lines(limits, hold);
-        Ok(Vec::new())
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.sentry.iter().for_each(Sentry::rest);
-        Ok(())
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        self.sentry.iter().for_each(Sentry::set_ending);
-        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -339,8 +293,108 @@ impl Follow for PolledJob {
         let metrics = METRICS.iter().filter(is_measured);
         metrics.map(|metric| self.note(metric, all_waited_for, is_inherited)).collect()
     }
+}
 
-    fn counts_opens(&self) -> Result<(), String> {
+impl Attachment for PolledJob {
+    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        let poller = JobPoller::new(pid, &[std::process::id()])?;
+        self.usage_before = rusage::waited().counters;
+        self.waited_io = WaitedIo::begin().ok();
+        self.begun = Moment::now();
+        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.poller = Some(poller);
+        Ok(())
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Err(MechanismError::new(NAME, NOT_RUNNING))
+    }
+}
+
+impl Members for PolledJob {
+    fn living(&self) -> Vec<ProcessEnd> {
+        self.living
+            .iter()
+            .map(|pid| ProcessEnd {
+                pid: *pid,
+                name: crate::host::process_name(*pid).unwrap_or_default(),
+                ..Default::default()
+            })
+            .collect()
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        self.poller.iter().flat_map(JobPoller::remaining).collect()
+    }
+
+    fn unsettled(&self) -> u64 {
+        0
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        if let Some(poller) =
+            self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
+        {
+            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
+            return poller.signal_all(list).len();
+        }
+        self.look();
+        let mut pids = self.living.clone();
+        pids.retain(|pid| to.is_none_or(|wanted| *pid == wanted));
+        signals::send_to_all(&pids, list)
+    }
+
+    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
+        None
+    }
+}
+
+impl ZombieReader for PolledJob {
+    fn read_zombie(&mut self) -> Result<(), MechanismError> {
+        self.read().map(drop)
+    }
+}
+
+impl Enforcement for PolledJob {
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        on_limit: OnLimit,
+    ) -> Result<Vec<String>, MechanismError> {
+        self.lines = limit_watchdog::lines(limits, on_limit);
+        Ok(Vec::new())
+    }
+
+    fn release(&mut self) -> Result<(), MechanismError> {
+        self.sentry.iter().for_each(Sentry::rest);
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), MechanismError> {
+        self.sentry.iter().for_each(Sentry::set_ending);
+        Ok(())
+    }
+
+    /// Forks are not seen as they begin.
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        Ok(())
+    }
+}
+
+impl JobMechanism for PolledJob {
+    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
+        Some(self)
+    }
+
+    fn zombie_reader(&mut self) -> Option<&mut dyn ZombieReader> {
+        Some(self)
+    }
+
+    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
         Err(self.why.clone())
     }
 }

@@ -18,7 +18,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::job::Job;
 use super::sys;
-use crate::follow::Wanted;
+use crate::follow::JobDetail;
 use descriptor::{Connection, Protocol, Referred, connection, referred};
 pub use executed::auxiliary_value as auxiliary;
 pub use filter::{Stopping, filter};
@@ -79,7 +79,7 @@ pub enum Stops {
 
 /// Follows the calls.
 pub struct Calls {
-    wanted: Wanted,
+    detail: JobDetail,
     stops: Stops,
     /// TCP sockets whose connection does not stand yet: process and descriptor.
     pending: HashMap<u64, (u32, i32)>,
@@ -87,8 +87,8 @@ pub struct Calls {
 
 impl Calls {
     /// Of none so far.
-    pub fn new(wanted: Wanted, stops: Stops) -> Calls {
-        Calls { wanted, stops, pending: HashMap::new() }
+    pub fn new(detail: JobDetail, stops: Stops) -> Calls {
+        Calls { detail, stops, pending: HashMap::new() }
     }
 
     /// Whether a thread that goes on is to stop again where it next enters or leaves a call.
@@ -136,7 +136,7 @@ impl Calls {
         match call.kind {
             Kind::Open(flags) => {
                 let is_place = |at: usize| call.arguments[at] & libc::O_PATH as u64 != 0;
-                let is_wanted = self.wanted.files && !flags.is_some_and(is_place);
+                let is_wanted = self.detail.files && !flags.is_some_and(is_place);
                 return if is_wanted { Next::Result } else { Next::Pass };
             }
             Kind::Trace => return wish(&call.arguments),
@@ -146,7 +146,7 @@ impl Calls {
                 return Next::Result;
             }
             Kind::Multiplexed => return Next::Pass,
-            _ if !self.wanted.network => return Next::Pass,
+            _ if !self.detail.network => return Next::Pass,
             Kind::Accept => return Next::Result,
             Kind::Settle if self.pending.is_empty() => return Next::Pass,
             _ => {}
@@ -244,7 +244,7 @@ impl Calls {
         if let Some(thread) = job.threads.get_mut(&tid) {
             thread.call = None;
         }
-        if !self.wanted.files {
+        if !self.detail.files {
             return;
         }
         for path in executed::files(tid) {

@@ -13,7 +13,7 @@ use weigh_schema::CounterValues;
 use weigh_schema::event::Population;
 
 use super::call_limits::CallLimits;
-use crate::follow::Hold;
+use weigh_schema::limit::OnLimit;
 
 /// What a job that is told to end may have beyond its limit, to clean up.
 const LAST_WISH: u64 = 16;
@@ -62,7 +62,7 @@ struct Limit {
 pub struct Guard {
     limits: Vec<Limit>,
     calls: CallLimits,
-    hold: Hold,
+    on_limit: OnLimit,
     phase: Phase,
     /// Whether those who wait are to go on, to meet a signal that they were sent.
     pub is_release_due: bool,
@@ -77,7 +77,7 @@ impl Guard {
         Guard {
             limits: Vec::new(),
             calls: CallLimits::default(),
-            hold: Hold::Not,
+            on_limit: OnLimit::Warn,
             phase: Phase::Before,
             is_release_due: false,
             told: HashMap::new(),
@@ -85,20 +85,20 @@ impl Guard {
     }
 
     /// Sets a limit on births; false if it is on something else.
-    pub fn set(&mut self, metric: &str, most: f64, hold: Hold) -> bool {
+    pub fn set(&mut self, metric: &str, most: f64, on_limit: OnLimit) -> bool {
         let Some((metric, value)) = LIMITED.iter().find(|(name, _)| *name == metric) else {
             return false;
         };
-        self.hold = hold;
+        self.on_limit = on_limit;
         let (value, most) = (*value, most as u64);
         self.limits.push(Limit { metric, value, most, is_crossed: false });
         true
     }
 
     /// Sets a limit on what calls move, which stops their threads; false if it is on something else.
-    pub fn set_of_calls(&mut self, metric: &str, most: f64, hold: Hold) -> bool {
-        self.hold = hold;
-        hold != Hold::Not && self.calls.set(metric, most)
+    pub fn set_of_calls(&mut self, metric: &str, most: f64, on_limit: OnLimit) -> bool {
+        self.on_limit = on_limit;
+        on_limit != OnLimit::Warn && self.calls.set(metric, most)
     }
 
     /// Whether births have to be asked for.
@@ -132,7 +132,7 @@ impl Guard {
         }
         let verdict = match self.phase {
             Phase::Killing => Verdict::Kill,
-            _ if self.hold == Hold::Not => Verdict::GoOn,
+            _ if self.on_limit == OnLimit::Warn => Verdict::GoOn,
             Phase::Before if self.is_past(population, 0) => Verdict::Hold,
             Phase::Ending if self.is_past(population, LAST_WISH) => Verdict::Hold,
             _ => Verdict::GoOn,
@@ -198,16 +198,16 @@ mod tests {
         Population { processes, processes_total: processes, ..Population::default() }
     }
 
-    fn guard(hold: Hold) -> Guard {
+    fn guard(on_limit: OnLimit) -> Guard {
         let mut guard = Guard::new();
-        assert!(guard.set("processes_peak", 10.0, hold));
-        assert!(!guard.set("memory_peak_bytes", 10.0, hold));
+        assert!(guard.set("processes_peak", 10.0, on_limit));
+        assert!(!guard.set("memory_peak_bytes", 10.0, on_limit));
         guard
     }
 
     #[test]
     fn a_birth_past_the_limit_waits_and_is_told_of_once() {
-        let mut guard = guard(Hold::Kill);
+        let mut guard = guard(OnLimit::Kill);
         assert_eq!(guard.at_birth(&population(10)), (Verdict::GoOn, vec![]));
         let crossed = vec![("processes_peak", 11)];
         assert_eq!(guard.at_birth(&population(11)), (Verdict::Hold, crossed));
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn a_limit_that_warns_holds_nobody() {
-        let mut guard = guard(Hold::Not);
+        let mut guard = guard(OnLimit::Warn);
         assert_eq!(guard.at_birth(&population(11)), (Verdict::GoOn, vec![("processes_peak", 11)]));
     }
 
     #[test]
     fn who_is_told_to_end_may_clean_up_until_he_is_killed() {
-        let mut guard = guard(Hold::Kill);
+        let mut guard = guard(OnLimit::Kill);
         guard.at_birth(&population(11));
         assert!(!guard.has_room(&population(5)), "nobody was told to end yet");
         guard.end();
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_stopped_job_is_left_to_its_user() {
-        let mut guard = guard(Hold::Stop);
+        let mut guard = guard(OnLimit::Stop);
         assert_eq!(guard.at_birth(&population(11)).0, Verdict::Hold);
         guard.release();
         assert_eq!(guard.at_birth(&population(12)).0, Verdict::GoOn);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_child_gets_the_signal_that_its_parent_has_not_met() {
-        let mut guard = guard(Hold::Kill);
+        let mut guard = guard(OnLimit::Kill);
         guard.tells(1, 15);
         assert_eq!(guard.inherited(1, 2), Some(15));
         assert_eq!(guard.inherited(2, 3), Some(15), "nor has it met its own");
@@ -258,9 +258,9 @@ mod tests {
     #[test]
     fn past_a_limit_on_calls_each_thread_waits_at_the_end_of_its_call() {
         let mut guard = Guard::new();
-        assert!(!guard.set_of_calls("io_written_bytes_total", 10.0, Hold::Not));
+        assert!(!guard.set_of_calls("io_written_bytes_total", 10.0, OnLimit::Warn));
         assert!(!guard.looks_at_calls(), "a limit that warns stops nobody");
-        assert!(guard.set_of_calls("io_written_bytes_total", 10.0, Hold::Kill));
+        assert!(guard.set_of_calls("io_written_bytes_total", 10.0, OnLimit::Kill));
         assert!(guard.looks_at_calls() && guard.is_set());
         let mut more = CounterValues::default();
         more.set(weigh_schema::Counter::WriteChars, 6);

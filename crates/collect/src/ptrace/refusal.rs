@@ -4,6 +4,7 @@
 
 use std::io;
 
+use crate::follow::MechanismError;
 use crate::procfs;
 
 /// Why a job cannot be traced.
@@ -27,6 +28,12 @@ pub enum TraceError {
         /// What it said.
         error: io::Error,
     },
+}
+
+impl From<TraceError> for MechanismError {
+    fn from(error: TraceError) -> MechanismError {
+        MechanismError::new("ptrace", error)
+    }
 }
 
 /// Finds out who forbids it, of a process that runs already.

@@ -10,7 +10,7 @@ use weigh_schema::CounterValues;
 use weigh_schema::event::JobReading;
 
 use super::{TracedJob, notes, untraced};
-use crate::follow::Follow as _;
+use crate::follow::JobReader as _;
 use crate::host;
 
 impl TracedJob {
@@ -100,8 +100,8 @@ impl TracedJob {
         hidden.sort();
         let upper = job.upper_bound().bytes;
         let seen = self.looks.memory.rss_sum_peak.max(job.process_peak());
-        let wanted = (self.wanted.network, self.wanted.files);
-        let calls = self.wanted.calls.then(|| notes::CallFindings::of(&job.calls, wanted));
+        let wanted = (self.detail.network, self.detail.files);
+        let calls = self.detail.calls.then(|| notes::CallFindings::of(&job.calls, wanted));
         notes::Findings {
             calls,
             hidden,

@@ -15,14 +15,17 @@ use rustix::process::Pid;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
+use weigh_schema::limit::OnLimit;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Group, Mechanism};
 
 use super::rss_sampler::Looks;
 use super::{TracedJob, notes, seize, sys, untraced};
-use crate::call_filter::CallFilter;
-use crate::follow::{Follow, FollowError, Hold, any_child};
-use crate::io::{BesideTracedIo, FollowIo, TracedIo};
+use crate::follow::{
+    self, Attachment, Children, CommandSetup, Enforcement, FileCounts, FileMechanism, JobMechanism,
+    JobReader, MechanismError, Members, OpenCounts, RunningAttachment,
+};
+use crate::io::{BesideTracedIo, TracedIo};
 use crate::{host, signals};
 
 /// How long the tracer may take to learn that a stop it was just told of is over.
@@ -47,51 +50,13 @@ impl TracedJob {
     /// Whether what a metric counts is known where each call ends. Behind a filter only some calls stop.
     fn counts_at_calls(&self, metric: &str) -> bool {
         let is_of_network = weigh_schema::metric(metric).is_some_and(|m| m.group == Group::Network);
-        self.filter.is_none() && (!is_of_network || self.wanted.calls && self.wanted.network)
+        self.filter.is_none() && (!is_of_network || self.detail.calls && self.detail.network)
     }
 }
 
-impl Follow for TracedJob {
+impl JobReader for TracedJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Ptrace
-    }
-
-    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), FollowError> {
-        sys::hear_of_ends_only();
-        let is_filtered = self.filter.is_some();
-        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
-        self.looks = Looks::new();
-        Ok(())
-    }
-
-    fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
-        let job = self.shared.job();
-        job.sent.clone().filter(|_| job.main == pid)
-    }
-
-    fn counted_io(&self) -> Option<Box<dyn FollowIo>> {
-        Some(Box::new(TracedIo::of(self.counts.clone()?)))
-    }
-
-    fn count_beside_library(
-        &mut self,
-        command: &OsStr,
-    ) -> Result<Option<Box<dyn FollowIo>>, FollowError> {
-        // A filter would have calls stop in the library's programs, too.
-        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
-            return Ok(None);
-        };
-        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
-        (self.library, self.beside) = (Some(entry), job);
-        Ok(Some(Box::new(both)))
-    }
-
-    fn filter(&self) -> Option<&CallFilter> {
-        self.filter.as_ref()
-    }
-
-    fn waits_for_children(&self) -> bool {
-        true
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -102,27 +67,6 @@ impl Follow for TracedJob {
         Some(self.looks.next().min(self.untraced.next()))
     }
 
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        let change = self.shared.job().changes.pop_front();
-        if change.is_none() && self.tracer.is_none() {
-            return any_child();
-        }
-        if let Some((pid, status)) = change
-            && ExitStatus::from_raw(status).stopped_signal().is_some()
-        {
-            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
-            // only after both were let go on.
-            std::thread::sleep(STALE);
-            let job = self.shared.job();
-            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
-                return Ok(None);
-            }
-        }
-        Ok(change.and_then(|(pid, status)| {
-            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
-        }))
-    }
-
     fn events(&mut self) -> Vec<Event> {
         let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
         self.look(false);
@@ -131,7 +75,7 @@ impl Follow for TracedJob {
         events
     }
 
-    fn read(&mut self) -> Result<JobReading, FollowError> {
+    fn read(&mut self) -> Result<JobReading, MechanismError> {
         self.look(true);
         let counters = self.counters();
         self.highest = counters.at_least(&self.highest);
@@ -142,93 +86,6 @@ impl Follow for TracedJob {
 
     fn glance(&self) -> JobReading {
         self.sum_up(self.told.clone())
-    }
-
-    fn ended_ns(&self) -> Option<u64> {
-        if self.untraced.processes() > 0 {
-            return None;
-        }
-        self.shared.job().ended_ns.max(self.untraced.ended_ns)
-    }
-
-    fn living(&self) -> Vec<ProcessEnd> {
-        let mut living = self.shared.job().living();
-        let untraced = self.untraced.living().into_iter();
-        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
-        for process in &mut living {
-            process.name = host::process_name(process.pid).unwrap_or_default();
-        }
-        living
-    }
-
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        let mut rows = self.living();
-        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
-        rows.retain(is_traced);
-        for row in &mut rows {
-            let threads: Vec<_> = {
-                let job = self.shared.job();
-                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
-                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
-            };
-            for (tid, mut thread) in threads {
-                self.files.all(row.pid, tid, &mut thread.seen);
-                untraced::add(&mut row.counters, &thread.own_counters());
-            }
-        }
-        rows.extend(self.untraced.remaining());
-        rows
-    }
-
-    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
-        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
-        // While the job is held nobody is reaped, so no number is given to somebody else.
-        let mut job = self.shared.job();
-        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
-        let reached = pids.iter().filter(|pid| signals::send_in_turn(**pid, list)).count();
-        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
-            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
-        }
-        drop(job);
-        if list.contains(&SIGCONT) {
-            self.let_held_go();
-        }
-        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
-        reached + signals::send_to_all(&untraced, list)
-    }
-
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        hold: Hold,
-    ) -> Result<Vec<String>, FollowError> {
-        let mut job = self.shared.job();
-        let taken = limits.iter().filter(|(metric, most, _)| {
-            job.guard.set(metric, *most, hold)
-                || self.counts_at_calls(metric) && job.guard.set_of_calls(metric, *most, hold)
-        });
-        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
-    }
-
-    fn release(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.release();
-        self.let_held_go();
-        Ok(())
-    }
-
-    fn let_go(&mut self) {
-        let _ = self.release();
-        self.stop_tracing();
-    }
-
-    fn set_ending(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.end();
-        Ok(())
-    }
-
-    fn set_killing(&mut self) -> Result<(), FollowError> {
-        self.shared.job().guard.kill();
-        Ok(())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -261,16 +118,202 @@ impl Follow for TracedJob {
     fn notes(&mut self) -> Vec<Note> {
         notes::notes(&self.findings())
     }
+}
 
-    fn counts_opens(&self) -> Result<(), String> {
-        match self.wanted.calls && self.wanted.files {
-            true => Ok(()),
-            false => Err("only level 3 looks at files".to_owned()),
-        }
+impl Attachment for TracedJob {
+    fn command_setup(&self) -> CommandSetup<'_> {
+        CommandSetup { filter: self.filter.as_ref(), ..CommandSetup::default() }
     }
 
+    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        sys::hear_of_ends_only();
+        let is_filtered = self.filter.is_some();
+        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
+        self.looks = Looks::new();
+        Ok(())
+    }
+
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
+    }
+}
+
+impl RunningAttachment for TracedJob {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        Ok(TracedJob::join(self, pid)?)
+    }
+}
+
+impl Members for TracedJob {
+    fn living(&self) -> Vec<ProcessEnd> {
+        let mut living = self.shared.job().living();
+        let untraced = self.untraced.living().into_iter();
+        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
+        for process in &mut living {
+            process.name = host::process_name(process.pid).unwrap_or_default();
+        }
+        living
+    }
+
+    fn processes(&mut self) -> Vec<ProcessEnd> {
+        let mut rows = self.living();
+        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
+        rows.retain(is_traced);
+        for row in &mut rows {
+            let threads: Vec<_> = {
+                let job = self.shared.job();
+                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
+                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
+            };
+            for (tid, mut thread) in threads {
+                self.files.all(row.pid, tid, &mut thread.seen);
+                untraced::add(&mut row.counters, &thread.own_counters());
+            }
+        }
+        rows.extend(self.untraced.remaining());
+        rows
+    }
+
+    /// At its last stop each thread is read.
+    fn unsettled(&self) -> u64 {
+        0
+    }
+
+    fn ended_ns(&self) -> Option<u64> {
+        if self.untraced.processes() > 0 {
+            return None;
+        }
+        self.shared.job().ended_ns.max(self.untraced.ended_ns)
+    }
+
+    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
+        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
+        // While the job is held nobody is reaped, so no number is given to somebody else.
+        let mut job = self.shared.job();
+        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
+        let reached = pids.iter().filter(|pid| signals::send_in_turn(**pid, list)).count();
+        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
+            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
+        }
+        drop(job);
+        if list.contains(&SIGCONT) {
+            self.let_held_go();
+        }
+        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
+        reached + signals::send_to_all(&untraced, list)
+    }
+
+    fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
+        let job = self.shared.job();
+        job.sent.clone().filter(|_| job.main == pid)
+    }
+}
+
+impl Children for TracedJob {
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
+    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
+        let change = self.shared.job().changes.pop_front();
+        if change.is_none() && self.tracer.is_none() {
+            return follow::next_child();
+        }
+        if let Some((pid, status)) = change
+            && ExitStatus::from_raw(status).stopped_signal().is_some()
+        {
+            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
+            // only after both were let go on.
+            std::thread::sleep(STALE);
+            let job = self.shared.job();
+            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
+                return Ok(None);
+            }
+        }
+        Ok(change.and_then(|(pid, status)| {
+            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
+        }))
+    }
+
+    fn let_go(&mut self) {
+        self.stop_tracing();
+    }
+}
+
+impl Enforcement for TracedJob {
+    fn set_limits(
+        &mut self,
+        limits: &[(&str, f64, f64)],
+        on_limit: OnLimit,
+    ) -> Result<Vec<String>, MechanismError> {
+        let mut job = self.shared.job();
+        let taken = limits.iter().filter(|(metric, most, _)| {
+            job.guard.set(metric, *most, on_limit)
+                || self.counts_at_calls(metric) && job.guard.set_of_calls(metric, *most, on_limit)
+        });
+        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
+    }
+
+    fn release(&mut self) -> Result<(), MechanismError> {
+        self.shared.job().guard.release();
+        self.let_held_go();
+        Ok(())
+    }
+
+    fn set_ending(&mut self) -> Result<(), MechanismError> {
+        self.shared.job().guard.end();
+        Ok(())
+    }
+
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        self.shared.job().guard.kill();
+        Ok(())
+    }
+}
+
+impl FileCounts for TracedJob {
+    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
+        Some(Box::new(TracedIo::of(self.counts.clone()?)))
+    }
+
+    fn count_beside_library(
+        &mut self,
+        command: &OsStr,
+    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
+        // A filter would have calls stop in the library's programs, too.
+        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
+            return Ok(None);
+        };
+        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
+        (self.library, self.beside) = (Some(entry), job);
+        Ok(Some(Box::new(both)))
+    }
+}
+
+impl OpenCounts for TracedJob {
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         self.shared.job().calls.opens.take(key)
+    }
+}
+
+impl JobMechanism for TracedJob {
+    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
+        Some(self)
+    }
+
+    fn children(&mut self) -> Option<&mut dyn Children> {
+        Some(self)
+    }
+
+    fn file_counts(&mut self) -> Option<&mut dyn FileCounts> {
+        Some(self)
+    }
+
+    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
+        match self.detail.calls && self.detail.files {
+            true => Ok(self),
+            false => Err("only level 3 looks at files".to_owned()),
+        }
     }
 
     fn close(mut self: Box<Self>) {

@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use weigh_collect::follow::{Follow as _, Wanted};
+use weigh_collect::follow::{
+    Attachment as _, Children as _, JobDetail, JobMechanism as _, JobReader as _, Members as _,
+};
 use weigh_collect::ptrace::{Stops, TracedJob};
 use weigh_collect::rusage::waited;
 use weigh_collect::spawn::{SignalMask, With, spawn_with};
@@ -104,7 +106,7 @@ pub fn trace(command: &[&str]) -> Run {
 
 /// The same with the calls looked at.
 pub fn trace_calls(command: &[&str], stops: Stops) -> Run {
-    let wanted = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
+    let wanted = JobDetail { calls: true, network: true, files: true, ..JobDetail::default() };
     trace_by(command, TracedJob::that_sees(wanted, stops).unwrap(), &mut |_, _| {})
 }
 
@@ -121,8 +123,12 @@ fn trace_by(command: &[&str], mut job: TracedJob, meanwhile: Meanwhile<'_>) -> R
     arguments.extend(command.iter().map(OsString::from));
     let before = waited().counters;
     let mask = SignalMask::block(&[]).unwrap();
-    let waiting =
-        spawn_with(&arguments, &mask, &With { filter: job.filter(), ..With::default() }).unwrap();
+    let waiting = spawn_with(
+        &arguments,
+        &mask,
+        &With { filter: job.command_setup().filter, ..With::default() },
+    )
+    .unwrap();
     let pid = waiting.pid.as_raw_nonzero().get() as u32;
     // A process group whose leader's parent is elsewhere in the session: in an orphaned one, as
     // that of these tests may be, the terminal's stop signals stop nobody.

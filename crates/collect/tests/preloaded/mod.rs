@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use std::os::unix::process::ExitStatusExt as _;
-use weigh_collect::follow::Follow as _;
+use weigh_collect::follow::{
+    Attachment as _, Children as _, JobReader as _, Members as _, OpenCounts as _,
+};
 use weigh_collect::preload::{Level, PreloadedJob};
 use weigh_collect::spawn::{SignalMask, With, spawn_with};
 use weigh_schema::event::{Event, ProcessEnd};

@@ -6,7 +6,7 @@ use libc::sock_filter;
 
 use super::table::{ABIS, Abi, Kind, X32};
 use crate::call_filter::CallFilter;
-use crate::follow::Wanted;
+use crate::follow::JobDetail;
 use crate::io::short::is_known_abi;
 use crate::ptrace::io::{short, table as files};
 
@@ -27,7 +27,7 @@ const fn argument(number: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Stopping {
     /// For counters, connections and opened files, if calls are wanted.
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<JobDetail>,
     /// For what is read and written by file.
     pub files: bool,
 }
@@ -103,11 +103,11 @@ fn by_argument(mmap: u32, copies: &[u32]) -> Vec<sock_filter> {
     program
 }
 
-fn is_wanted(kind: Kind, wanted: Wanted) -> bool {
+fn is_wanted(kind: Kind, detail: JobDetail) -> bool {
     match kind {
-        Kind::Open(_) => wanted.files,
+        Kind::Open(_) => detail.files,
         Kind::Trace | Kind::Uring | Kind::Aio => true,
-        _ => wanted.network,
+        _ => detail.network,
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_filter_stops_what_the_table_knows_and_nothing_else() {
-        let all = Wanted { calls: true, network: true, files: true, ..Wanted::default() };
+        let all = JobDetail { calls: true, network: true, files: true, ..JobDetail::default() };
         let program = filter(Stopping { wanted: Some(all), files: false }).program();
         for abi in ABIS {
             for number in 0..500 {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_does_not_stop() {
-        let files = Wanted { calls: true, network: false, files: true, ..Wanted::default() };
+        let files = JobDetail { calls: true, network: false, files: true, ..JobDetail::default() };
         let program = filter(Stopping { wanted: Some(files), files: false }).program();
         let of =
             |number: libc::c_long| verdict(&program, ABIS[0].audit_arch, number as u32, [0; 6]);

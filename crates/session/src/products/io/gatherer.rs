@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
-use weigh_collect::follow::FollowError;
+use weigh_collect::follow::{FileMechanism, MechanismError};
+use weigh_collect::io::MAPPED_READ;
 use weigh_collect::io::last_look::{Generation, LastLooks};
-use weigh_collect::io::{FollowIo, MAPPED_READ};
 use weigh_schema::io::{Called, Event, FileId, FileUse, Trust, Who};
 use weigh_schema::recording::FileRow;
 use weigh_schema::update::Update;
@@ -17,7 +17,7 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// What is known so far, and where it comes from.
 pub struct Gatherer {
     /// Who tells.
-    pub io: Box<dyn FollowIo>,
+    pub io: Box<dyn FileMechanism>,
     /// What was told.
     pub book: IoBook,
     series: IoSeries,
@@ -32,7 +32,7 @@ pub struct Gatherer {
 
 impl Gatherer {
     /// Nothing is known yet.
-    pub fn new(io: Box<dyn FollowIo>, name: fn(u64) -> String) -> Gatherer {
+    pub fn new(io: Box<dyn FileMechanism>, name: fn(u64) -> String) -> Gatherer {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
         let (series, stepped) = (IoSeries::default(), Instant::now());
@@ -80,7 +80,7 @@ impl Gatherer {
 
     /// What processes have open still: a batch after the other, for they may be as many as the kernel has
     /// room for.
-    fn take_in_open(&mut self, emit: &mut dyn FnMut(Update)) -> Result<(), FollowError> {
+    fn take_in_open(&mut self, emit: &mut dyn FnMut(Update)) -> Result<(), MechanismError> {
         let Gatherer { io, book, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
@@ -98,7 +98,7 @@ impl Gatherer {
     }
 
     /// All that is known, with what processes have open still.
-    pub fn so_far(&self) -> Result<IoBook, FollowError> {
+    pub fn so_far(&self) -> Result<IoBook, MechanismError> {
         let mut book = self.book.clone();
         book.stand_on(&self.io.grounds());
         self.io.events_so_far().into_iter().for_each(|event| book.add(event));
@@ -171,7 +171,11 @@ impl Gatherer {
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
-    pub fn end(&mut self, run: &mut Run, emit: &mut dyn FnMut(Update)) -> Result<(), FollowError> {
+    pub fn end(
+        &mut self,
+        run: &mut Run,
+        emit: &mut dyn FnMut(Update),
+    ) -> Result<(), MechanismError> {
         self.io.detach();
         run.grounds = self.io.grounds();
         self.book.stand_on(&run.grounds);
@@ -242,7 +246,7 @@ fn give_room(
 }
 
 /// The processes that live.
-fn take_in_processes(book: &mut IoBook, io: &dyn FollowIo) -> Result<(), FollowError> {
+fn take_in_processes(book: &mut IoBook, io: &dyn FileMechanism) -> Result<(), MechanismError> {
     for process in io.processes()? {
         book.add_process(process);
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::process::Pid;
 use weigh_account::io::{IoBook, Run};
+use weigh_collect::follow::CommandSetup;
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
@@ -41,18 +42,25 @@ pub fn measure<'a>(
     let command = match settings.pid {
         Some(pid) => {
             must_run(pid)?;
-            gatherer.io.join(pid).with_context(|| format!("--pid {pid}"))?;
+            if let Some(attachment) = gatherer.io.attachment() {
+                let attached = attachment.running().and_then(|running| running.join(pid));
+                attached.with_context(|| format!("--pid {pid}"))?;
+            }
             launcher.stay()
         }
         // Everybody is followed already.
         None if settings.runs_already() => launcher.stay(),
         None => {
-            let variables = gatherer.io.variables();
-            let filter = gatherer.io.filter().cloned();
+            let attachment = gatherer.io.attachment();
+            let setup = attachment.map(|attachment| attachment.command_setup());
+            let CommandSetup { variables, filter, .. } = setup.unwrap_or_default();
+            let filter = filter.cloned();
             let with = With { variables: &variables, filter: filter.as_ref(), group: None };
             let arm = |waiting: &Waiting| -> anyhow::Result<()> {
                 let pid = waiting.pid().as_raw_nonzero().get() as u32;
-                gatherer.io.arm(pid, waiting.pidfd())?;
+                if let Some(attachment) = gatherer.io.attachment() {
+                    attachment.arm(pid, waiting.pidfd())?;
+                }
                 gatherer.begin();
                 Ok(())
             };
@@ -93,7 +101,7 @@ impl Source for IoSource<'_> {
     }
 
     fn reaper(&mut self) -> Option<&mut dyn Reaper> {
-        match self.gatherer.io.waits_for_children() {
+        match self.waits_alone() {
             true => Some(self),
             false => None,
         }
@@ -101,7 +109,7 @@ impl Source for IoSource<'_> {
 
     fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
         if command.is_reaped() {
-            self.gatherer.io.reap();
+            self.reap_others();
         }
         self.take_in();
         Ok(self.draw()?)
@@ -118,16 +126,32 @@ impl Source for IoSource<'_> {
 
 impl Reaper for IoSource<'_> {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
-        Ok(self.gatherer.io.next_child()?)
+        match self.gatherer.io.children() {
+            Some(children) => Ok(children.next_child()?),
+            None => Ok(None),
+        }
     }
 }
 
 impl IoSource<'_> {
+    /// Whether no other code may wait for weigh's children.
+    fn waits_alone(&mut self) -> bool {
+        self.gatherer.io.children().is_some_and(|children| children.is_exclusive())
+    }
+
+    /// The command has been waited for: other processes that became weigh's children may be, too.
+    fn reap_others(&mut self) {
+        let children = self.gatherer.io.children();
+        if let Some(children) = children.filter(|children| !children.is_exclusive()) {
+            while let Ok(Some(_)) = children.next_child() {}
+        }
+    }
+
     /// Whether weigh may end while processes of the job are left: under a filter their calls would fail, so
     /// that has to be asked for once more.
     fn may_leave(&mut self, command: &mut Command) -> bool {
         let living = self.gatherer.io.tally().living;
-        if self.gatherer.io.filter().is_none() || living == 0 || self.is_warned {
+        if !self.is_filtered() || living == 0 || self.is_warned {
             return true;
         }
         self.is_warned = true;
@@ -137,6 +161,11 @@ impl IoSource<'_> {
              Ctrl-C again ends weigh all the same; without --seccomp they go on."
         );
         false
+    }
+
+    fn is_filtered(&mut self) -> bool {
+        let attachment = self.gatherer.io.attachment();
+        attachment.is_some_and(|attachment| attachment.command_setup().filter.is_some())
     }
 
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
@@ -183,7 +212,7 @@ impl IoSource<'_> {
         self.gatherer.end(&mut run, &mut |update| sinks.emit(&update))?;
         run.grounds.notes.extend(started.why_to_stop());
         self.sinks.clear_view();
-        if self.gatherer.io.waits_for_children() {
+        if self.waits_alone() {
             started.reap(&mut self)?;
         }
         let Gatherer { io, book, .. } = self.gatherer;

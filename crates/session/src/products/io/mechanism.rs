@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_agent::{RemoteError, RemoteIo};
-use weigh_collect::follow::FollowError;
+use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::{
-    Apart, BesideTracedIo, FileSystem, FollowIo, KernelIo, LibraryIo, Telling, TracedIo,
+    Apart, BesideTracedIo, FileSystem, KernelIo, LibraryIo, Telling, TracedIo,
 };
 use weigh_collect::notice;
 use weigh_collect::preload::why_blind_in;
@@ -64,7 +64,7 @@ fn plan(settings: &IoSettings) -> anyhow::Result<Plan<Mechanism>> {
 }
 
 /// The first of the plan that works.
-pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
+pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FileMechanism>> {
     let plan = plan(settings)?;
     if settings.mechanism == IoMechanism::PreloadBpf {
         tell_bpf_instead("--mechanism", settings.is_quiet);
@@ -79,7 +79,7 @@ pub fn open(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
     }
 }
 
-fn open_one(settings: &IoSettings, mechanism: Mechanism) -> anyhow::Result<Box<dyn FollowIo>> {
+fn open_one(settings: &IoSettings, mechanism: Mechanism) -> anyhow::Result<Box<dyn FileMechanism>> {
     let telling = if settings.each_call { Telling::Each } else { Telling::Sums };
     match (mechanism, &settings.mount) {
         (Mechanism::Bpf, Some(folder)) => by_file_system(folder, telling, settings.apart),
@@ -98,7 +98,10 @@ fn open_one(settings: &IoSettings, mechanism: Mechanism) -> anyhow::Result<Box<d
 type IoRefusal = Refusal<Mechanism, anyhow::Error>;
 
 /// Says why it is not a better one.
-fn explain(settings: &IoSettings, choice: &Choice<Mechanism, Box<dyn FollowIo>, anyhow::Error>) {
+fn explain(
+    settings: &IoSettings,
+    choice: &Choice<Mechanism, Box<dyn FileMechanism>, anyhow::Error>,
+) {
     let Some(Refusal { mechanism, error }) = choice.refusals.first() else { return };
     match (settings.mechanism, choice.mechanism) {
         (IoMechanism::Auto, Mechanism::Preload) => {
@@ -167,7 +170,7 @@ fn by_file_system(
     folder: &Path,
     telling: Telling,
     apart: Apart,
-) -> anyhow::Result<Box<dyn FollowIo>> {
+) -> anyhow::Result<Box<dyn FileMechanism>> {
     let place = FileSystem::of(folder).context("--mount")?;
     let kernel = KernelIo::open_file_system(telling, apart, &place).context(
         "--mount takes root; without it `weigh io mount SOURCE MOUNTPOINT` sees what is done at MOUNTPOINT",
@@ -176,9 +179,9 @@ fn by_file_system(
 }
 
 /// The kernel side: weigh's own, or, without the rights for that, the agent's.
-pub fn by_kernel(telling: Telling, apart: Apart) -> Result<Box<dyn FollowIo>, FollowError> {
-    let own = KernelIo::open(telling, apart).map(|own| Box::new(own) as Box<dyn FollowIo>);
-    let agent = || -> Result<Box<dyn FollowIo>, RemoteError> {
+pub fn by_kernel(telling: Telling, apart: Apart) -> Result<Box<dyn FileMechanism>, MechanismError> {
+    let own = KernelIo::open(telling, apart).map(|own| Box::new(own) as Box<dyn FileMechanism>);
+    let agent = || -> Result<Box<dyn FileMechanism>, RemoteError> {
         Ok(Box::new(RemoteIo::open(&weigh_agent::socket(), telling, apart)?))
     };
     Ok(own_or_agent(own, agent)?)
@@ -191,7 +194,7 @@ fn command(settings: &IoSettings) -> anyhow::Result<&OsString> {
     )
 }
 
-fn by_library(settings: &IoSettings) -> anyhow::Result<Box<dyn FollowIo>> {
+fn by_library(settings: &IoSettings) -> anyhow::Result<Box<dyn FileMechanism>> {
     let command = command(settings)?;
     tell_if_blind(command, "--mechanism", settings.is_quiet);
     Ok(Box::new(LibraryIo::open(command)?))

@@ -1,7 +1,7 @@
 //! What takes what is found of files: rows as they come, and the report so far.
 
 use weigh_account::io::{Files, Run, report};
-use weigh_collect::follow::FollowError;
+use weigh_collect::follow::MechanismError;
 use weigh_schema::io::IoReport;
 use weigh_schema::update::Update;
 
@@ -39,7 +39,7 @@ impl IoSinks<'_> {
     }
 
     /// Has all that is known drawn.
-    pub(super) fn draw(&mut self, gatherer: &Gatherer, run: &Run) -> Result<(), FollowError> {
+    pub(super) fn draw(&mut self, gatherer: &Gatherer, run: &Run) -> Result<(), MechanismError> {
         let book = gatherer.so_far()?;
         if let Some(view) = &mut self.view {
             view.draw(&report(&book, run, &gatherer.name));

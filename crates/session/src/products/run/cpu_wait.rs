@@ -3,7 +3,7 @@
 //! Reads what control groups and the machine count before the job and after it, and, on request, who had the CPUs
 //! meanwhile. Emits values for the summary.
 
-use weigh_collect::follow::{CpuWaits, Follow};
+use weigh_collect::follow::{CpuWaits, JobMechanism};
 use weigh_collect::notice;
 use weigh_collect::throttling::{Throttling, stolen_seconds};
 use weigh_schema::event::JobReading;
@@ -39,7 +39,7 @@ impl CpuWait {
     /// The job has ended.
     pub fn finish(
         self,
-        job: &dyn Follow,
+        job: &dyn JobMechanism,
         is_asked_for: bool,
         reading: &JobReading,
         cpus: u32,
@@ -86,7 +86,7 @@ const PRICE: &str =
     "each switch between threads of this machine takes up to 0.3 µs longer meanwhile";
 
 /// Tells that price.
-pub(super) fn tell_price(job: &dyn Follow) {
+pub(super) fn tell_price(job: &dyn JobMechanism) {
     if job.cpu_waits().is_ok() {
         notice!("{PRICE}, so that delay_cpu_own_seconds and delay_cpu_others_seconds are known");
     }

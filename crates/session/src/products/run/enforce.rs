@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use weigh_account::Crossed;
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_collect::inspect::{add_stack, inspect};
 use weigh_collect::notice;
 use weigh_schema::announcement::Happening;
@@ -75,7 +75,7 @@ impl Enforcer {
     }
 
     /// The kernel side saw a limit crossed.
-    pub fn crossed(&mut self, crossing: Crossing, job: &mut dyn Follow) {
+    pub fn crossed(&mut self, crossing: Crossing, job: &mut dyn JobMechanism) {
         let offender = match crossing.pid {
             Some(pid) => Some(look_at(pid, &crossing)),
             // It was found while the counters were brought up to date, not at a step of the job.
@@ -93,8 +93,8 @@ impl Enforcer {
         &mut self,
         crossed: &Crossed,
         at_ns: u64,
-        job: &mut dyn Follow,
-        offender: impl FnOnce(&dyn Follow) -> Option<Offender>,
+        job: &mut dyn JobMechanism,
+        offender: impl FnOnce(&dyn JobMechanism) -> Option<Offender>,
     ) {
         if !self.is_new(crossed) {
             return;
@@ -113,7 +113,7 @@ impl Enforcer {
 
     /// A look at the pages found more than a limit on memory allows: the offender is the process
     /// that holds most.
-    pub fn found_by_look(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn Follow) {
+    pub fn found_by_look(&mut self, crossed: &Crossed, at_ns: u64, job: &mut dyn JobMechanism) {
         if self.record(crossed.metric, crossed.observed, at_ns, holds_most(job)) {
             self.act(crossed.metric, crossed.observed, job);
         }
@@ -188,7 +188,7 @@ impl Enforcer {
         self.happened.push(Happening::Limit { limit });
     }
 
-    fn act(&mut self, name: &str, observed: f64, job: &mut dyn Follow) {
+    fn act(&mut self, name: &str, observed: f64, job: &mut dyn JobMechanism) {
         let done = match self.on_limit {
             OnLimit::Kill => "; ending the job",
             OnLimit::Warn => "",
@@ -201,14 +201,18 @@ impl Enforcer {
         match (self.on_limit, &self.stage) {
             (OnLimit::Kill, Stage::Quiet) => {
                 // Who grows from here on is killed at once by the kernel side.
-                let _ = job.set_ending();
+                if let Some(enforcement) = job.enforcement() {
+                    let _ = enforcement.set_ending();
+                }
                 self.stage = self.tell_to_end(offender.filter(|_| holds_memory(name)), job);
                 self.ended_by = Some(name.to_string());
             }
             (OnLimit::Stop, Stage::Quiet) => {
                 job.signal(None, &[SIGSTOP]);
                 // A user who continues it wants it to go on.
-                let _ = job.release();
+                if let Some(enforcement) = job.enforcement() {
+                    let _ = enforcement.release();
+                }
                 self.stage = Stage::Stopped;
             }
             _ => {}
@@ -218,7 +222,7 @@ impl Enforcer {
     }
 
     /// TERM for all; if there is one who holds what the others may need, he goes first.
-    fn tell_to_end(&self, offender: Option<u32>, job: &mut dyn Follow) -> Stage {
+    fn tell_to_end(&self, offender: Option<u32>, job: &mut dyn JobMechanism) -> Stage {
         let now = Instant::now();
         let kill_at = now + self.grace;
         match offender.filter(|pid| job.living().iter().any(|p| p.pid != *pid)) {
@@ -247,7 +251,7 @@ impl Enforcer {
     }
 
     /// Goes on ending the job, if it is time.
-    pub fn pursue(&mut self, job: &mut dyn Follow) -> anyhow::Result<()> {
+    pub fn pursue(&mut self, job: &mut dyn JobMechanism) -> anyhow::Result<()> {
         let now = Instant::now();
         match self.stage {
             Stage::Parting { offender, look_at, until, kill_at } if now >= look_at => {
@@ -259,7 +263,11 @@ impl Enforcer {
                 }
                 return Ok(());
             }
-            Stage::Ending { kill_at } if now >= kill_at => job.set_killing()?,
+            Stage::Ending { kill_at } if now >= kill_at => {
+                if let Some(enforcement) = job.enforcement() {
+                    enforcement.set_killing()?;
+                }
+            }
             Stage::Killing { again_at } if now >= again_at => {}
             _ => return Ok(()),
         }

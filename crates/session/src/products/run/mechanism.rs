@@ -5,7 +5,7 @@
 
 use anyhow::anyhow;
 use weigh_agent::{RemoteError, RemoteJob};
-use weigh_collect::follow::{Follow, FollowError, Wanted};
+use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError};
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
@@ -28,7 +28,7 @@ type Failures = [Refusal<Candidate, anyhow::Error>];
 pub(super) fn open(
     settings: &RunSettings,
     candidates: &[Candidate],
-) -> anyhow::Result<Box<dyn Follow>> {
+) -> anyhow::Result<Box<dyn JobMechanism>> {
     let plan = plan(settings, candidates)?;
     let open = |candidate, failures: &Failures| {
         open_candidate(settings, candidate, &why_not_better(settings, failures))
@@ -111,12 +111,12 @@ fn open_candidate(
     settings: &RunSettings,
     candidate: Candidate,
     why: &str,
-) -> anyhow::Result<Box<dyn Follow>> {
+) -> anyhow::Result<Box<dyn JobMechanism>> {
     let why = match why {
         "" => "not asked for (--mechanism, --level)",
         why => why,
     };
-    let wanted = Wanted {
+    let detail = JobDetail {
         calls: candidate.level == Level::Interposition,
         network: settings.wants(Collector::Network),
         files: settings.wants(Collector::Files),
@@ -124,14 +124,14 @@ fn open_candidate(
         joins: settings.pid.is_some(),
     };
     Ok(match candidate.following.mechanism {
-        Mechanism::Bpf if wanted.joins => Box::new(KernelJob::open(wanted, enforced(settings))?),
-        Mechanism::Bpf => by_kernel(wanted, enforced(settings))?,
+        Mechanism::Bpf if detail.joins => Box::new(KernelJob::open(detail, enforced(settings))?),
+        Mechanism::Bpf => by_kernel(detail, enforced(settings))?,
         Mechanism::Ptrace => {
             TracedJob::check()?;
             let stops = stops(settings.seccomp, settings.is_quiet);
             Box::new(match &settings.io {
-                Some(io) => TracedJob::that_counts(wanted, stops, io.telling(), io.apart)?,
-                None => TracedJob::that_sees(wanted, stops)?,
+                Some(io) => TracedJob::that_counts(detail, stops, io.telling(), io.apart)?,
+                None => TracedJob::that_sees(detail, stops)?,
             })
         }
         Mechanism::Preload => {
@@ -158,10 +158,14 @@ fn enforced(settings: &RunSettings) -> Enforced {
 }
 
 /// The kernel side: weigh's own, or, for a user without privileges, the agent's.
-fn by_kernel(wanted: Wanted, enforced: Enforced) -> Result<Box<dyn Follow>, FollowError> {
-    let own = KernelJob::open(wanted, enforced).map(|job| -> Box<dyn Follow> { Box::new(job) });
-    let agent = || -> Result<Box<dyn Follow>, RemoteError> {
-        Ok(Box::new(RemoteJob::open(&weigh_agent::socket(), wanted)?))
+fn by_kernel(
+    detail: JobDetail,
+    enforced: Enforced,
+) -> Result<Box<dyn JobMechanism>, MechanismError> {
+    let own =
+        KernelJob::open(detail, enforced).map(|job| -> Box<dyn JobMechanism> { Box::new(job) });
+    let agent = || -> Result<Box<dyn JobMechanism>, RemoteError> {
+        Ok(Box::new(RemoteJob::open(&weigh_agent::socket(), detail)?))
     };
     Ok(own_or_agent(own, agent)?)
 }

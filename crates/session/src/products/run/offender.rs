@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use weigh_account::job_value;
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_collect::inspect::{inspect, inspect_briefly};
 use weigh_collect::procfs;
 use weigh_schema::byte_text;
@@ -50,7 +50,7 @@ impl UsageWatch {
     }
 
     /// This is the last look from now on, unless looks at so many processes would keep limits waiting.
-    pub fn remember(&mut self, job: &dyn Follow) {
+    pub fn remember(&mut self, job: &dyn JobMechanism) {
         if self.last.is_some_and(|(at, took)| at.elapsed() < took * PAUSE_PER_LOOK) {
             return;
         }
@@ -61,7 +61,7 @@ impl UsageWatch {
     }
 
     /// The process that has used most of a metric since the last look.
-    pub fn greatest(&self, name: &str, job: &dyn Follow) -> Option<Offender> {
+    pub fn greatest(&self, name: &str, job: &dyn JobMechanism) -> Option<Offender> {
         match (name, metric(name)?.group) {
             (_, Group::Time | Group::Gpu) => None,
             (_, Group::Memory) => holds_most(job),
@@ -74,7 +74,7 @@ impl UsageWatch {
         }
     }
 
-    fn used_most(&self, name: &str, job: &dyn Follow) -> Option<Offender> {
+    fn used_most(&self, name: &str, job: &dyn JobMechanism) -> Option<Offender> {
         // What fills a disk may have been written some looks before the scan that finds it.
         let recently = self.ended.iter().chain(&self.ended_before);
         self.used_most_since(&self.before, self.ended.iter(), name, job)
@@ -86,7 +86,7 @@ impl UsageWatch {
         before: &HashMap<Identity, CounterValues>,
         ended: impl Iterator<Item = &'a ProcessEnd>,
         name: &str,
-        job: &dyn Follow,
+        job: &dyn JobMechanism,
     ) -> Option<Offender> {
         let none = CounterValues::default();
         let since = |process: &ProcessEnd, now: &CounterValues| {
@@ -173,7 +173,7 @@ fn written(counters: &CounterValues) -> u64 {
 }
 
 /// The process that holds most memory.
-pub(super) fn holds_most(job: &dyn Follow) -> Option<Offender> {
+pub(super) fn holds_most(job: &dyn JobMechanism) -> Option<Offender> {
     let held = |pid: u32| {
         let status = procfs::read_of(pid, "status").ok()?;
         procfs::parse_status(&status).rss_bytes
@@ -183,7 +183,7 @@ pub(super) fn holds_most(job: &dyn Follow) -> Option<Offender> {
 }
 
 /// The process of which most living ones are children.
-fn has_most_children(job: &dyn Follow) -> Option<u32> {
+fn has_most_children(job: &dyn JobMechanism) -> Option<u32> {
     let living = job.living();
     let mut children: HashMap<u32, u64> = HashMap::new();
     for process in &living {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_schema::byte_text;
 use weigh_schema::event::FileKey;
 use weigh_schema::quality::Quality;
@@ -24,9 +24,16 @@ impl OpenFiles {
     }
 
     /// A process has ended: its rows are written.
-    pub fn ended(&mut self, pid: u32, follower: &mut dyn Follow, recorder: &mut Recorder<'_>) {
-        for (key, path) in self.by_process.remove(&pid).unwrap_or_default() {
-            if let Some(opened_total) = follower.take_opens(&key) {
+    pub fn ended(
+        &mut self,
+        pid: u32,
+        follower: &mut dyn JobMechanism,
+        recorder: &mut Recorder<'_>,
+    ) {
+        let Some(opened) = self.by_process.remove(&pid) else { return };
+        let Ok(counts) = follower.open_counts() else { return };
+        for (key, path) in opened {
+            if let Some(opened_total) = counts.take_opens(&key) {
                 recorder.file(FileRow {
                     pid,
                     path: byte_text::shown(&path),
@@ -40,7 +47,7 @@ impl OpenFiles {
     }
 
     /// The recording ends: so do all rows.
-    pub fn finish(&mut self, follower: &mut dyn Follow, recorder: &mut Recorder<'_>) {
+    pub fn finish(&mut self, follower: &mut dyn JobMechanism, recorder: &mut Recorder<'_>) {
         for pid in self.by_process.keys().copied().collect::<Vec<_>>() {
             self.ended(pid, follower, recorder);
         }

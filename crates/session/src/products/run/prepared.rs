@@ -10,13 +10,13 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use weigh_account::LimitWatch;
 use weigh_collect::allowed::AllowedGroups;
-use weigh_collect::follow::{Follow, Hold};
-use weigh_collect::io::{Apart, FollowIo};
+use weigh_collect::follow::{CommandSetup, FileMechanism, JobMechanism};
+use weigh_collect::io::Apart;
 use weigh_collect::spawn::{SpawnError, With};
 use weigh_collect::{message, notice};
 use weigh_schema::Mechanism;
 use weigh_schema::event::JobReading;
-use weigh_schema::limit::{Limit, OnLimit};
+use weigh_schema::limit::Limit;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 
@@ -79,18 +79,18 @@ impl RunPlan {
         };
         let mut summary = job_info::provisional(&settings, job.statuses(), allowed)?;
         summary.metrics = job_info::not_known(&job.notes());
-        let hold = match settings.on_limit {
-            OnLimit::Kill => Hold::Kill,
-            OnLimit::Stop => Hold::Stop,
-            OnLimit::Warn => Hold::Not,
+        let marks = LimitWatch::marks(&settings.limits);
+        let taken = match job.enforcement() {
+            Some(enforcement) => enforcement.set_limits(&marks, settings.on_limit)?,
+            None => Vec::new(),
         };
-        let taken = job.set_limits(&LimitWatch::marks(&settings.limits), hold)?;
         for limit in summary.limits.iter_mut().filter(|l| taken.contains(&l.metric)) {
             limit.enforced_by = job.mechanism().to_string();
         }
         tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
-        let launcher = Launcher::prepare_with(!job.waits_for_children(), CpuNotice::Not)?;
+        let waits_alone = job.children().is_some_and(|children| children.is_exclusive());
+        let launcher = Launcher::prepare_with(!waits_alone, CpuNotice::Not)?;
         let run = OpenRun { settings, hook, job, summary, groups };
         Ok(PreparedRun { run, mount, io, launcher })
     }
@@ -125,7 +125,7 @@ fn check_rows(settings: &RunSettings) -> anyhow::Result<()> {
 struct OpenRun {
     settings: RunSettings,
     hook: EventHook,
-    job: Box<dyn Follow>,
+    job: Box<dyn JobMechanism>,
     summary: Summary,
     groups: AllowedGroups,
 }
@@ -135,7 +135,7 @@ pub struct PreparedRun {
     run: OpenRun,
     mount: Option<MountSpec>,
     /// What tells of reads and writes, where it was asked for by name.
-    io: Option<Box<dyn FollowIo>>,
+    io: Option<Box<dyn FileMechanism>>,
     launcher: Launcher,
 }
 
@@ -179,15 +179,16 @@ impl PreparedRun {
 
     /// Makes the command's process, and has everything follow it. If it could not be made: the outcome.
     fn arm(self) -> anyhow::Result<Result<(ArmedRun, PendingCommand), RunOutcome>> {
-        let PreparedRun { mut run, mount, io, launcher } = self;
-        let mut variables = run.job.variables();
-        variables.extend(io.iter().flat_map(|io| io.variables()));
+        let PreparedRun { mut run, mount, mut io, launcher } = self;
+        let CommandSetup { mut variables, mut own_folders, filter } = run.job.command_setup();
+        let by_file = io.as_mut().and_then(|io| io.attachment());
+        variables.extend(by_file.iter().flat_map(|io| io.command_setup().variables));
         let helper = Helper::prepare(run.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,
-            filter: run.job.filter(),
+            filter,
             group: group.as_ref().ok().and_then(|group| group.descriptor()),
         };
         let pending = match launcher.spawn(&run.settings.command, &with) {
@@ -199,13 +200,12 @@ impl PreparedRun {
         let snapshots = snapshots(&run.settings);
         // If it fails the command would run where its files are not.
         let mount = mount.map(JobMount::new).transpose()?;
-        let mut own_folders = run.job.own_folders();
         own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
         let others = collectors::start(
             &run.settings,
             Subject::Command(waiting),
             group,
-            &*run.job,
+            &mut *run.job,
             mount,
             io,
             &own_folders,
@@ -222,8 +222,9 @@ impl PreparedRun {
         let snapshots = snapshots(&run.settings);
         let group = collectors::make_group(&run.settings, &*run.job);
         let subject = Subject::Process(pid);
-        let others = collectors::start(&run.settings, subject, group, &*run.job, None, io, &[]);
-        run.job.join(pid).with_context(|| format!("--pid {pid}"))?;
+        let others = collectors::start(&run.settings, subject, group, &mut *run.job, None, io, &[]);
+        let attached = run.job.running().and_then(|running| running.join(pid));
+        attached.with_context(|| format!("--pid {pid}"))?;
         Ok((ArmedRun::new(run, pid, None, snapshots, others), launcher.stay()))
     }
 }

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use rustix::process::Pid;
 use weigh_account::Tick;
 use weigh_collect::allowed::AllowedGroups;
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::{JobMechanism, next_child};
 use weigh_collect::notice;
 use weigh_schema::event::{Event, JobReading};
 use weigh_schema::quality::Quality;
@@ -61,7 +61,7 @@ pub(super) struct RunSource<'a> {
     pub summary: Summary,
     pub groups: AllowedGroups,
     pub groups_looked_at: Instant,
-    pub job: Box<dyn Follow>,
+    pub job: Box<dyn JobMechanism>,
     pub recorder: Recorder<'a>,
     pub view: &'a mut dyn RunView,
     /// What serves programs with libweigh.
@@ -163,15 +163,20 @@ impl Source for RunSource<'_> {
 
 impl Reaper for RunSource<'_> {
     fn next_child(&mut self) -> Result<Option<(Pid, ExitStatus)>, SourceError> {
-        Ok(self.job.next_child().context("waiting for the command")?)
+        let changed = match self.job.children() {
+            Some(children) => children.next_child(),
+            None => next_child(),
+        };
+        Ok(changed.context("waiting for the command")?)
     }
 
-    fn looks_at_zombies(&self) -> bool {
-        self.job.is_last_look_due()
+    fn looks_at_zombies(&mut self) -> bool {
+        self.job.zombie_reader().is_some()
     }
 
     fn look_at_zombie(&mut self) -> Result<(), SourceError> {
-        Ok(self.job.last_look()?)
+        let Some(reader) = self.job.zombie_reader() else { return Ok(()) };
+        Ok(reader.read_zombie()?)
     }
 
     fn is_holding(&self) -> bool {
@@ -270,7 +275,7 @@ impl RunSource<'_> {
             reading.at_ns = reading.at_ns.min(ended);
         }
         // What is not known changes only where another process may be lost.
-        if tick == Tick::Window || self.job.reads_elsewhere() {
+        if tick == Tick::Window || self.job.is_remote() {
             self.note_unknown();
         }
         let more = self.sample_others(tick);

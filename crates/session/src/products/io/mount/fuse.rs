@@ -3,8 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use weigh_collect::follow::FollowError;
-use weigh_collect::io::FollowIo;
+use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
 use weigh_mount::Mounted;
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
@@ -18,45 +17,23 @@ pub struct MountIo {
     pub each_call: bool,
 }
 
-impl FollowIo for MountIo {
-    fn arm(&mut self, _: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        Ok(())
+impl FileEvents for MountIo {
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
-    fn join(&mut self, _: u32) -> Result<(), FollowError> {
-        Ok(())
-    }
+    fn begin(&mut self) {}
 
-    fn is_member(&self, _: u32) -> bool {
-        false
+    fn elapsed_ns(&self) -> u64 {
+        self.mounted.elapsed_ns()
     }
 
     fn events(&mut self) -> Vec<Event> {
         self.mounted.events()
     }
 
-    fn events_so_far(&self) -> Vec<Event> {
-        self.mounted.so_far()
-    }
-
-    fn each_open_use(&self, _: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        Ok(())
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        Ok(Vec::new())
-    }
-
-    fn rest(&self) -> Option<Use> {
-        None
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         self.mounted.forget_names(files);
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        self.mounted.elapsed_ns()
     }
 
     fn tally(&self) -> Tally {
@@ -74,5 +51,37 @@ impl FollowIo for MountIo {
 
     fn detach(&mut self) {
         self.mounted.stop_counting();
+    }
+}
+
+impl FileState for MountIo {
+    fn each_open_use(&self, _: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        Ok(())
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        Ok(Vec::new())
+    }
+
+    fn is_member(&self, _: u32) -> bool {
+        false
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(Vec::new())
+    }
+
+    fn rest(&self) -> Option<Use> {
+        None
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        self.mounted.so_far()
+    }
+}
+
+impl FileMechanism for MountIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        None
     }
 }

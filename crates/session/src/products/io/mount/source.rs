@@ -1,6 +1,6 @@
 //! Who tells of a mount: weigh that serves it, or BPF where the kernel passes reads and writes through.
 //!
-//! Reads the mount's accounts, or all calls on its files by BPF; emits one `FollowIo`. Refuses a mechanism that was
+//! Reads the mount's accounts, or all calls on its files by BPF; emits one `FileMechanism`. Refuses a mechanism that was
 //! asked for by name and does not work.
 
 use std::os::fd::BorrowedFd;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{Resource, getrlimit};
-use weigh_collect::follow::FollowError;
-use weigh_collect::io::{Apart, FileSystem, FollowIo, KernelIo, Telling};
+use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
+use weigh_collect::io::{Apart, FileSystem, KernelIo, Telling};
 use weigh_mount::{Detail, Mounted, Sight, call_name};
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
@@ -33,7 +33,7 @@ fn has_room_for_programs() -> bool {
 /// What tells of a mount.
 pub struct MountSource {
     /// Its updates.
-    pub io: Box<dyn FollowIo>,
+    pub io: Box<dyn FileMechanism>,
     /// What its calls are called.
     pub call_name: fn(u64) -> String,
 }
@@ -91,54 +91,25 @@ struct KernelAtMount {
     mounted: Arc<Mounted>,
 }
 
-impl FollowIo for KernelAtMount {
-    fn arm(&mut self, _: u32, _: BorrowedFd<'_>) -> Result<(), FollowError> {
-        Ok(())
+impl FileEvents for KernelAtMount {
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.kernel.wake_fds().to_vec()
     }
 
     fn begin(&mut self) {
         self.kernel.begin();
     }
 
-    fn join(&mut self, _: u32) -> Result<(), FollowError> {
-        Ok(())
-    }
-
-    /// All of the machine are followed, and none is the job's for it.
-    fn is_member(&self, _: u32) -> bool {
-        false
-    }
-
-    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.kernel.wake_fds().to_vec()
+    fn elapsed_ns(&self) -> u64 {
+        self.kernel.elapsed_ns()
     }
 
     fn events(&mut self) -> Vec<Event> {
         self.kernel.events()
     }
 
-    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), FollowError> {
-        FollowIo::each_open_use(&self.kernel, show)
-    }
-
-    fn processes(&self) -> Result<Vec<Process>, FollowError> {
-        FollowIo::processes(&self.kernel)
-    }
-
-    fn open_requests(&self) -> Result<Vec<Use>, FollowError> {
-        FollowIo::open_requests(&self.kernel)
-    }
-
-    fn rest(&self) -> Option<Use> {
-        self.kernel.rest()
-    }
-
     fn forget_names(&mut self, files: &[FileId]) {
         self.kernel.forget_names(files);
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        self.kernel.elapsed_ns()
     }
 
     fn tally(&self) -> Tally {
@@ -146,7 +117,7 @@ impl FollowIo for KernelAtMount {
     }
 
     fn grounds(&self) -> Grounds {
-        let mut grounds = FollowIo::grounds(&self.kernel);
+        let mut grounds = FileEvents::grounds(&self.kernel);
         grounds.notes.extend(self.mounted.refused().iter().map(provenance::refused));
         grounds
     }
@@ -155,5 +126,38 @@ impl FollowIo for KernelAtMount {
         std::thread::sleep(LAST_LOOK);
         self.kernel.detach();
         self.mounted.stop_counting();
+    }
+}
+
+impl FileState for KernelAtMount {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
+        FileState::each_open_use(&self.kernel, show)
+    }
+
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
+        FileState::processes(&self.kernel)
+    }
+
+    /// All of the machine are followed, and none is the job's for it.
+    fn is_member(&self, _: u32) -> bool {
+        false
+    }
+
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        FileState::open_requests(&self.kernel)
+    }
+
+    fn rest(&self) -> Option<Use> {
+        self.kernel.rest()
+    }
+
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl FileMechanism for KernelAtMount {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        None
     }
 }

@@ -1,7 +1,7 @@
 //! The peak of a control group that holds the job and nothing else.
 
 use weigh_collect::cgroup::{self, JobCgroup};
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
@@ -23,7 +23,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
 /// concerned.
 pub(in crate::products::run) fn make(
     settings: &RunSettings,
-    follower: &dyn Follow,
+    follower: &dyn JobMechanism,
 ) -> Result<JobCgroup, String> {
     if !settings.wants(Collector::Cgroup) {
         return Err(String::new()); // the reason is that it is turned off

@@ -23,7 +23,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
 };
 
 fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
-    let Err(why) = with.follower.counts_opens() else {
+    let Err(why) = with.follower.open_counts().map(drop) else {
         return Ok(Box::new(FollowerOpens));
     };
     if !with.settings.fanotify {

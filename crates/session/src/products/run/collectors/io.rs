@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
-use weigh_collect::follow::{Follow, FollowError};
-use weigh_collect::io::{Apart, FollowIo, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
+use weigh_collect::io::{Apart, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_schema::Unit;
@@ -47,14 +47,16 @@ const WITHOUT_ROOT: &str =
 /// command is created, for its environment may have to hold something.
 pub(in crate::products::run) fn open(
     settings: &RunSettings,
-    follower: &mut dyn Follow,
-) -> anyhow::Result<Option<Box<dyn FollowIo>>> {
+    follower: &mut dyn JobMechanism,
+) -> anyhow::Result<Option<Box<dyn FileMechanism>>> {
     let Some(io) = &settings.io else { return Ok(None) };
     Ok(match io.mechanism {
         // By who follows the job.
         RunIoMechanism::Auto | RunIoMechanism::Ptrace => None,
         RunIoMechanism::PreloadPtrace => {
-            let both = follower.count_beside_library(&settings.command[0]);
+            let command = &settings.command[0];
+            let counts = follower.file_counts();
+            let both = counts.map_or(Ok(None), |counts| counts.count_beside_library(command));
             if let Some(error) = both.as_ref().err().and_then(|e| PreloadError::of_file_size(e)) {
                 notice!(
                     "--io-mechanism preload+ptrace does not work here: {error}; by ptrace alone instead"
@@ -79,27 +81,30 @@ pub(in crate::products::run) fn open(
 pub(super) fn start(
     (settings, wanted): (&RunSettings, &RunIoSettings),
     subject: Subject<'_>,
-    follower: &dyn Follow,
-    asked_for: Option<Box<dyn FollowIo>>,
+    follower: &mut dyn JobMechanism,
+    asked_for: Option<Box<dyn FileMechanism>>,
 ) -> ActiveCollector {
     let (telling, apart) = (wanted.telling(), wanted.apart);
-    let arm = |io: Box<dyn FollowIo>| -> Result<Gatherer, FollowError> {
+    let arm = |io: Box<dyn FileMechanism>| -> Result<Gatherer, MechanismError> {
         let mut gatherer = Gatherer::new(io, name);
-        match subject {
-            Subject::Command(waiting) => gatherer.io.arm(subject.pid(), waiting.pidfd())?,
-            Subject::Process(pid) => gatherer.io.join(pid)?,
+        match (gatherer.io.attachment(), subject) {
+            (Some(io), Subject::Command(waiting)) => io.arm(subject.pid(), waiting.pidfd())?,
+            (Some(io), Subject::Process(pid)) => io.running()?.join(pid)?,
+            (None, _) => {}
         }
         Ok(gatherer)
     };
+    let by_tracer = follower.mechanism() == Mechanism::Ptrace;
+    let counted = follower.file_counts().and_then(|counts| counts.counted());
     let by_kernel = || arm(mechanism::by_kernel(telling, apart)?);
     let open = || {
         if let Some(io) = asked_for {
             return arm(io);
         }
-        let by_follower = || Some(Gatherer::new(follower.counted_io()?, name));
+        let by_follower = || Some(Gatherer::new(counted?, name));
         let without = match (telling, apart) {
             // It sees each call by itself.
-            _ if follower.mechanism() == Mechanism::Ptrace => {
+            _ if by_tracer => {
                 return by_follower().map_or_else(by_kernel, Ok);
             }
             (Telling::Sums, Apart::Processes) => {

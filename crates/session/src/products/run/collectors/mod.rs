@@ -17,8 +17,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weigh_collect::cgroup::JobCgroup;
-use weigh_collect::follow::Follow;
-use weigh_collect::io::FollowIo;
+use weigh_collect::follow::{FileMechanism, JobMechanism};
 use weigh_collect::spawn::Waiting;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
@@ -192,7 +191,7 @@ struct StartContext<'a> {
     runs_already: bool,
     /// The control group that was made for it, if one was, and whether it is in there already.
     group: Option<(Result<JobCgroup, String>, bool)>,
-    follower: &'a dyn Follow,
+    follower: &'a mut dyn JobMechanism,
     /// Folders that weigh has made for this run, besides the recording.
     own_folders: &'a [PathBuf],
 }
@@ -241,9 +240,9 @@ pub(super) fn start(
     settings: &RunSettings,
     subject: Subject<'_>,
     group: Result<JobCgroup, String>,
-    follower: &dyn Follow,
+    follower: &mut dyn JobMechanism,
     mount: Option<JobMount>,
-    io: Option<Box<dyn FollowIo>>,
+    io: Option<Box<dyn FileMechanism>>,
     own_folders: &[PathBuf],
 ) -> Vec<ActiveCollector> {
     let (waiting, is_in_group) = match subject {
@@ -251,13 +250,13 @@ pub(super) fn start(
         Subject::Process(_) => (None, false),
     };
     let (pid, runs_already, group) = (subject.pid(), waiting.is_none(), Some((group, is_in_group)));
-    let mut start = StartContext { settings, pid, runs_already, group, follower, own_folders };
     let written = waiting.filter(|_| settings.written).map(written::start);
     let by_file = settings.io.as_ref().map(|wanted| match mount {
         Some(mount) => io::start_at(mount),
         None => io::start((settings, wanted), subject, follower, io),
     });
     let asked_for = written.into_iter().chain(by_file);
+    let mut start = StartContext { settings, pid, runs_already, group, follower, own_folders };
     let listed = SPECS
         .iter()
         .map(|spec| {

@@ -4,7 +4,8 @@
 //! Without it, or where it does not work, the metric is the kernel's own counter.
 
 use weigh_agent::{RemoteError, RemoteWrites};
-use weigh_collect::calls::{FollowWrites, KernelCalls};
+use weigh_collect::calls::KernelCalls;
+use weigh_collect::follow::PageWrites;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::call::{Written, WrittenFound};
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
@@ -18,13 +19,14 @@ const WRITTEN: &str = "storage_written_bytes_total";
 
 /// Starts it on the command, which is created but not yet executed.
 pub(super) fn start(waiting: &Waiting) -> ActiveCollector {
-    let open = || -> Result<Box<dyn FollowWrites>, String> {
+    let open = || -> Result<Box<dyn PageWrites>, String> {
         let mut writes = open()?;
-        writes.arm(waiting.pidfd()).map_err(|error| error.to_string())?;
+        let pid = waiting.pid().as_raw_nonzero().get().cast_unsigned();
+        writes.arm(pid, waiting.pidfd()).map_err(|error| error.to_string())?;
         Ok(writes)
     };
     let collector: Box<dyn JobCollector> = match open() {
-        Ok(writes) => Box::new(PageWrites(writes)),
+        Ok(writes) => Box::new(WrittenPages(writes)),
         Err(why) => Box::new(MissingWrites(why)),
     };
     // At other moments than the end it is the kernel's counter.
@@ -32,7 +34,7 @@ pub(super) fn start(waiting: &Waiting) -> ActiveCollector {
 }
 
 /// The kernel side: weigh's own, or, for who has no rights, the agent's.
-fn open() -> Result<Box<dyn FollowWrites>, String> {
+fn open() -> Result<Box<dyn PageWrites>, String> {
     let own = match KernelCalls::open_for_writes() {
         Ok(calls) => return Ok(Box::new(calls)),
         Err(own) => own,
@@ -65,9 +67,9 @@ impl JobCollector for MissingWrites {
     }
 }
 
-struct PageWrites(Box<dyn FollowWrites>);
+struct WrittenPages(Box<dyn PageWrites>);
 
-impl JobCollector for PageWrites {
+impl JobCollector for WrittenPages {
     fn takes_over(&self) -> &[&'static str] {
         &[WRITTEN]
     }
@@ -91,7 +93,7 @@ impl JobCollector for PageWrites {
             (_, false) => CollectorState::Degraded,
             _ => CollectorState::Active,
         };
-        let agent = self.0.is_of_agent().then(|| "through the agent".to_string());
+        let agent = self.0.is_remote().then(|| "through the agent".to_string());
         let reasons: Vec<String> = agent.into_iter().chain(missing).collect();
         let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         CollectorStatus { name: NAME.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }

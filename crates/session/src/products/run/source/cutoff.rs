@@ -30,7 +30,9 @@ pub(in crate::products::run) struct Cutoff {
 impl RunSource<'_> {
     /// Not while a limit ends the job: that is weigh's to do, and soon done. A filter of calls needs its tracer.
     pub(super) fn may_let_go(&self, command: &Command) -> bool {
-        command.status().is_none() && !self.enforcer.is_ending() && self.job.filter().is_none()
+        command.status().is_none()
+            && !self.enforcer.is_ending()
+            && self.job.command_setup().filter.is_none()
     }
 
     /// Lets go of the job, and waits for the command.
@@ -44,7 +46,13 @@ impl RunSource<'_> {
             let status = other.collector.finish(&mut self.cutoff.findings, &mut self.recorder);
             self.cutoff.statuses.push(status);
         }
-        self.job.let_go();
+        if let Some(enforcement) = self.job.enforcement() {
+            // A mechanism that has gone stops no process.
+            let _ = enforcement.release();
+        }
+        if let Some(children) = self.job.children() {
+            children.let_go();
+        }
         weigh_collect::rusage::leave_orphans();
         // A tracer waits for children no longer.
         session.command.wait_for_children_again()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weigh_account::LimitWatch;
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_collect::notice;
 use weigh_schema::Mechanism;
 use weigh_schema::limit::Limit;
@@ -63,7 +63,7 @@ impl RunSource<'_> {
         for crossed in found {
             if crossed.fully {
                 let usage = &self.limits.usage;
-                let offender = |job: &dyn Follow| usage.greatest(crossed.metric, job);
+                let offender = |job: &dyn JobMechanism| usage.greatest(crossed.metric, job);
                 self.enforcer.found(&crossed, reading.at_ns, &mut *self.job, offender);
             } else {
                 self.enforcer.warn(crossed.metric, crossed.observed);

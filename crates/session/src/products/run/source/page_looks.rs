@@ -23,7 +23,7 @@ impl RunSource<'_> {
         if self.page_scan.next().is_none() {
             return;
         }
-        let departures = self.job.departures();
+        let departures = self.job.memory_bound().map_or(0, |bound| bound.departures());
         let before = self.job.glance();
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         if let Some(reading) = self.page_scan.look(&before, &living) {
@@ -37,8 +37,10 @@ impl RunSource<'_> {
         // Growth while the pages were looked at is in both of its sums.
         let twice = reading.rss_sum_bytes.saturating_sub(reading.union_bytes);
         let apart = before.memory.rss_sum.saturating_sub(before.memory.floor);
-        // If it cannot be told the kernel side holds to its lower bound, as before.
-        let _ = self.job.set_unseen(apart.saturating_sub(twice), departures);
+        if let Some(bound) = self.job.memory_bound() {
+            // If it cannot be set the kernel side holds to its lower bound, as before.
+            let _ = bound.set_unseen(apart.saturating_sub(twice), departures);
+        }
         // It may have told of a crossing meanwhile, and of the process at that very point.
         self.events();
         let crossed = Crossed {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weigh_account::{SamplingSchedule, Tick};
 use weigh_collect::clock;
-use weigh_collect::follow::Follow;
+use weigh_collect::follow::JobMechanism;
 use weigh_schema::Mechanism;
 
 /// When the next sample is due.
@@ -24,12 +24,12 @@ pub(in crate::products::run) struct SampleCost {
 impl Ticks {
     /// The schedule for a job that begins now. Only BPF's values do not depend on when they are sampled: by all
     /// other mechanisms a sample is a look at `/proc`, which finds peaks and costs time for each process.
-    pub fn new(job: &dyn Follow, interval: Option<Duration>, begun: Instant) -> Ticks {
+    pub fn new(job: &dyn JobMechanism, interval: Option<Duration>, begun: Instant) -> Ticks {
         let schedule = match (interval, job.mechanism()) {
             (None, Mechanism::Bpf) => SamplingSchedule::doubling(),
             (interval, _) => SamplingSchedule::fixed(interval),
         };
-        Ticks { schedule, begun, costs_elsewhere: job.reads_elsewhere() }
+        Ticks { schedule, begun, costs_elsewhere: job.is_remote() }
     }
 
     pub fn next(&self) -> Instant {
