@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde::Serialize;
 use weigh_collect::inherited;
+use weigh_session::unless_medium_failed;
 
 /// Whether such a name is that of a stream, and of no file.
 pub fn is_stream(name: &str) -> bool {
@@ -20,6 +21,8 @@ pub fn is_stream(name: &str) -> bool {
 /// A place for what is told as JSON, opened before the command runs.
 pub struct Destination {
     name: String,
+    /// Why it could not be opened, if that is the medium's fault.
+    broken: Option<anyhow::Error>,
     /// None: standard output.
     file: Option<File>,
     /// What is not whole yet, and is taken away if it does not become so.
@@ -105,7 +108,13 @@ impl Destination {
             None if name == "-" => {
                 crate::show::check_output().map(|()| None).context("--json -")?
             }
-            None => Some(File::create(name).with_context(|| format!("--json {name}"))?),
+            None => {
+                let created = File::create(name).with_context(|| format!("--json {name}"));
+                match unless_medium_failed(created)? {
+                    Ok(file) => Some(file),
+                    Err(error) => return Ok(Destination::broken(name, error)),
+                }
+            }
             Some(number) => {
                 let Ok(number) = number.parse::<u32>() else {
                     bail!(
@@ -127,12 +136,18 @@ impl Destination {
             false => file.as_ref().and_then(|file| Unfinished::of(name, file)),
         };
         let written = if name == "-" { Written::of_output() } else { None };
-        Ok(Destination { name: name.to_string(), file, unfinished, written })
+        Ok(Destination { name: name.to_string(), broken: None, file, unfinished, written })
+    }
+
+    /// A file without a place: what is written there ends with the error.
+    fn broken(name: &str, error: anyhow::Error) -> Destination {
+        let (name, broken) = (name.to_string(), Some(error));
+        Destination { name, broken, file: None, unfinished: None, written: None }
     }
 
     /// Whether it is standard output, where nothing else may stand then.
     pub fn is_standard_output(&self) -> bool {
-        self.file.is_none()
+        self.name == "-"
     }
 
     /// Says so if somebody else has written there, where only JSON is to stand.
@@ -151,7 +166,8 @@ impl Destination {
     }
 
     /// Writes it as JSON, as it comes: it is never in memory as a whole.
-    pub fn write_json(self, what: &impl Serialize) -> anyhow::Result<()> {
+    pub fn write_json(mut self, what: &impl Serialize) -> anyhow::Result<()> {
+        self.broken.take().map_or(Ok(()), Err)?;
         self.warn_of_others();
         if self.file.is_none() && std::io::stdout().is_terminal() {
             return crate::show::print_json(&(serde_json::to_string_pretty(what)? + "\n"));
@@ -174,7 +190,8 @@ impl Destination {
     }
 
     /// Writes the text.
-    pub fn write(self, text: &str) -> anyhow::Result<()> {
+    pub fn write(mut self, text: &str) -> anyhow::Result<()> {
+        self.broken.take().map_or(Ok(()), Err)?;
         self.warn_of_others();
         match self.file {
             None => crate::show::print_json(text),

@@ -26,6 +26,8 @@ pub(crate) struct JournalFile {
     kept: Option<u64>,
     /// Whether what was written last is no whole line.
     is_cut: bool,
+    /// Whether a whole line was written.
+    has_line: bool,
 }
 
 impl JournalFile {
@@ -34,7 +36,14 @@ impl JournalFile {
         // Tells a reader that the journal still grows. Where the file system has no locks, the
         // reader takes the recording for one that was cut short: nothing is lost by that.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        let mut journal = JournalFile { file, length: 0, room_end: 0, kept: None, is_cut: false };
+        let mut journal = JournalFile {
+            file,
+            length: 0,
+            room_end: 0,
+            kept: None,
+            is_cut: false,
+            has_line: false,
+        };
         let room = free_bytes(&journal.file).map_or(0, |free| ROOM_BYTES.min(free / ROOM_PART));
         journal.kept = Some(room).filter(|room| *room > 0 && journal.allocate(*room).is_ok());
         journal
@@ -64,6 +73,11 @@ impl JournalFile {
         self.write_all(line).map_err(|(error, _)| error)
     }
 
+    /// Whether there is anything in it to be read.
+    pub(crate) fn has_line(&self) -> bool {
+        self.has_line
+    }
+
     /// Gives back what is left of the room: the file stays as it is.
     pub(crate) fn give_back_room(&self) {
         let _ = self.file.set_len(self.length);
@@ -75,6 +89,7 @@ impl JournalFile {
                 Ok(written) if written > 0 => {
                     self.length += written as u64;
                     self.is_cut = rest[written - 1] != b'\n';
+                    self.has_line |= rest[..written].contains(&b'\n');
                     rest = &rest[written..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -176,7 +176,7 @@ impl RecordingWriter {
     }
 
     /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
-    /// the journal stays, and in it, if it could still be written, the summary.
+    /// the journal stays, and in it, if it could still be written, the summary. A journal without a line goes.
     pub fn finish(mut self, summary: &Summary) -> Result<Finished, KeepError> {
         self.append_end(summary);
         let finished = self.make_tables(summary);
@@ -184,6 +184,9 @@ impl RecordingWriter {
             // Left behind it does no harm: a directory with a summary is complete.
             Ok(_) => drop(std::fs::remove_file(self.dir.join(files::JOURNAL))),
             Err(_) => self.leave_journal(),
+        }
+        if finished.is_err() && !self.journal.has_line() {
+            self.discard();
         }
         finished
     }

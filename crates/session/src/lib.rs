@@ -17,6 +17,7 @@ pub mod local_agent;
 pub mod products;
 mod sink;
 mod source;
+mod unwritable;
 
 pub use command::ending::{require_recording, status_in_spite_of_error};
 pub use command::{
@@ -27,3 +28,4 @@ pub use engine::{Session, SessionEnd};
 pub use error::{SessionError, SourceError, in_full};
 pub use sink::Sink;
 pub use source::{Reaper, Source, Sources};
+pub use unwritable::{go_without, unless_medium_failed};

@@ -85,6 +85,7 @@ fn head(summary: &Summary, style: &Style, sources: Sources, width: usize) -> Vec
     if !style.complete {
         let text = match summary.exit {
             None if style.is_running => "what follows is what has been recorded so far",
+            Some(_) if style.recording.is_none() => "no recording: it could not be written",
             Some(_) => "incomplete recording: not all of it could be written",
             None => "incomplete recording: it has no end; what follows is what was seen",
         };

@@ -100,6 +100,9 @@ fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
     if !style.complete {
         let text = match summary.exit {
             None if style.is_running => "what follows is what has been recorded so far",
+            Some(_) if style.recording.is_none() => {
+                "no recording: it could not be written; what follows is what was seen"
+            }
             Some(_) => {
                 "incomplete recording: not all of it could be written; what follows is what was seen"
             }

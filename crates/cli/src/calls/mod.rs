@@ -8,7 +8,6 @@ mod per_call_file;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use weigh_collect::notice;
 use weigh_schema::call::CallsReport;
 use weigh_session::end_with;
@@ -17,9 +16,10 @@ use weigh_show::io::Extent;
 
 use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
+use crate::io::row_files::together;
 use crate::rows_file;
 use crate::show::tell;
-use per_call_file::PerCallFile;
+use per_call_file::{PER_CALL, PerCallFile};
 
 impl From<&CallsArguments> for CallsSettings {
     fn from(arguments: &CallsArguments) -> CallsSettings {
@@ -51,13 +51,13 @@ pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     arguments.status.apply();
     let settings = CallsSettings::from(arguments);
     let measurement = CallsMeasurement::prepare(&settings)?;
-    rows_file::check(&[("--per-call", arguments.per_call.as_deref())], arguments.json.as_deref())?;
+    rows_file::check(&[(PER_CALL, arguments.per_call.as_deref())], arguments.json.as_deref())?;
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
-    let sink = PerCallFile::create(arguments).context("--per-call")?;
+    let sink = PerCallFile::create(arguments)?;
     match measurement.run(sink)? {
         Ok(outcome) => {
             let reported = report(&outcome.report, arguments, json);
-            end_with(outcome.rest, reported)
+            end_with(outcome.rest, together([outcome.recorded, reported]))
         }
         Err(error) => {
             notice!("{error}");

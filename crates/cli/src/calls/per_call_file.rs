@@ -1,17 +1,22 @@
 //! `--per-call`: every call as a row of a Parquet file.
 
+use anyhow::{Context as _, anyhow};
 use weigh_account::shell_words;
 use weigh_keep::{CallsNote, CallsWriter};
 use weigh_schema::base64;
 use weigh_schema::call::{Later, Tally};
 use weigh_schema::call_row::CallRow;
 use weigh_session::products::calls::CallSink;
+use weigh_session::unless_medium_failed;
 
 use crate::arguments::CallsArguments;
 
+/// The option that names it.
+pub const PER_CALL: &str = "--per-call";
+
 /// The file of all calls.
 pub struct PerCallFile {
-    writer: CallsWriter,
+    writer: anyhow::Result<CallsWriter>,
     command: String,
     command_base64: Option<String>,
 }
@@ -26,22 +31,29 @@ impl PerCallFile {
             None => shell_words(&words.collect::<Vec<_>>()),
         };
         let command_base64 = base64::of_words_ended(&arguments.command);
-        let writer = CallsWriter::create(path)?;
+        let writer = unless_medium_failed(CallsWriter::create(path).context(PER_CALL))?;
         Ok(Some(Box::new(PerCallFile { writer, command, command_base64 })))
+    }
+
+    /// The error is for the end, and told once.
+    fn writer(&mut self) -> anyhow::Result<&mut CallsWriter> {
+        self.writer.as_mut().map_err(|error| anyhow!("{}", crate::in_full(error)))
     }
 }
 
 impl CallSink for PerCallFile {
     fn emit(&mut self, row: &CallRow) -> anyhow::Result<()> {
-        Ok(self.writer.push(row)?)
+        self.writer()?.push(row).context(PER_CALL)
     }
 
     fn emit_deferred(&mut self, Later { sequence, growth }: &Later) -> anyhow::Result<()> {
-        Ok(self.writer.push_later(*sequence, growth)?)
+        self.writer()?.push_later(*sequence, growth).context(PER_CALL)
     }
 
     fn lose_deferred(&mut self, from_ns: i64, until_ns: i64) {
-        self.writer.lost_later(from_ns, until_ns);
+        if let Ok(writer) = &mut self.writer {
+            writer.lost_later(from_ns, until_ns);
+        }
     }
 
     fn finish(self: Box<Self>, tally: Tally) -> anyhow::Result<u64> {
@@ -55,6 +67,6 @@ impl CallSink for PerCallFile {
             merged_later: tally.merged_later,
             unknown_later: 0,
         };
-        Ok(writer.finish(&note)?.unknown_later)
+        Ok(writer?.finish(&note).context(PER_CALL)?.unknown_later)
     }
 }

@@ -5,7 +5,7 @@
 
 mod live_table;
 mod mount;
-mod row_files;
+pub mod row_files;
 pub mod settings;
 
 use std::path::Path;

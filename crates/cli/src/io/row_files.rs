@@ -9,7 +9,7 @@ use anyhow::{Context as _, Error, anyhow};
 use weigh_account::io::{Files, IoBook, Run};
 use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 use weigh_schema::update::Update;
-use weigh_session::{Sink, SourceError};
+use weigh_session::{Sink, SourceError, unless_medium_failed};
 
 use crate::arguments::IoTelling;
 
@@ -28,8 +28,7 @@ impl RowFiles {
     pub fn create(telling: &IoTelling, calls: Option<&Path>) -> anyhow::Result<RowFiles> {
         let parquet = telling.parquet.as_deref().map(IoWriter::create).transpose();
         let calls = calls.map(IoCallsWriter::create).transpose();
-        let (parquet, calls) = (parquet.context(PARQUET)?, calls.context(CALLS)?);
-        Ok(RowFiles { parquet: parquet.map(Ok), calls: calls.map(Ok) })
+        Ok(RowFiles { parquet: opened(PARQUET, parquet)?, calls: opened(CALLS, calls)? })
     }
 
     /// Writes the rest; if one of them cannot be written, the other one is all the same. `name` names a call by
@@ -73,6 +72,21 @@ impl Sink for RowFiles {
         let parquet = self.parquet.as_ref().and_then(|file| file.as_ref().err());
         parquet.or(self.calls.as_ref().and_then(|file| file.as_ref().err()))
     }
+}
+
+/// A file that the medium does not take is an error for the end.
+fn opened<W>(
+    option: &'static str,
+    file: Result<Option<W>, KeepError>,
+) -> anyhow::Result<Option<Result<W, SourceError>>> {
+    Ok(match unless_medium_failed(file.context(option))? {
+        Ok(file) => file.map(Ok),
+        // There the option is named by `finish`.
+        Err(error) => Some(Err(match error.downcast::<KeepError>() {
+            Ok(error) => error.into(),
+            Err(error) => error.into(),
+        })),
+    })
 }
 
 /// All that went wrong, each on a line of its own.

@@ -10,7 +10,6 @@ mod settings;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use weigh_session::products::run::{EventHook, RunFailure, RunOutcome, RunPlan};
 
 pub use weigh_session::products::run::{be_helper, is_helper};
@@ -22,16 +21,12 @@ use recording_sink::RecordingSink;
 /// Runs the command.
 pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     arguments.status.apply();
-    let (settings, output) = settings::read(arguments)?;
+    let (settings, mut output) = settings::read(arguments)?;
     let plan = RunPlan::new(settings)?;
     weigh_collect::requirements::check_proc()?;
     // Before orphans are adopted: the helper is to be nobody's child but the system's.
     let hook = EventHook::start(output.on_event.as_ref())?;
-    let sink = RecordingSink::create(&output.directory);
-    let mut sink = match output.is_directory_given {
-        true => sink?,
-        false => sink.context("no place to keep the recording; -o DIR names another")?,
-    };
+    let mut sink = RecordingSink::create(&mut output)?;
     let mut live = LiveLine::new(&output);
     match run(plan, hook, &mut sink, &mut live) {
         Ok(outcome) => outcome::conclude(outcome, output, sink.into_writer(), live),

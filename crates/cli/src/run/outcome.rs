@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use weigh_collect::message;
 use weigh_collect::notice;
-use weigh_keep::{Recording, RecordingWriter};
+use weigh_keep::{Finished, Recording, RecordingWriter};
 use weigh_schema::announcement::Happening;
 use weigh_schema::recording::files;
 use weigh_schema::summary::{ExitKind, Summary};
@@ -24,12 +25,13 @@ const LIMIT_STATUS: u8 = 124;
 pub fn conclude(
     outcome: RunOutcome,
     mut output: RunOutput,
-    writer: RecordingWriter,
+    writer: anyhow::Result<RecordingWriter>,
     mut live: LiveLine,
 ) -> anyhow::Result<ExitCode> {
     let RunOutcome { summary, mut hook, has_begun } = outcome;
     let directory = output.directory.clone();
-    let (summary, trouble) = match writer.finish(&summary) {
+    let is_begun = writer.is_ok();
+    let (summary, trouble) = match writer.and_then(|writer| finish(writer, &summary)) {
         Ok(finished) => {
             let trouble = finished.error.map(|e| {
                 anyhow::Error::new(e).context(format!(
@@ -40,7 +42,7 @@ pub fn conclude(
             });
             (finished.summary, trouble)
         }
-        Err(error) => (summary, Some(anyhow::Error::new(error).context(what_is_left(&directory)))),
+        Err(error) => (summary, Some(error)),
     };
     let recording = trouble.is_none().then(|| Recording::open(&directory));
     let recording = recording.transpose().map_err(anyhow::Error::from);
@@ -64,7 +66,7 @@ pub fn conclude(
             is_terminal: screen.is_terminal,
             complete: trouble.is_none(),
             is_running: false,
-            recording: Some(&place),
+            recording: (is_begun && directory.exists()).then_some(&place),
         };
         let has_page = page.is_ok() && matches!(recording, Ok(Some(_)));
         let sources =
@@ -100,6 +102,11 @@ pub fn conclude(
         Ok(()) => {}
     }
     Ok(status(&summary, &output))
+}
+
+fn finish(writer: RecordingWriter, summary: &Summary) -> anyhow::Result<Finished> {
+    let directory = writer.directory().to_path_buf();
+    writer.finish(summary).with_context(|| what_is_left(&directory))
 }
 
 /// What there is of a recording that could not be finished.

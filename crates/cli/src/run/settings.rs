@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::bail;
 use jiff::Timestamp;
 use weigh_account::WatchSpec;
+use weigh_keep::KeepError;
 use weigh_schema::Mechanism;
 use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::{Limit, OnLimit};
@@ -24,8 +25,10 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What is shown and written of a run.
 pub struct RunOutput {
-    /// Where the recording goes.
+    /// Where the recording goes; empty where there is no place for one.
     pub directory: PathBuf,
+    /// Why there is none.
+    pub no_default: Option<KeepError>,
     /// Whether the user has named it.
     pub is_directory_given: bool,
     /// Where the summary goes as JSON.
@@ -58,7 +61,10 @@ struct LimitSettings {
 /// Of the options of one run.
 pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)> {
     let id = weigh_keep::new_job_id(Timestamp::now(), std::process::id());
-    let directory = directory(&arguments, &id)?;
+    let (directory, no_default) = match directory(&arguments, &id)? {
+        Ok(directory) => (directory, None),
+        Err(error) => (PathBuf::new(), Some(error)),
+    };
     let LimitSettings { limits, on_limit, grace } = limits(&arguments)?;
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     if arguments.io_mechanism == RunIoMechanism::Preload {
@@ -98,6 +104,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
     };
     let output = RunOutput {
         directory,
+        no_default,
         is_directory_given: arguments.output.is_some(),
         json,
         on_event: arguments.on_event,
@@ -112,15 +119,16 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
     Ok((settings, output))
 }
 
-fn directory(arguments: &RunArguments, id: &str) -> anyhow::Result<PathBuf> {
+/// Where the recording goes, or why there is no place for it.
+fn directory(arguments: &RunArguments, id: &str) -> anyhow::Result<Result<PathBuf, KeepError>> {
     if arguments.output.as_deref().is_some_and(|place| place.as_os_str() == "-") {
         bail!(
             "-o names the directory of the recording; `--json -` writes the summary to standard output"
         );
     }
     Ok(match &arguments.output {
-        Some(directory) => directory.clone(),
-        None => weigh_keep::default_directory(id)?,
+        Some(directory) => Ok(directory.clone()),
+        None => weigh_keep::default_directory(id),
     })
 }
 

@@ -109,7 +109,8 @@ fn follow(
 ) -> anyhow::Result<ExitCode> {
     let plan = TracePlan::prepare(settings.clone())?;
     let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let outcome = plan.run(Rc::new(Outputs { counters }))?;
+    let has_command = !settings.command.is_empty();
+    let outcome = plan.run(Rc::new(Outputs { counters, has_command }))?;
     end(&settings, outcome, json, is_quiet)
 }
 
@@ -118,7 +119,7 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
     let settings = TraceSettings::from(wanted);
     let plan = AttachPlan::prepare(settings.clone(), wanted.stream)?;
     let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let outputs = Outputs { counters: wanted.counters.clone() };
+    let outputs = Outputs { counters: wanted.counters.clone(), has_command: false };
     let outcome = plan.run(wanted.from.as_deref(), &outputs)?;
     end(&settings, outcome, json, wanted.quiet)
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::products::trace::{LiveTable, ROWS, RecordOutputs};
+use weigh_session::unless_medium_failed;
 use weigh_trace::probe::Probe;
-use weigh_trace::sink::RecordSink;
+use weigh_trace::record::Record;
+use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 use super::sinks;
 use crate::live::Live;
@@ -15,11 +17,17 @@ use crate::show;
 pub struct Outputs {
     /// Fields that are drawn as counters where a format can.
     pub counters: Vec<String>,
+    /// Whether a command is followed, which runs in spite of a medium that fails.
+    pub has_command: bool,
 }
 
 impl RecordOutputs for Outputs {
     fn open_file(&self, path: &Path, probes: &[&Probe]) -> anyhow::Result<Box<dyn RecordSink>> {
-        sinks::of_file(path, probes, &self.counters)
+        let file = sinks::of_file(path, probes, &self.counters);
+        if !self.has_command {
+            return file;
+        }
+        Ok(unless_medium_failed(file)?.unwrap_or_else(|error| Box::new(NoFile(error))))
     }
 
     fn open_terminal(&self, has_output: bool) -> Box<dyn RecordSink> {
@@ -32,6 +40,19 @@ impl RecordOutputs for Outputs {
 
     fn is_output_gone(&self) -> bool {
         show::is_output_gone()
+    }
+}
+
+/// A file that could not be opened: records are counted, and the error is for the end.
+struct NoFile(anyhow::Error);
+
+impl RecordSink for NoFile {
+    fn take(&mut self, _: &Probe, _: Record<'_>, _: &Meaning) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
+        Err(self.0)
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::errors::{refused, says};
-use crate::support::run::{Scratch, weigh};
+use crate::support::run::{Scratch, set_surroundings, weigh};
+use crate::support::{weigh_binary, worth_the_time};
 use weigh_keep::Recording;
 
 /// A file system in memory, of that size.
@@ -38,9 +40,102 @@ fn a_disk_that_is_full() {
     let disk = SmallDisk::new(&scratch, 65_536);
     fs::write(disk.path("filler"), vec![0; 65_536]).expect("it fits exactly");
     let place = disk.path("recording");
-    let said = refused(&scratch, &["-o", &place]);
+    let said = refused(&scratch, &["-o", &place, "--require-recording"]);
     says(&said, &[&place, "No space left"]);
     assert!(!Path::new(&place).exists(), "it left something behind");
+    // Without that the command runs, and the table is its record.
+    let said = runs(&scratch, &["run", "-q", "-o", &place], &[]);
+    says(&said, &[&place, "No space left", "the recording is lost", "no recording: it could not"]);
+    assert!(!Path::new(&place).exists(), "it left something behind");
+}
+
+/// A command below weigh that runs, and whose status is weigh's, is refused where a recording is required; what weigh
+/// said of the first.
+#[track_caller]
+fn runs(scratch: &Scratch, way: &[&str], before: &[&str]) -> String {
+    let run = |options: &[&str]| {
+        let _ = fs::remove_file(scratch.path("work/job-has-run"));
+        let mut command = Command::new(before.first().copied().unwrap_or("env"));
+        command.args(before.iter().skip(1)).arg(weigh_binary()).args(way).args(options);
+        set_surroundings(&mut command, scratch);
+        let output = command.args(["--", "sh", "-c", "echo 1 | tee job-has-run; exit 3"]).output();
+        let output = output.expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = run(&["--require-recording"]);
+    assert_eq!(status, Some(125), "{way:?}, {before:?}: {said}");
+    assert!(!scratch.path("work/job-has-run").exists(), "{way:?}, {before:?}: it ran: {said}");
+    let (status, said) = run(&[]);
+    assert_eq!(status, Some(3), "{way:?}, {before:?}: {said}");
+    assert!(scratch.path("work/job-has-run").exists(), "{way:?}, {before:?}: it did not: {said}");
+    says(&said, &["; the rest is measured all the same"]);
+    said
+}
+
+/// Every output of every verb, on a file system that is read-only; what there is of other outputs is whole.
+#[test]
+fn a_medium_that_takes_nothing_leaves_the_command_to_run() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let disk = SmallDisk::new(&scratch, 65_536);
+    let read_only = rustix::mount::MountFlags::RDONLY;
+    rustix::mount::mount_remount(&disk.0, read_only, c"size=65536").expect("a tmpfs");
+    let (file, parquet) = (disk.path("a.json"), disk.path("b.parquet"));
+    let recording = scratch.path("recording").display().to_string();
+    let said = "Read-only file system";
+    let run = runs(&scratch, &["run", "-q", "-o", &disk.path("recording")], &[]);
+    says(&run, &[said, "no recording: it could not be written", "processes  "]);
+    says(&runs(&scratch, &["run", "-q", "-o", &recording, "--json", &file], &[]), &[said, &file]);
+    assert!(Recording::open(Path::new(&recording)).expect("a recording").is_complete());
+    let io = ["io", "-q", "--json", &file, "--parquet", &parquet];
+    says(&runs(&scratch, &io, &[]), &[said, &file, &format!("--parquet: cannot write {parquet}")]);
+    let calls = runs(&scratch, &["calls", "-q", "--json", &file, "--per-call", &parquet], &[]);
+    says(&calls, &[said, &file, &format!("--per-call: cannot write {parquet}")]);
+    says(&runs(&scratch, &["trace", "-q", "-e", "sched_switch", "-o", &parquet], &[]), &[said]);
+    // One output that fails does not take the others.
+    let json = scratch.path("told.json").display().to_string();
+    runs(&scratch, &["calls", "-q", "--json", &json, "--per-call", &parquet], &[]);
+    let told: serde_json::Value = serde_json::from_str(&scratch.text("told.json")).expect("JSON");
+    assert!(told["calls_total"].as_u64().is_some_and(|calls| calls > 0), "{told}");
+}
+
+/// The same for a place that the user did not name, whatever is wrong with it.
+#[test]
+fn a_default_place_that_is_none_leaves_the_command_to_run() {
+    let scratch = Scratch::new();
+    let nowhere = ["env", "-u", "XDG_STATE_HOME", "-u", "HOME"];
+    let said = runs(&scratch, &["run", "-q"], &nowhere);
+    says(&said, &["there is no recording (-o DIR", "neither XDG_STATE_HOME nor HOME"]);
+    says(&said, &["no recording: it could not be written"]);
+    let no_folder = ["env", "XDG_STATE_HOME=/dev/null"];
+    says(&runs(&scratch, &["run", "-q"], &no_folder), &["Not a directory", "/dev/null/weigh"]);
+}
+
+/// A limit on the size of files from nothing to where the beginning of a recording fits, by every mechanism.
+#[test]
+fn no_limit_of_files_is_too_small_for_the_command() {
+    needs_root!();
+    let sizes = ["0", "1", "2", "3", "4", "6", "8"];
+    for mechanism in ["bpf", "ptrace", "preload", "poll"] {
+        for size in worth_the_time(&sizes, 2) {
+            let scratch = Scratch::new();
+            let place = scratch.path("recording").display().to_string();
+            let script = format!("ulimit -f {size}; \"$@\"; exit $?");
+            let mut command = Command::new("bash");
+            command.args(["-c", &script, "bash"]).arg(weigh_binary());
+            command.args(["run", "-q", "--mechanism", mechanism, "-o", &place]);
+            set_surroundings(&mut command, &scratch);
+            let output = command.args(["--", "sh", "-c", "echo ran; exit 3"]).output();
+            let output = output.expect("it runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{mechanism}, {size}: {said}");
+            assert_eq!(output.stdout, b"ran\n", "{mechanism}, {size}: {said}");
+            says(&said, &["File too large", "weigh      exited 3"]);
+            let is_left = Path::new(&place).exists();
+            let is_read = Recording::open(Path::new(&place)).is_ok();
+            assert_eq!(is_left, is_read, "{mechanism}, {size}: what is left says nothing: {said}");
+        }
+    }
 }
 
 #[test]

@@ -41,6 +41,11 @@ pub fn require_recording(is_required: bool) {
     command().1 = if is_required { Requirement::Recording } else { Requirement::Status };
 }
 
+/// Whether the user wants that.
+pub fn is_recording_required() -> bool {
+    command().1 == Requirement::Recording
+}
+
 /// It executes what it was to.
 pub fn has_begun(pid: Pid) {
     command().0 = Some(Command { pid, status: None });

@@ -33,7 +33,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     }
     plan.check(&recording)?;
     let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let outputs = Outputs { counters: arguments.counters.clone() };
+    let outputs = Outputs { counters: arguments.counters.clone(), has_command: false };
     let replay = plan.run(&recording, &outputs)?;
     match replay.failed {
         // The reader of standard output may have read enough.

@@ -88,9 +88,10 @@ pub(super) fn follow(
     calls.count_hits();
     single.take_in_the_rest(calls);
     let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
-    let unknown_deferred = match single.recorder {
-        Some(recorder) => recorder.finish(tally).context("--per-call")?,
-        None => None,
+    let (unknown_deferred, recorded) = match single.recorder.map(|r| r.finish(tally)) {
+        Some(Err(error)) => (None, Err(error)),
+        Some(Ok(unknown)) => (unknown, Ok(())),
+        None => (None, Ok(())),
     };
     let report = CallsReport {
         schema: REPORT.to_string(),
@@ -128,7 +129,7 @@ pub(super) fn follow(
         session.run_until_reaped(&mut served)?;
         Ok(session.command.status())
     });
-    Ok(Ok(CallsOutcome { report, rest }))
+    Ok(Ok(CallsOutcome { report, recorded, rest }))
 }
 
 /// Says which counters cannot be had, before the command starts: a user who wanted them alone need not wait.

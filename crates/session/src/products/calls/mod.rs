@@ -79,6 +79,8 @@ pub struct CallsSettings {
 pub struct CallsOutcome {
     /// What was found.
     pub report: CallsReport,
+    /// Whether the sink has taken every call.
+    pub recorded: anyhow::Result<()>,
     /// What is to be waited for when that has been shown.
     pub rest: CommandWait,
 }

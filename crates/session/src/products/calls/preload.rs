@@ -153,7 +153,7 @@ pub(super) fn follow(
         session.run_until_reaped(&mut source)?;
         Ok(session.command.status())
     });
-    Ok(Ok(CallsOutcome { report, rest }))
+    Ok(Ok(CallsOutcome { report, recorded: Ok(()), rest }))
 }
 
 fn total(cells: &[Cell]) -> u64 {

@@ -41,6 +41,7 @@ use crate::engine::Session;
 use crate::local_agent::Helper;
 use crate::products::io::mount::{JobMount, MountSpec};
 use crate::sink::Sink;
+use crate::unwritable::go_without;
 
 /// A run whose settings have been checked.
 pub struct RunPlan {
@@ -150,11 +151,8 @@ impl PreparedRun {
         sink.emit(&Update::Started(Box::new(self.run.summary.clone())));
         sink.flush();
         if let Some(error) = sink.error() {
-            let what_is_not_done = match self.run.settings.pid {
-                Some(_) => "nothing was followed",
-                None => "the command was not run",
-            };
-            return Err(anyhow::anyhow!("{error}; {what_is_not_done}").into());
+            // Its place was found to be one: what fails is the medium.
+            go_without(anyhow::anyhow!("{error}"))?;
         }
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.run.settings.delays)?;

@@ -18,7 +18,7 @@ use crate::products::io::mount::ServedFolder;
 pub struct RunSettings {
     /// The name of the job.
     pub id: String,
-    /// Where the recording is made: that is no part of the job's disk footprint.
+    /// Where the recording is made: that is no part of the job's disk footprint. Empty: there is no place for one.
     pub directory: PathBuf,
     /// Other files that weigh writes.
     pub own_files: Vec<Metadata>,
