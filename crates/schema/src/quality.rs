@@ -8,7 +8,7 @@ pub use crate::unit::Number;
 use crate::unit::Unit;
 
 /// How far a value can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted at every event, by the kernel or by weigh.
@@ -18,6 +18,7 @@ pub enum Quality {
     /// Computed from other values; the reason says how and within which bounds.
     Estimated,
     /// Not known; the reason says why.
+    #[default]
     Unavailable,
 }
 
