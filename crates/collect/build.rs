@@ -45,6 +45,8 @@ fn main() {
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("subsystems.h"), weigh_schema::subsystem::c_header())
         .expect("OUT_DIR is writable");
+    std::fs::write(out.join("call_table.h"), weigh_schema::call::c_header())
+        .expect("OUT_DIR is writable");
     std::fs::write(out.join("page.h"), weigh_schema::library::page_header())
         .expect("OUT_DIR is writable");
     std::fs::write(out.join("weigh_account.h"), weigh_schema::library::public_header())
@@ -110,7 +112,7 @@ fn build_library(level: &str, out: &Path) {
     let sources = sources.map(|name| format!("{LIBRARY}/{name}.c"));
     compile(
         &out.join(format!("libweigh_preload_{level}.so")),
-        &["-s", "-nostartfiles", &format!("-DLEVEL={level}")],
+        &["-s", "-nostartfiles", &format!("-DLEVEL={level}"), "-I", "bpf"],
         out,
         sources,
     );

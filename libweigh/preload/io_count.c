@@ -1,110 +1,19 @@
 /*
- * One thing that was done with a file is added to what is kept of it: the same as the BPF programs
- * count (crates/collect/bpf/io/account.h, pattern.h), by the same rules.
+ * One thing that was done with a file is added to what is kept of it: the same as the BPF programs count
+ * (crates/collect/bpf/io/account.h), by the same rules, which both include.
  */
 #include "io_table.h"
+#include "io/access_rules.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { DIRECT_ALIGNMENT = 4095, SMALL_SYNC = 65536 };
-
-static unsigned size_bucket(uint64_t size)
-{
-	unsigned bits = size ? 64 - __builtin_clzll(size) : 0;
-
-	return bits < IO_SIZES ? bits : IO_SIZES - 1;
-}
-
-/* A stride that is new takes the place of one that was counted down to nothing. */
-static void count_stride(struct io_direction *direction, uint64_t stride)
-{
-	struct io_stride *strides = direction->strides;
-
-	for (int i = 0; i < IO_STRIDES; i++)
-		if (strides[i].bytes == stride && strides[i].times) {
-			strides[i].times++;
-			return;
-		}
-	for (int i = 0; i < IO_STRIDES; i++)
-		if (!strides[i].times) {
-			strides[i] = (struct io_stride){ stride, 1 };
-			return;
-		}
-	for (int i = 0; i < IO_STRIDES; i++)
-		strides[i].times--;
-}
-
-/*
- * Takes note of a range; how many of its bytes were known. The stretch that was touched last comes
- * first; if there are too many, the one that was touched longest ago is forgotten.
- */
-static uint64_t see(struct io_direction *direction, uint64_t from, uint64_t to, uint64_t *forgotten)
-{
-	struct io_stretch *seen = direction->seen, range = { from, to }, kept[IO_SEEN];
-	uint64_t again = 0;
-	int n = 0;
-
-	if (LIKELY(seen[0].to == from && !seen[1].to)) {
-		seen[0].to = to;
-		return 0;
-	}
-	for (int i = 0; i < IO_SEEN; i++) {
-		uint64_t low = seen[i].from, high = seen[i].to;
-		if (low >= high)
-			continue;
-		if (to < low || high < from) {
-			kept[n++] = seen[i];
-			continue;
-		}
-		again += (to < high ? to : high) - (from > low ? from : low);
-		range.from = low < range.from ? low : range.from;
-		range.to = high > range.to ? high : range.to;
-	}
-	*forgotten += n == IO_SEEN;
-	seen[0] = range;
-	for (int i = 1; i < IO_SEEN; i++)
-		seen[i] = i <= n ? kept[i - 1] : (struct io_stretch){ 0, 0 };
-	return again;
-}
-
-static void place_access(struct io_numbers *numbers, struct io_direction *direction,
-			 __u64 *patterns, __u64 *twice, uint64_t from, uint64_t bytes)
-{
-	uint64_t to = from + bytes, stride = from - direction->last_from;
-	uint64_t forgotten = 0;
-
-	if (!numbers->placed || from < numbers->lowest)
-		numbers->lowest = from;
-	if (to > numbers->highest)
-		numbers->highest = to;
-	numbers->placed++;
-	if (direction->accesses++) {
-		if (from == direction->last_to)
-			patterns[0]++;
-		else if (stride && stride == direction->last_stride)
-			patterns[1]++;
-		else if (from > direction->last_to)
-			patterns[2]++;
-		else
-			patterns[3]++;
-		if (from != direction->last_to)
-			count_stride(direction, stride);
-		direction->last_stride = stride;
-	}
-	direction->last_from = from;
-	direction->last_to = to;
-	if (bytes) {
-		*twice += see(direction, from, to, &forgotten);
-		numbers->forgotten += forgotten;
-	}
-}
-
 /* What a call moved. */
 struct move {
 	unsigned transfer, call;
-	bool wrote, failed, is_placed, is_direct;
-	uint64_t calls, bytes, from, began, ended;
+	uint32_t wrote;
+	bool failed, is_placed, is_direct;
+	__u64 calls, bytes, from, began, ended;
 };
 
 static inline void keep_time(struct io_use *use, uint64_t began, uint64_t ended, unsigned call)
@@ -124,22 +33,15 @@ static inline void count_move(struct io_use *use, const struct move *move)
 	struct io_numbers *numbers = &use->numbers;
 	bool wrote = move->wrote;
 
-	numbers->bytes[move->transfer][wrote] += move->bytes;
-	numbers->calls[move->transfer][wrote] += move->calls;
-	numbers->sizes[wrote][size_bucket(move->bytes)] += move->calls;
+	count_moved(numbers, move->transfer, -1, &move->wrote, move->calls, &move->bytes);
 	*(wrote ? &numbers->write_ns : &numbers->read_ns) += move->ended - move->began;
 	if (wrote)
 		use->unsynced += move->bytes;
 	numbers->failed += move->failed;
-	if (move->is_direct) {
-		numbers->direct_calls++;
-		if (move->is_placed && (move->from | move->bytes) & DIRECT_ALIGNMENT)
-			numbers->unaligned_direct_calls++;
-	}
+	if (move->is_direct)
+		count_direct(numbers, 1, move->is_placed, move->from, move->bytes);
 	if (move->is_placed)
-		place_access(numbers, &use->directions[wrote],
-			     wrote ? &numbers->consecutive_writes : &numbers->consecutive_reads,
-			     wrote ? &numbers->rewritten : &numbers->reread, move->from, move->bytes);
+		place_access(numbers, use->directions, &move->wrote, &move->from, &move->bytes);
 	keep_time(use, move->began, move->ended, move->call);
 }
 
@@ -262,7 +164,8 @@ void io_moved(int fd, ssize_t n, uint32_t what, uint64_t from, uint64_t began)
 	struct io_numbers *numbers = &use->numbers;
 	uint64_t at = descriptor->position, to = at + n;
 	bool is_placed = has_offsets(use);
-	if (is_placed && (!direction->accesses || direction->last_to != at || direction->seen[0].to != at || direction->seen[1].to)) {
+	if (is_placed && (!direction->accesses || direction->last_to != at || direction->seen[0].to != at ||
+			  !has_one_stretch(direction))) {
 		count_slowly(fd, n, 1, what, from, began);
 		return;
 	}
@@ -408,8 +311,7 @@ void io_did(int fd, enum io_deed deed, bool failed, uint32_t call, uint64_t bega
 		numbers->truncates += deed == IO_DID_TRUNCATE;
 		numbers->maps += deed == IO_DID_MAP;
 		if (deed == IO_DID_SYNC) {
-			numbers->syncs++;
-			numbers->small_syncs += use->unsynced && use->unsynced < SMALL_SYNC;
+			count_sync(numbers, use->unsynced);
 			use->unsynced = 0;
 		}
 		numbers->failed += failed;

@@ -5,6 +5,7 @@ mod transfers;
 mod waits;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -237,6 +238,17 @@ pub const RIVALS: [RivalKind; RIVAL_KINDS] = [
         subsystem: "block",
     },
 ];
+
+/// The header that the BPF programs are compiled with: the buckets of times, and the kinds of rivals.
+pub fn c_header() -> String {
+    let mut header = String::from("/* Derived from crates/schema/src/call.rs. */\n");
+    let _ = writeln!(header, "#define BUCKET_BITS {TIME_BITS}\n\nenum rival_kind {{");
+    for rival in &RIVALS {
+        let _ = writeln!(header, "\tRIVAL_{},", rival.name.to_uppercase());
+    }
+    header.push_str("\tRIVAL_KINDS,\n};\n");
+    header
+}
 
 /// A file or socket, by device and inode, and what people call it.
 #[derive(Clone, Debug, PartialEq, Eq)]

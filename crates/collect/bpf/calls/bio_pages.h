@@ -145,7 +145,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	struct folio *folio = (struct folio *)address;
 	struct taken *taken = takings_of(COMPLETING);
 	struct carrying *carrying = carrying_now();
-	struct chunk_key key;
+	struct pages_key key;
 	struct extent extent;
 	struct chunk *chunk;
 

@@ -10,13 +10,6 @@
 
 #define MAX_CELLS 16384
 
-/*
- * Buckets of times: exact below 16 ns, then sixteen for each doubling, so that no time is more than
- * a sixteenth away from its bucket's lower bound.
- */
-#define BUCKET_BITS 4
-#define BUCKETS ((64 - BUCKET_BITS) << BUCKET_BITS)
-
 struct cell_key {
 	__u64 number; /* of the call */
 	__u64 of[2]; /* which file, connection or thread; zero if the table is by call */
@@ -97,6 +90,10 @@ static __always_inline __u32 cell_number(struct cell_key *key)
 	return known ? *known + 1 : 0;
 }
 
+/*
+ * Buckets of times: exact below 16 ns, then sixteen (two to the power of BUCKET_BITS) for each doubling, so that no
+ * time is more than a sixteenth away from its bucket's lower bound.
+ */
 static __always_inline __u32 bucket_of(__u64 time)
 {
 	__u32 high = 0;

@@ -7,13 +7,7 @@
 #ifndef WEIGH_CALLS_RIVALS_H
 #define WEIGH_CALLS_RIVALS_H
 
-/* In the order of the schema's RIVALS. */
-enum rival_kind {
-	RIVAL_BEHIND,
-	RIVAL_LOCK_HOLDER,
-	RIVAL_DISK,
-	RIVAL_KINDS,
-};
+#include "call_table.h" /* derived from the schema by the build script */
 
 struct rival {
 	__u64 time; /* of the wait; while it lasts: when it began */

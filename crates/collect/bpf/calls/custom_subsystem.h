@@ -26,7 +26,10 @@ enum recipe_does {
 	RECIPE_TRIES = 16, /* weigh's own, to learn what a probe costs and where returns are */
 };
 
-enum { RETURNED = 6 }; /* instead of an argument's number */
+/* What a capture begins with: the number of an argument, or what the function returned. */
+enum capture_start {
+	RETURNED = 6,
+};
 
 /* Fields one behind the other, beginning with an argument. */
 struct capture {
@@ -63,6 +66,7 @@ __u64 tried_frame, return_skew;
 
 const volatile struct recipe recipe_layout;
 const volatile enum recipe_does recipe_does_layout;
+const volatile enum capture_start capture_start_layout;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -109,7 +109,7 @@ static __always_inline void take_page(struct chunk *chunk, struct taken *taken, 
  * gone. A page that is dirty again has been written as it was before. True if the chunk is empty
  * and to be removed.
  */
-static __always_inline bool take(struct chunk *chunk, struct chunk_key *key, struct taken *taken,
+static __always_inline bool take(struct chunk *chunk, struct pages_key *key, struct taken *taken,
 				 struct extent extent, enum taker taker, bool dirty_again)
 {
 	__u64 ended[SHARE_WORDS] = {};
@@ -119,7 +119,7 @@ static __always_inline bool take(struct chunk *chunk, struct chunk_key *key, str
 	__builtin_memset(taken->bytes, 0, sizeof(taken->bytes));
 	__builtin_memset(taken->ended, 0, sizeof(taken->ended));
 	bpf_spin_lock(&chunk->lock);
-	if (!is_chunk_of(chunk, key))
+	if (!is_key(&chunk->key, key))
 		goto out;
 	chunk->extent = extent;
 #pragma clang loop unroll(disable)
@@ -150,7 +150,7 @@ __noinline int drop_chunk(struct range *range, __u32 number)
 {
 	struct taken *taken = takings_of(DROPPING);
 	struct extent extent;
-	struct chunk_key key;
+	struct pages_key key;
 	struct chunk *chunk;
 
 	if (!range || !taken)

@@ -8,11 +8,12 @@
  * so there are as few branches as may be, and what a branch depends on is read from the table anew,
  * where its value cannot be known beforehand.
  */
-#ifndef WEIGH_CALLS_CHUNK_H
-#define WEIGH_CALLS_CHUNK_H
+#ifndef WEIGH_CALLS_PAGE_OWNERS_H
+#define WEIGH_CALLS_PAGE_OWNERS_H
 
 #include "causes.h"
 #include "../folio.h"
+#include "../page_entries.h"
 
 #define CHUNK_SHIFT 16
 #define CHUNK_BYTES (1ULL << CHUNK_SHIFT)
@@ -34,11 +35,6 @@ struct owner {
 	__u64 held; /* pages that it has a share in */
 };
 
-struct chunk_key {
-	__u64 mapping;
-	__u64 number;
-};
-
 /* A part of a chunk, in bytes from its start. */
 struct extent {
 	__u32 from, to;
@@ -54,11 +50,7 @@ union shares {
 
 struct chunk {
 	struct bpf_spin_lock lock;
-	/*
-	 * Zero until its maker has set it, and just before the entry leaves the table. An entry that has left is
-	 * reused at once: code that had looked it up before sees by the key that it is another one.
-	 */
-	struct chunk_key key;
+	struct pages_key key;
 	__u64 held; /* by all owners */
 	__u8 last[CHUNK_PAGES], flying_last[CHUNK_PAGES];
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
@@ -76,44 +68,32 @@ struct chunk {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_CHUNKS);
-	__type(key, struct chunk_key);
+	__type(key, struct pages_key);
 	__type(value, struct chunk);
 } chunks SEC(".maps");
 
 const volatile __u8 new_chunk[sizeof(struct chunk)];
-/* In the table: with none, nothing has to be looked for. */
 __u64 live_chunks;
 
 /*
 * A new one (no error) has no key yet: its maker sets one, under its lock. One that exists can be gone
  * by the time that it is looked up.
  */
-static __always_inline struct chunk *chunk_for(struct chunk_key *key, int *error)
+static __always_inline struct chunk *chunk_for(struct pages_key *key, int *error)
 {
 	struct chunk *chunk = bpf_map_lookup_elem(&chunks, key);
 
 	*error = -EEXIST;
 	if (chunk)
 		return chunk;
-	*error = bpf_map_update_elem(&chunks, key, (void *)new_chunk, BPF_NOEXIST);
-	if (!*error)
-		add(&live_chunks, 1);
+	*error = new_entry_of_pages(&chunks, key, new_chunk, &live_chunks);
 	return bpf_map_lookup_elem(&chunks, key);
 }
 
-/* Whether it is the one that was looked for. The lock is held. */
-static __always_inline bool is_chunk_of(struct chunk *chunk, struct chunk_key *key)
+static __always_inline void remove_chunk(struct pages_key *key)
 {
-	return chunk->key.mapping == key->mapping && chunk->key.number == key->number;
+	drop_entry_of_pages(&chunks, key, &live_chunks);
 }
-
-static __always_inline void remove_chunk(struct chunk_key *key)
-{
-	if (!bpf_map_delete_elem(&chunks, key))
-		add(&live_chunks, -1);
-}
-
-#define HIDDEN(place) (*(volatile typeof(place) *)&(place))
 
 /* Zero if it is less; without a branch, which the compiler would make of it. */
 static __always_inline __s64 not_below_zero(__s64 number)

@@ -54,9 +54,9 @@ static __always_inline struct extent extent_of(__u64 from, __u64 to, __u64 start
 	return extent;
 }
 
-static __always_inline struct chunk_key chunk_key(struct range *range, __u32 number)
+static __always_inline struct pages_key chunk_key(struct range *range, __u32 number)
 {
-	struct chunk_key key = { range->mapping, (range->from >> CHUNK_SHIFT) + number };
+	struct pages_key key = { range->mapping, (range->from >> CHUNK_SHIFT) + number };
 
 	return key;
 }
@@ -84,7 +84,7 @@ enum outcome {
 	LEAVING,
 };
 
-static __always_inline enum outcome share_extent(struct chunk *chunk, struct chunk_key *key,
+static __always_inline enum outcome share_extent(struct chunk *chunk, struct pages_key *key,
 						  bool is_new, struct range *range,
 						  struct extent extent)
 {
@@ -96,7 +96,7 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct chu
 	bpf_spin_lock(&chunk->lock);
 	if (is_new)
 		chunk->key = *key;
-	if (!is_chunk_of(chunk, key)) {
+	if (!is_key(&chunk->key, key)) {
 		outcome = LEAVING;
 		goto out;
 	}
@@ -146,7 +146,7 @@ out:
 
 __noinline int share_chunk(struct range *range, __u32 number)
 {
-	struct chunk_key key;
+	struct pages_key key;
 	struct chunk *chunk;
 	int error;
 
@@ -309,7 +309,7 @@ static __always_inline void fly(struct chunk *chunk, __u32 page, __u32 just)
 __noinline int fly_chunk(struct range *range, __u32 number)
 {
 	struct extent extent, just;
-	struct chunk_key key;
+	struct pages_key key;
 	struct chunk *chunk;
 	__u64 start;
 
@@ -323,7 +323,7 @@ __noinline int fly_chunk(struct range *range, __u32 number)
 	extent = extent_of(range->from, range->to, start);
 	just = extent_of(range->just_from, range->just_to, start);
 	bpf_spin_lock(&chunk->lock);
-	if (!is_chunk_of(chunk, &key))
+	if (!is_key(&chunk->key, &key))
 		goto out;
 	chunk->extent = extent;
 	chunk->just = just;

@@ -168,7 +168,7 @@ static __always_inline void take_rival_at_disk(struct window *window, __u32 tid)
 	struct met_at_disk *found = bpf_map_lookup_elem(&met_at_disks, &tid);
 
 	if (found && found->sequence == window->sequence)
-		__builtin_memcpy(&window->rivals.longest[RIVAL_DISK], &found->rival,
+		__builtin_memcpy(&window->rivals.longest[RIVAL_DISK_RIVAL], &found->rival,
 				 sizeof(found->rival));
 }
 

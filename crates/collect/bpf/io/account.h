@@ -7,7 +7,7 @@
 #define WEIGH_IO_ACCOUNT_H
 
 #include "file.h"
-#include "pattern.h"
+#include "access_rules.h"
 #include "offset_histogram.h"
 #include "usage.h"
 
@@ -16,8 +16,6 @@
 #else
 #define O_DIRECT_FLAG 0200000
 #endif
-#define DIRECT_ALIGNMENT 4095
-#define SMALL_SYNC 65536
 /*
 * A thread that makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
  * stand still among them for as long as its host runs others on it, and what does not wait for that is counted
@@ -30,33 +28,20 @@
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
 {
 	struct io_numbers *numbers = &use->numbers;
-	__u32 transfer = did->transfer % IO_TRANSFERS, bucket;
-	__u64 wrote = direction_of(did), writes = -wrote, unaligned, called;
+	__u32 transfer = did->transfer % IO_TRANSFERS;
+	__u64 writes = -direction_of(&did->wrote), called = ~is_equal(transfer, IO_MAPPED);
 
-	barrier_var(transfer);
-	if (transfer >= IO_TRANSFERS)
-		return;
-	bucket = size_bucket(did->bytes) % IO_SIZES;
-	barrier_var(bucket);
-	if (bucket >= IO_SIZES)
-		return;
-	called = ~is_equal(transfer, IO_MAPPED);
-	numbers->sizes[wrote][bucket] += did->calls & called;
-	numbers->bytes[transfer][wrote] += did->bytes;
-	numbers->calls[transfer][wrote] += did->calls;
+	count_moved(numbers, transfer, called, &did->wrote, did->calls, &did->bytes);
 	numbers->write_ns += did->time_ns & writes;
 	numbers->read_ns += did->time_ns & ~writes;
 	numbers->cached_reads += did->is_cached & ~writes;
 	use->unsynced += did->bytes & writes;
-	numbers->direct_calls += did->is_direct & 1;
-	unaligned = ~is_equal((did->from | did->bytes) & DIRECT_ALIGNMENT, 0);
-	unaligned &= ~is_equal(did->is_placed, 0) & did->is_direct;
-	numbers->unaligned_direct_calls += unaligned & 1;
+	count_direct(numbers, did->is_direct, did->is_placed, did->from, did->bytes);
 	if (!did->is_placed)
 		return;
 	did->is_spread = !add_place(&use->places, did);
 	if (called)
-		place_access(use, did);
+		place_access(numbers, use->directions, &did->wrote, &did->from, &did->bytes);
 }
 
 static __always_inline void count_other(struct io_use *use, struct io_doing *did)
@@ -77,9 +62,7 @@ static __always_inline void count_other(struct io_use *use, struct io_doing *did
 		numbers->metadata_ns += did->time_ns;
 		break;
 	case DID_SYNC:
-		numbers->syncs++;
-		if (use->unsynced && use->unsynced < SMALL_SYNC)
-			numbers->small_syncs++;
+		count_sync(numbers, use->unsynced);
 		use->unsynced = 0;
 		numbers->sync_ns += did->time_ns;
 		break;

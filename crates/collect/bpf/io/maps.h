@@ -103,23 +103,6 @@ struct io_window {
 
 MEMBERS(struct io_window)
 
-struct io_stretch {
-	__u64 from, to;
-};
-
-struct io_stride {
-	__s64 bytes;
-	__u64 times;
-};
-
-struct io_direction {
-	__u64 last_from, last_to;
-	__s64 last_stride;
-	__u64 accesses;
-	struct io_stretch seen[IO_SEEN];
-	struct io_stride strides[IO_STRIDES];
-};
-
 /* Bytes by where in the file they lie: each place is as wide as it must be for all to reach its end. */
 struct io_places {
 	__u64 shift;

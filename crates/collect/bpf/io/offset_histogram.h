@@ -2,13 +2,13 @@
 /*
  * Where in a file bytes were read and written, in a fixed number of places of equal width. What lies
  * beyond the last place makes all of them wider. Under the lock of the file's use, so nothing is called
- * there; and nearly without branches, as in pattern.h.
+ * there; and nearly without branches, as in access_rules.h.
  */
 #ifndef WEIGH_IO_OFFSET_HISTOGRAM_H
 #define WEIGH_IO_OFFSET_HISTOGRAM_H
 
 #include "usage.h"
-#include "pattern.h"
+#include "access_rules.h"
 
 /* How many bits a number has up to its highest one. */
 static __always_inline __u64 bits_of(__u64 number)

@@ -10,22 +10,18 @@
 #define WEIGH_IO_OWNERS_H
 
 #include "file.h"
-#include "pattern.h"
+#include "access_rules.h"
 #include "../folio.h"
+#include "../page_entries.h"
 
 #define OWNED_PAGES 16
 #define MAX_OWNED 65536
 #define MOST_OWNED (1 << 20) /* of one folio */
 #define OWNING_ATTEMPTS 16
 
-struct owned_key {
-	__u64 mapping, number;
-};
-
 struct owned {
 	struct bpf_spin_lock lock;
-	/* Zero until its maker has set it, and just before the entry leaves the table: it is reused at once. */
-	struct owned_key key;
+	struct pages_key key;
 	__u64 held; /* pages that somebody owns */
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
 	__u32 from, to;
@@ -39,12 +35,11 @@ struct owned {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_OWNED);
-	__type(key, struct owned_key);
+	__type(key, struct pages_key);
 	__type(value, struct owned);
 } owned_pages SEC(".maps");
 
 const volatile __u8 new_owned[sizeof(struct owned)];
-/* Entries in the table: with none, nothing has to be looked for. */
 __u64 live_owned;
 
 /* Pages of a file in a row, and whose they are from now on. */
@@ -53,8 +48,6 @@ struct owning {
 	__u64 from, to; /* pages */
 	__u64 owner;
 };
-
-#define HIDDEN(place) (*(volatile typeof(place) *)&(place))
 
 /* An entry's pages from one to before another become the owner's. The lock is held. */
 static __always_inline void own_pages(struct owned *owned, __u32 from, __u32 to, __u64 owner)
@@ -76,20 +69,13 @@ static __always_inline void own_pages(struct owned *owned, __u32 from, __u32 to,
 		owned->key.mapping = 0;
 }
 
-/* Whether it is the one that was looked for. The lock is held. */
-static __always_inline bool is_owned_of(struct owned *owned, struct owned_key *key)
+static __always_inline void drop_owned(struct pages_key *key)
 {
-	return owned->key.mapping == key->mapping && owned->key.number == key->number;
-}
-
-static __always_inline void drop_owned(struct owned_key *key)
-{
-	if (!bpf_map_delete_elem(&owned_pages, key))
-		add(&live_owned, -1);
+	drop_entry_of_pages(&owned_pages, key, &live_owned);
 }
 
 /* What of an entry's pages lies in the range becomes the owner's. False if it is about to leave the table, or made. */
-static __always_inline bool own_here(struct owned *owned, struct owned_key *key, bool is_new,
+static __always_inline bool own_here(struct owned *owned, struct pages_key *key, bool is_new,
 				     struct owning *owning)
 {
 	__u64 start = key->number * OWNED_PAGES;
@@ -100,7 +86,7 @@ static __always_inline bool own_here(struct owned *owned, struct owned_key *key,
 	bpf_spin_lock(&owned->lock);
 	if (is_new)
 		owned->key = *key;
-	alive = is_owned_of(owned, key);
+	alive = is_key(&owned->key, key);
 	if (alive) {
 		own_pages(owned, from, to < OWNED_PAGES ? to : OWNED_PAGES, owning->owner);
 		is_left = !owned->held;
@@ -114,7 +100,7 @@ static __always_inline bool own_here(struct owned *owned, struct owned_key *key,
 /* Global: the verifier looks at it once, and by itself. False where it should be tried again. */
 __noinline int own_entry(struct owning *owning, __u32 number)
 {
-	struct owned_key key;
+	struct pages_key key;
 	struct owned *owned;
 	int error = -EEXIST;
 
@@ -126,9 +112,7 @@ __noinline int own_entry(struct owning *owning, __u32 number)
 	if (!owned) {
 		if (!owning->owner)
 			return 1;
-		error = bpf_map_update_elem(&owned_pages, &key, (void *)new_owned, BPF_NOEXIST);
-		if (!error)
-			add(&live_owned, 1);
+		error = new_entry_of_pages(&owned_pages, &key, new_owned, &live_owned);
 		owned = bpf_map_lookup_elem(&owned_pages, &key);
 		if (!owned && error == -EEXIST)
 			return 0;
@@ -175,7 +159,7 @@ struct disowned {
 __noinline int disown(struct disowned *run)
 {
 	__u32 first, end = 0;
-	struct owned_key key;
+	struct pages_key key;
 	struct owned *owned;
 	__u64 owner;
 	bool is_left = false;
@@ -190,7 +174,7 @@ __noinline int disown(struct disowned *run)
 		return 0;
 	first = run->page % OWNED_PAGES;
 	bpf_spin_lock(&owned->lock);
-	if (!is_owned_of(owned, &key)) {
+	if (!is_key(&owned->key, &key)) {
 		bpf_spin_unlock(&owned->lock);
 		return 0;
 	}

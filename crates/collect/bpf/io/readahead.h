@@ -12,6 +12,7 @@
 
 #include "overlay.h"
 #include "../folio.h"
+#include "../page_entries.h"
 
 #define AHEAD_PAGES 64
 #define AHEAD_READERS 4
@@ -20,10 +21,6 @@
 #define AHEAD_ATTEMPTS 16
 #define AHEAD_FILES 4096
 
-struct ahead_key {
-	__u64 mapping, number;
-};
-
 struct ahead_of {
 	__u64 who; /* process and thread */
 	__u64 pages;
@@ -31,7 +28,7 @@ struct ahead_of {
 
 struct ahead {
 	struct bpf_spin_lock lock;
-	struct ahead_key key; /* zero until its maker has set it, and just before the entry leaves the table */
+	struct pages_key key;
 	__u64 inode; /* a mapping's address may be another file's by now, if nobody saw the pages go */
 	struct ahead_of of[AHEAD_READERS];
 };
@@ -40,12 +37,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_AHEAD);
-	__type(key, struct ahead_key);
+	__type(key, struct pages_key);
 	__type(value, struct ahead);
 } aheads SEC(".maps");
 
 const volatile __u8 new_ahead[sizeof(struct ahead)];
-/* Entries in the table by file, of a few files together: with none, nothing has to be looked for. */
+/* By file, of a few files together. */
 __u32 live_ahead[AHEAD_FILES];
 
 enum reaching {
@@ -125,14 +122,8 @@ __noinline int charge_ahead(struct reach *reach, __u64 who, __u64 bytes)
 	return 0;
 }
 
-/* Whether it is the one that was looked for. The lock is held. */
-static __always_inline bool is_ahead_of(struct ahead *ahead, struct ahead_key *key)
-{
-	return ahead->key.mapping == key->mapping && ahead->key.number == key->number;
-}
-
 /* What of the reach waits here is taken out, or only looked for; true if the entry is to leave the table now. */
-static __always_inline bool take_ahead(struct ahead *ahead, struct ahead_key *key, struct reach *reach,
+static __always_inline bool take_ahead(struct ahead *ahead, struct pages_key *key, struct reach *reach,
 				       struct ahead_of *taken)
 {
 	__u64 bits = reached(reach, key->number), left = 0, is_same;
@@ -140,7 +131,7 @@ static __always_inline bool take_ahead(struct ahead *ahead, struct ahead_key *ke
 	bool alive;
 
 	bpf_spin_lock(&ahead->lock);
-	alive = is_ahead_of(ahead, key);
+	alive = is_key(&ahead->key, key);
 	if (alive) {
 		is_same = ahead->inode == reach->key.inode ? ~0ULL : 0;
 		ahead->inode = reach->key.inode;
@@ -161,19 +152,18 @@ static __always_inline bool take_ahead(struct ahead *ahead, struct ahead_key *ke
 }
 
 /* Nobody finds it any more. */
-static __always_inline void drop_ahead(struct ahead_key *key)
+static __always_inline void drop_ahead(struct pages_key *key)
 {
 	__u32 place = ahead_place(key->mapping);
 
-	if (!bpf_map_delete_elem(&aheads, key))
-		add(&live_ahead[place], -1);
+	drop_entry_of_pages(&aheads, key, &live_ahead[place]);
 }
 
 /* Pages that were there, or are no longer. Global, as above. */
 __noinline int pass_ahead(struct reach *reach, __u32 number)
 {
 	struct ahead_of taken[AHEAD_READERS] = {};
-	struct ahead_key key;
+	struct pages_key key;
 	struct ahead *ahead;
 
 	if (!reach)
@@ -202,13 +192,13 @@ enum outcome {
 };
 
 /* The lock is held. */
-static __always_inline enum outcome set_ahead(struct ahead *ahead, struct ahead_key *key, struct reach *reach)
+static __always_inline enum outcome set_ahead(struct ahead *ahead, struct pages_key *key, struct reach *reach)
 {
 	enum outcome outcome = NO_ROOM;
 	bool is_same = ahead->inode == reach->key.inode;
 	__u64 bits = reached(reach, key->number);
 
-	if (!is_ahead_of(ahead, key))
+	if (!is_key(&ahead->key, key))
 		return LEAVING;
 	ahead->inode = reach->key.inode;
 #pragma unroll
@@ -233,7 +223,7 @@ static __always_inline enum outcome set_ahead(struct ahead *ahead, struct ahead_
 	return outcome;
 }
 
-static __always_inline enum outcome put_ahead(struct ahead_key *key, struct reach *reach)
+static __always_inline enum outcome put_ahead(struct pages_key *key, struct reach *reach)
 {
 	struct ahead *ahead = bpf_map_lookup_elem(&aheads, key);
 	__u32 place = ahead_place(key->mapping);
@@ -241,9 +231,7 @@ static __always_inline enum outcome put_ahead(struct ahead_key *key, struct reac
 	int error = -EEXIST;
 
 	if (!ahead) {
-		error = bpf_map_update_elem(&aheads, key, (void *)new_ahead, BPF_NOEXIST);
-		if (!error)
-			add(&live_ahead[place], 1);
+		error = new_entry_of_pages(&aheads, key, new_ahead, &live_ahead[place]);
 		ahead = bpf_map_lookup_elem(&aheads, key);
 		if (!ahead)
 			return error == -EEXIST ? LEAVING : NO_ROOM;
@@ -260,7 +248,7 @@ static __always_inline enum outcome put_ahead(struct ahead_key *key, struct reac
 __noinline int come_ahead(struct reach *reach, __u32 number)
 {
 	enum outcome outcome = NO_ROOM;
-	struct ahead_key key;
+	struct pages_key key;
 	__u64 bytes;
 
 	if (!reach)

@@ -6,7 +6,7 @@
 //! that this kernel does not have, with the nearest that it has.
 
 mod attach;
-mod borders;
+mod boundaries;
 mod captures;
 mod cost;
 mod kprobe;
@@ -24,7 +24,7 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::Attached;
 pub(super) use attach::let_go;
-pub use borders::{Border, BorderFunction, Borders};
+pub use boundaries::{Border, BorderFunction, Borders};
 use captures::Found;
 use captures::Types;
 pub use cost::probe_cost;

@@ -20,9 +20,6 @@ pub(crate) mod skeleton {
 
 use skeleton::types;
 
-/// Pages of a chunk: see `bpf/calls/pages.h`.
-const CHUNK_PAGES: usize = 16;
-
 /// Numbers of a structure that is nothing but numbers, one after the other.
 struct Reader<'a>(&'a [u8]);
 
@@ -140,12 +137,14 @@ const PAGE: u64 = 4096;
 /// it is on its way.
 pub(super) fn to_come(chunk: &[u8]) -> u64 {
     let shares = size_of::<types::shares>();
+    let (dirty, flying) = (offset_of!(types::chunk, dirty), offset_of!(types::chunk, flying));
+    // Of all pages of a chunk, one behind the other.
+    let length = flying - dirty;
     let pages = |start: usize| {
-        let length = size_of::<[types::shares; CHUNK_PAGES]>();
         let pages = chunk.get(start..start + length).unwrap_or_default().chunks(shares);
         pages.filter(|page| page.iter().any(|byte| *byte != 0)).count() as u64
     };
-    PAGE * (pages(offset_of!(types::chunk, dirty)) + pages(offset_of!(types::chunk, flying)))
+    PAGE * (pages(dirty) + pages(flying))
 }
 
 pub(super) fn bucket_key(key: &[u8]) -> Option<(u32, u32)> {

@@ -103,7 +103,7 @@ pub const UNLINKED: usize = 4096;
 /// What is told of one; at last its number, plus one.
 pub const UNLINKED_FILE: &[&str] = &["device", "inode", "born", "complete"];
 
-/// What is remembered of reads, or of writes, before the stretches and the strides.
+/// What `struct io_direction` of `io_numbers.h` has before the stretches and the strides.
 pub const DIRECTION: &[&str] = &["last_from", "last_to", "last_stride", "accesses"];
 
 /// Numbers of a direction.
@@ -163,10 +163,6 @@ pub fn c_header() -> String {
     structure("uses_head", HEAD, "");
     structure("io_process", PROCESS, "");
     structure("io_unlinked", UNLINKED_FILE, "");
-    structure("io_stretch", &["from", "to"], "");
-    structure("io_stride", &["bytes", "times"], "");
-    let more = "\tstruct io_stretch seen[IO_SEEN];\n\tstruct io_stride strides[IO_STRIDES];\n";
-    structure("io_direction", DIRECTION, more);
     let more = format!(
         "\tstruct io_numbers numbers;\n\tstruct io_direction directions[2];\n\tchar name[{NAME_BYTES}];\n"
     );

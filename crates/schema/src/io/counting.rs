@@ -1,5 +1,5 @@
-//! What is counted of a file and process as things are done with it, for who counts in user space: as
-//! `collect/bpf/io/account.h` has it for the BPF programs.
+//! What is counted of a file and process as things are done with it, for ptrace: as `collect/bpf/io/access_rules.h`
+//! has it in C.
 
 use super::called::Deed;
 use super::field::Field;
@@ -9,9 +9,9 @@ use super::transfer::Transfer;
 use super::usage::Use;
 
 /// A sync after less than this is a small one.
-const SMALL_SYNC: u64 = 64 << 10;
+pub(super) const SMALL_SYNC: u64 = 64 << 10;
 /// What O_DIRECT wants its places and sizes to be multiples of.
-const DIRECT_BLOCK: u64 = 4096;
+pub(super) const DIRECT_BLOCK: u64 = 4096;
 
 /// Bytes that were moved, and by how many calls.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,4 @@
-//! How a process goes through a file in one direction, for who counts it in user space: as
-//! `collect/bpf/io/pattern.h` has it for the BPF programs.
+//! How a process goes through a file in one direction, for ptrace: as `collect/bpf/io/access_rules.h` has it in C.
 
 use super::field::Field;
 use super::usage::{Direction, Numbers, SEEN, STRIDES, Stretch};

@@ -8,11 +8,13 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize as _};
 use weigh_schema::configuration::{Capture, ConfigurationError, Function, RETURN};
 use weigh_schema::nearest;
 
+use crate::calls::layout::skeleton::types::capture_start;
+
 /// Of the machine's calling convention: those beyond lie on the stack.
 const ARGUMENTS_IN_REGISTERS: usize = 6;
 
-/// Instead of the number of an argument: see `bpf/calls/custom_subsystem.h`.
-const RETURNED: u8 = 6;
+/// Instead of the number of an argument.
+const RETURNED: u8 = capture_start::RETURNED.0 as u8;
 
 const POINTER_BYTES: usize = 8;
 

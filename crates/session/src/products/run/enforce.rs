@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use weigh_account::Crossed;
 use weigh_collect::follow::JobMechanism;
 use weigh_collect::inspect::{add_stack, inspect};
@@ -22,10 +23,10 @@ use weigh_schema::{Group, ShellWords, metric};
 use super::offender::holds_most;
 use super::overshoot::Overshoot;
 
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
-const SIGCONT: i32 = 18;
-const SIGSTOP: i32 = 19;
+const SIGKILL: i32 = Signal::KILL.as_raw();
+const SIGTERM: i32 = Signal::TERM.as_raw();
+const SIGCONT: i32 = Signal::CONT.as_raw();
+const SIGSTOP: i32 = Signal::STOP.as_raw();
 
 /// Time between attempts to end what is still left.
 const AGAIN: Duration = Duration::from_millis(5);
