@@ -6,7 +6,7 @@
 use weigh_schema::call_row::{CallRow, LATER_COLUMNS, pending};
 use weigh_schema::subsystem::LaterNumbers;
 
-use crate::calls::{CallsNote, notes};
+use crate::calls_note::{CallsNote, notes};
 use crate::deferred_costs::LaterByCall;
 use crate::error::KeepError;
 use crate::late_columns::Completion;

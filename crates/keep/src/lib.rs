@@ -16,6 +16,7 @@
 mod atomic;
 mod calls;
 mod calls_later;
+mod calls_note;
 mod column;
 mod deferred_costs;
 mod describe;
@@ -30,6 +31,7 @@ pub mod journal;
 mod journal_file;
 mod json_floats;
 mod late_columns;
+mod latest_rows;
 mod page_header;
 mod parquet_file;
 mod parquet_reader;

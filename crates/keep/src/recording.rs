@@ -20,8 +20,8 @@ use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::Update;
 
 use crate::error::{KeepError, harmless};
-use crate::files::Latest;
 use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
+use crate::latest_rows::Latest;
 use crate::recovery::Tally;
 use crate::table::Row;
 use crate::table_reader::read_table;

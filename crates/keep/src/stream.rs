@@ -7,6 +7,7 @@
 
 mod chunk;
 mod dictionary;
+mod kind;
 mod lists;
 mod numbers;
 mod pack;
@@ -19,12 +20,13 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::FileReader as _;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{ColumnDescPtr, Type};
+use parquet::schema::types::ColumnDescPtr;
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::{parquet_file, parquet_reader};
 use chunk::Filled;
+pub use kind::StreamKind;
 use lists::Lists;
 use numbers::{Numbers, PAGE_ROWS};
 
@@ -33,50 +35,6 @@ pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
     let file = std::fs::File::open(path).map_err(|error| KeepError::read(path, error))?;
     let reader = parquet_reader::open(path, file)?;
     Ok(reader.metadata().file_metadata().num_rows().try_into().unwrap_or(0))
-}
-
-/// What a column of a stream holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamKind {
-    /// Nanoseconds since the Unix epoch.
-    Time,
-    /// A whole number.
-    Signed,
-    /// A whole number that is never below 0.
-    Unsigned,
-    /// A text.
-    Text,
-    /// A text that is one of few, which are told before: see [`StreamWriter::name`]. To readers it is a text.
-    Name,
-    /// Bytes.
-    Bytes,
-    /// A list of texts. Rows may lack it, whatever is said of its column.
-    Texts,
-}
-
-impl StreamKind {
-    fn field(self, name: &str, optional: bool) -> Result<Type, ParquetError> {
-        use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
-        if self == StreamKind::Texts {
-            return lists::kind(name);
-        }
-        let (physical, logical) = match self {
-            StreamKind::Time => {
-                (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
-            }
-            StreamKind::Signed => (Physical::INT64, None),
-            StreamKind::Unsigned => (Physical::INT64, Some(LogicalType::integer(64, false))),
-            StreamKind::Text | StreamKind::Name | StreamKind::Texts => {
-                (Physical::BYTE_ARRAY, Some(LogicalType::String))
-            }
-            StreamKind::Bytes => (Physical::BYTE_ARRAY, None),
-        };
-        let repetition = if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-        Type::primitive_type_builder(name, physical)
-            .with_logical_type(logical)
-            .with_repetition(repetition)
-            .build()
-    }
 }
 
 /// A column.

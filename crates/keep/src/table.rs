@@ -5,7 +5,7 @@ use weigh_schema::update::Update;
 use weigh_schema::{METRICS, Metric, Number};
 
 use crate::column::{Column, column};
-use crate::files::Latest;
+use crate::latest_rows::Latest;
 
 /// Rows that are kept in a table of their own.
 pub(crate) trait Row: Sized + 'static {

@@ -9,7 +9,7 @@ use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, S
 use object::{SectionFlags, SymbolKind};
 use thiserror::Error;
 
-use crate::symbols::{Kind, Symbol, Symbols};
+use crate::symbols::list::{Kind, Symbol, Symbols};
 
 /// Why an ELF file is no kernel that can be analysed.
 #[derive(Debug, Error)]

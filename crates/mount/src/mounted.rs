@@ -1,7 +1,7 @@
 //! A mount, from its making to its end.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,11 @@ use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_schema::io::{Event, FileId, Untold};
 
-use crate::accounts::{Accounts, Detail};
+use crate::accounts::Accounts;
 use crate::error::MountError;
 use crate::forgetting;
 use crate::mountpoint::{Place, check_means, is_privileged};
+pub use crate::serve::{Control, Wish};
 use crate::serve::{Served, Sight, State};
 use crate::table::Inodes;
 
@@ -24,23 +25,6 @@ use crate::table::Inodes;
 const THREADS: (usize, usize) = (4, 16);
 /// The most descriptors that the kernel allows anybody.
 const MOST_FILES: &str = "/proc/sys/fs/nr_open";
-
-/// ioctl(2) by its number, with room for what goes in and out, of which it says how much comes out. The
-/// caller brings it along: it takes an unsafe call, and there is no `unsafe` here.
-pub type Control = fn(BorrowedFd<'_>, u32, &mut [u8; 32]) -> io::Result<usize>;
-
-/// What is asked of a mount.
-#[derive(Clone, Copy, Debug)]
-pub struct Wish {
-    /// Each read and write is to come here.
-    pub exact: bool,
-    /// The kernel may read and write by itself.
-    pub may_pass: bool,
-    /// How finely is to be counted.
-    pub detail: Detail,
-    /// Asks a file for its flags, or sets them.
-    pub control: Control,
-}
 
 /// A folder that is served, for as long as this is kept; files that are open then are served no longer.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! and never guess a 0.
 
 mod maps;
+mod text;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use weigh_schema::Counter;
 use weigh_schema::byte_text;
 
 pub use maps::{MapEntry, parse_map_line, parse_maps, parse_smaps, parse_smaps_rollup};
+use text::split_once;
 
 /// One line of `/proc/PID/stat`, as far as it is used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -386,11 +388,6 @@ pub fn unescape_octal(text: &[u8]) -> Vec<u8> {
         }
     }
     plain
-}
-
-fn split_once(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
-    let at = text.iter().position(|b| *b == separator)?;
-    Some((&text[..at], &text[at + 1..]))
 }
 
 #[cfg(test)]

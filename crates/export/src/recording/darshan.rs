@@ -15,7 +15,7 @@ use weigh_schema::summary::Summary;
 
 use weigh_schema::printable::{ShellWords, printable};
 
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::form::{Piece, RecordingFormat, RecordingRows, TextKind};
 
 /// As `darshan-parser` prints a log.
 pub const FORMAT: RecordingFormat = RecordingFormat {

@@ -8,9 +8,9 @@ use weigh_schema::io::Object;
 
 use weigh_schema::printable::printable;
 
+use super::form::{Piece, RecordingFormat, RecordingRows, TextKind};
 use super::workflow::Workflow;
 use super::workflow::files::unique_names;
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
 
 /// The same graph as WfFormat's, to be drawn.
 pub const FORMAT: RecordingFormat = RecordingFormat {

@@ -12,9 +12,9 @@ use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{Number, Value};
 
+use super::form::{Piece, RecordingFormat, RecordingRows, TextKind};
 use super::workflow::files::{FileKey, unique_names};
 use super::workflow::{Task, Workflow};
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
 
 /// WfFormat 1.5.
 pub const FORMAT: RecordingFormat = RecordingFormat {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer};
 use weigh_schema::recording::ProcessRow;
 
-use super::RecordingRows;
+use super::form::RecordingRows;
 use files::{DataFile, FileKey};
 use ties::Ties;
 

@@ -14,9 +14,10 @@ use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
+use super::format::StreamFormat;
+use super::json;
 use super::pairs::{self, Pair, Pairs};
 use super::whole_file::{WholeFile, line_length};
-use super::{StreamFormat, json};
 
 /// Chrome's Trace Event Format. speedscope takes the first ending for a format of its own, and knows the second by what
 /// is in it.

@@ -18,7 +18,7 @@ use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
-use super::StreamFormat;
+use super::format::StreamFormat;
 use super::whole_file::WholeFile;
 
 /// A trace in the Common Trace Format.

@@ -21,7 +21,7 @@ use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::StreamFormat;
+use super::format::StreamFormat;
 use super::pairs::{self, Pair, Pairs};
 
 /// A profile for the Firefox Profiler.

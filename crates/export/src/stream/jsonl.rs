@@ -11,8 +11,9 @@ use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
+use super::format::StreamFormat;
+use super::json;
 use super::whole_file::{WholeFile, line_length};
-use super::{StreamFormat, json};
 
 /// Lines of JSON.
 pub const FORMAT: StreamFormat =

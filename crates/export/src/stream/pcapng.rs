@@ -14,7 +14,7 @@ use weigh_trace::sets::PACKET_LEAVES;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::Value;
 
-use super::StreamFormat;
+use super::format::StreamFormat;
 use super::whole_file::WholeFile;
 
 /// A file of packets.

@@ -14,9 +14,10 @@ use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals, comm};
 use weigh_trace::value::Value;
 
+use super::format::StreamFormat;
+use super::pairs;
 use super::protobuf::{Message, length};
 use super::whole_file::WholeFile;
-use super::{StreamFormat, pairs};
 
 /// A trace for Perfetto.
 pub const FORMAT: StreamFormat = StreamFormat {

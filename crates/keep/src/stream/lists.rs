@@ -1,27 +1,5 @@
 //! Columns of lists of texts: which texts, and which of them belong to one row.
 
-use std::sync::Arc;
-
-use parquet::basic::{LogicalType, Repetition};
-use parquet::errors::ParquetError;
-use parquet::schema::types::Type;
-
-use super::StreamKind;
-
-/// A list of texts, as the format wants lists (LogicalTypes.md).
-pub(super) fn kind(name: &str) -> Result<Type, ParquetError> {
-    let element = StreamKind::Text.field("element", false)?;
-    let repeated = Type::group_type_builder("list")
-        .with_repetition(Repetition::REPEATED)
-        .with_fields(vec![Arc::new(element)])
-        .build()?;
-    Type::group_type_builder(name)
-        .with_logical_type(Some(LogicalType::List))
-        .with_repetition(Repetition::OPTIONAL)
-        .with_fields(vec![Arc::new(repeated)])
-        .build()
-}
-
 /// Lists of texts.
 #[derive(Default)]
 pub(super) struct Lists {

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use super::{ImageError, u32_at};
+use super::field::{ImageError, u32_at};
 
 /// What a dictionary or a window may take: what the kernel's own build asks for is 128 MiB.
 const LARGEST_WINDOW: u32 = 128 << 10;

@@ -11,7 +11,7 @@
 
 use thiserror::Error;
 
-use super::{Symbol, Symbols, kind_of};
+use super::list::{Symbol, Symbols, kind_of};
 use crate::elf::Elf;
 
 const TOKENS: usize = 256;

@@ -12,7 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{ITSELF, Outcome, Served, reopen};
+use super::answer::Outcome;
+use super::served::{ITSELF, Served, reopen};
 use crate::accounts::{Call, Done};
 use crate::caller::{self, Caller};
 use crate::inodes::Inode;

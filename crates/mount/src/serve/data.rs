@@ -9,7 +9,8 @@ use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, 
 use rustix::io::{Errno, pread, pwrite};
 use weigh_schema::io::{Transfer, Who};
 
-use super::{Handle, OpenFile, Outcome, Served, Sight};
+use super::answer::Outcome;
+use super::served::{Handle, OpenFile, Served, Sight};
 use crate::accounts::{Call, Done, Piece};
 use crate::caller;
 

@@ -1,7 +1,6 @@
 //! Requests about what is in a directory.
 
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -9,57 +8,12 @@ use std::time::Instant;
 use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
 
-use super::{BELIEVED, GENERATION, Handle, Outcome, Served, believed, reopen};
+use super::answer::{BELIEVED, GENERATION, Outcome, believed};
+use super::listing::Listing;
+use super::served::{Handle, Served, reopen};
 use crate::accounts::{Call, Done};
 use crate::inodes::Inode;
 use crate::table::{Place, refer};
-
-/// A directory that is being read.
-#[derive(Debug)]
-pub struct Listing {
-    directory: Dir,
-    /// What comes next, as the file system below counts.
-    next: u64,
-    /// It was read, and found no room in the last answer.
-    left: Option<DirEntry>,
-}
-
-impl Listing {
-    /// Goes on from where the caller is.
-    fn from(&mut self, offset: u64) -> Outcome<()> {
-        if offset != self.next || offset == 0 {
-            self.left = None;
-            self.directory.seek(offset as i64)?;
-            self.next = offset;
-        }
-        Ok(())
-    }
-
-    /// The directory itself.
-    pub(super) fn fd(&self) -> Outcome<BorrowedFd<'_>> {
-        self.directory.fd()
-    }
-
-    fn entry(&mut self) -> Outcome<Option<DirEntry>> {
-        match self.left.take() {
-            Some(entry) => Ok(Some(entry)),
-            None => self.directory.read().transpose(),
-        }
-    }
-
-    /// Gives entries to `take` until it is full, which it says by refusing one.
-    fn each(&mut self, offset: u64, mut take: impl FnMut(&DirEntry) -> bool) -> Outcome<()> {
-        self.from(offset)?;
-        while let Some(entry) = self.entry()? {
-            if !take(&entry) {
-                self.left = Some(entry);
-                break;
-            }
-            self.next = entry.offset() as u64;
-        }
-        Ok(())
-    }
-}
 
 fn kind(entry: &DirEntry) -> FileType {
     match entry.file_type() {

@@ -14,10 +14,11 @@ use fuser::{
 use rustix::fs::AtFlags;
 use weigh_schema::io::Who;
 
+use super::answer::{BELIEVED, GENERATION, Outcome, believed};
 use super::attributes::{Change, Noted};
 use super::data::Wanted;
 use super::names::New;
-use super::{BELIEVED, GENERATION, Outcome, Served, Sight, believed};
+use super::served::{Served, Sight};
 use crate::accounts::{Call, Done};
 use crate::caller::Caller;
 use crate::mountpoint::is_privileged;

@@ -10,7 +10,8 @@ use rustix::fs::{openat, renameat_with, symlinkat, unlinkat};
 use rustix::io::Errno;
 use weigh_schema::io::{Object, Who};
 
-use super::{Back, Handle, HowOpen, ITSELF, OpenFile, Outcome, Served, Sight, reopen};
+use super::answer::Outcome;
+use super::served::{Back, Handle, HowOpen, ITSELF, OpenFile, Served, Sight, reopen};
 use crate::caller::{self, Caller};
 use crate::inodes::{Inode, Opened, device, object, stat};
 use crate::mountpoint::is_privileged;

@@ -1,11 +1,18 @@
 //! What the kernel never asks for, and is refused all the same.
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use weigh_schema::io::Who;
 
 use super::names::New;
+use super::served::Back;
 use super::*;
-use crate::accounts::Detail;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use crate::accounts::{Accounts, Detail};
 use crate::caller::Caller;
+use crate::table::Inodes;
 
 fn served() -> (tempfile::TempDir, Served) {
     let folder = tempfile::tempdir().expect("a folder");

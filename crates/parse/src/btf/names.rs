@@ -3,47 +3,55 @@
 //! A kernel has a hundred thousand names, and one who follows each type to its own waits for memory most of the time. So
 //! the strings are gone through once, one after the other, and a type is found by where its name lies.
 
-use super::{Btf, FUNCTION, STRUCT, TYPEDEF};
+use super::index::{Index, hash, step};
+use super::types::{Btf, FUNCTION, PROTOTYPE, STRUCT, TYPEDEF};
 
-/// Numbers at the places of their hashes, or behind; 0 where nothing is.
-pub(super) struct Index(Vec<u32>);
-
-impl Index {
-    /// Half of the places are free at least, so that each search ends.
-    fn with_room_for(count: usize) -> Index {
-        Index(vec![0; (2 * count).next_power_of_two()])
-    }
-
-    /// Of several with a hash the first is found first.
-    fn add(&mut self, hash: u64, number: u32) {
-        let mut place = self.begin(hash);
-        while self.0[place] != 0 {
-            place = self.next(place);
-        }
-        self.0[place] = number;
-    }
-
-    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut place = self.begin(hash);
-        loop {
-            match self.0[place] {
-                0 => return None,
-                number if is_it(number) => return Some(number),
-                _ => place = self.next(place),
-            }
-        }
-    }
-
-    fn begin(&self, hash: u64) -> usize {
-        hash as usize & (self.0.len() - 1)
-    }
-
-    fn next(&self, place: usize) -> usize {
-        (place + 1) & (self.0.len() - 1)
-    }
-}
+/// Typedefs and qualifiers in a row, at most.
+const CHAIN: usize = 32;
 
 impl Btf<'_> {
+    /// A function that is not built into all of its callers.
+    pub fn function(&self, name: &str) -> Option<u32> {
+        self.find_type(FUNCTION, name.as_bytes())
+    }
+
+    /// A structure.
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        self.find_type(STRUCT, name.as_bytes())
+    }
+
+    /// The type of the programs of a tracepoint.
+    pub fn tracepoint(&self, name: &str) -> Option<u32> {
+        self.find_type(TYPEDEF, format!("btf_trace_{name}").as_bytes())
+    }
+
+    /// The same for a tracepoint of a module, whose types and strings go on where the kernel's end.
+    pub fn tracepoint_of_module(&self, module: &[u8], name: &str) -> Option<u32> {
+        let module = Btf::parse(module)?;
+        let name = format!("btf_trace_{name}");
+        let is_it = |id: &u32| {
+            let offset = module.at(*id).map_or(0, |at| module.word(at));
+            let offset = offset.checked_sub(self.strings.len() as u32);
+            offset.is_some_and(|offset| module.string(offset) == name.as_bytes())
+        };
+        let mut typedefs = module.ids().filter(|id| module.kind(*id) == Some(TYPEDEF));
+        Some(self.types.len() as u32 + typedefs.find(is_it)?)
+    }
+
+    /// How many arguments programs at a tracepoint are given; none if there is no such tracepoint.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
+        let mut id = self.tracepoint(name)?;
+        for _ in 0..CHAIN {
+            if self.kind(id)? == PROTOTYPE {
+                let count = self.word(self.at(id)? + 4) & 0xffff;
+                // The first is the tracepoint's own data.
+                return Some((count as usize).saturating_sub(1));
+            }
+            id = self.target(id)?;
+        }
+        None
+    }
+
     /// Where each string begins, by what it is. None begins within another one.
     pub(super) fn index_strings(&self) -> Index {
         let strings = self.all_strings();
@@ -81,22 +89,4 @@ impl Btf<'_> {
         let is_it = |id: u32| self.name_begins(id) == begins && self.kind(id) == Some(kind);
         index.find(step(0, begins.into()), is_it)
     }
-}
-
-/// Of its length, beginning, middle and end, without a loop: few names differ elsewhere alone.
-fn hash(string: &[u8]) -> u64 {
-    let length = string.len() as u64;
-    let word = |at: usize| string[at..].first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
-    match string.len().checked_sub(8) {
-        Some(last) => {
-            let words = [word(0), word(last / 2), word(last)];
-            words.into_iter().flatten().fold(length, step)
-        }
-        None => step(length, string.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))),
-    }
-}
-
-fn step(hash: u64, word: u64) -> u64 {
-    let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    product ^ product >> 32
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Btf, essential, word};
+use super::types::{Btf, essential, word};
 
 /// The names of all types that a BPF object has relocations for, without their flavors; none if it cannot be read.
 pub fn relocated_types(object: &[u8]) -> Option<HashSet<Vec<u8>>> {

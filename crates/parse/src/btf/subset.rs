@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
+use super::types::{
     ARRAY, Btf, ENUM, ENUM64, FLOAT, HEADER, INT, POINTER, RESTRICT, STRUCT, TYPE, TYPE_TAG,
     TYPEDEF, UNION, VOLATILE, essential, length,
 };

@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use super::types::*;
 use super::*;
 
 /// BTF of these types, each as its words, and strings.

@@ -1,6 +1,6 @@
 //! Parsers of `maps`, `smaps` and `smaps_rollup`.
 
-use super::split_once;
+use super::text::split_once;
 
 /// One mapping of `/proc/PID/maps` or `smaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,40 +9,29 @@ use crate::subsystem;
 
 /// Bytes of an element of a page: a head, then elements with slots, then accounts.
 pub const ELEMENT_BYTES: usize = 1408;
-
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 64;
-
 /// Elements that hold slots.
 pub const SLOT_ELEMENTS: usize = 256;
-
 /// Slots of each: a power of two, so that the verifier sees where a slot is.
 pub const SLOTS_PER_ELEMENT: usize = 16;
-
 /// Slots of a page: threads of a program that can be measured at once.
 pub const SLOTS: usize = SLOT_ELEMENTS * SLOTS_PER_ELEMENT;
-
 /// Accounts of a page: tokens of a program that can be in use at once.
 pub const ACCOUNTS: usize = 1024;
-
 /// The first element that is an account.
 pub const FIRST_ACCOUNT: usize = 1 + SLOT_ELEMENTS;
-
 /// Elements of a page.
 pub const ELEMENTS: usize = FIRST_ACCOUNT + ACCOUNTS;
-
 /// Programs that can be served at once.
 pub const CLIENTS: u32 = 4096;
-
 /// Words of a bit set of accounts.
 pub const ACCOUNT_WORDS: usize = ACCOUNTS / 64;
 
 /// Where the agent listens.
 pub const SOCKET: &str = "/run/weigh/agent.sock";
-
 /// What names another place.
 pub const SOCKET_VARIABLE: &str = "WEIGH_SOCKET";
-
 /// What names the place for the library that `weigh calls` loads into programs: a program that uses libweigh itself
 /// is served at another one, for a thread can be in one server's accounts only.
 pub const INSIDE_VARIABLE: &str = "WEIGH_CALLS_SOCKET";
