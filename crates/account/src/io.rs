@@ -18,8 +18,8 @@ mod usage_table;
 
 pub use advice::{RULES, Rule};
 pub use call_row::io_call;
-pub use checkpoint::Saved;
-pub use packed_row::Kept;
+pub use checkpoint::Checkpoint;
+pub use packed_row::RowState;
 pub use report::{Files, Run, file_use, found, report};
 pub use row::Row;
 pub use series::{IoSeries, Step};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
-use weigh_schema::{Group, Kind};
+use weigh_schema::{Group, MetricKind};
 
 use crate::summary::job_value;
 
@@ -120,7 +120,7 @@ impl LimitWatch {
         let (before, _) = watched.last.unwrap_or_default();
         // What is used after the limit was passed is used by a job that is told to end.
         let at_end = last.filter(|_| !watched.crossed).map_or(0.0, |last| last - before);
-        (watched.limit.metric.kind == Kind::Counter).then(|| watched.step.max(at_end))
+        (watched.limit.metric.kind == MetricKind::Counter).then(|| watched.step.max(at_end))
     }
 
     /// Whether one on what processes use up was half used at the last look. What they hold is known at any

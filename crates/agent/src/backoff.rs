@@ -13,15 +13,15 @@ const LATEST: Duration = Duration::from_secs(1);
 const REST: u32 = 4;
 
 /// The next look.
-pub struct Looks {
+pub struct Backoff {
     timer: Timer,
     since: Instant,
 }
 
-impl Looks {
+impl Backoff {
     /// None yet.
-    pub fn new() -> io::Result<Looks> {
-        Ok(Looks { timer: Timer::new()?, since: Instant::now() })
+    pub fn new() -> io::Result<Backoff> {
+        Ok(Backoff { timer: Timer::new()?, since: Instant::now() })
     }
 
     /// Readable when it is time.

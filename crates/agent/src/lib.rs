@@ -37,6 +37,6 @@ pub use follow::{
 };
 pub use listener::{ServerError, is_served, listen_at, turn_all_away};
 pub use process::{Peer, Refusal, command_of, give_way_to_agent, may_ask, may_follow};
-pub use quota::{PROGRAMS, Places};
+pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
 pub use writes::RemoteWrites;

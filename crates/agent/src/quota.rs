@@ -8,7 +8,7 @@ use weigh_schema::library::{Followed, STREAMS_OF_A_USER};
 
 /// Places of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct SlotQuota {
     /// Of all users but root.
     pub of_users: usize,
     /// Of one of them at most.
@@ -17,7 +17,7 @@ pub struct Places {
     pub of_root: usize,
 }
 
-impl Places {
+impl SlotQuota {
     /// Whether a user may have one more, where these users hold one each.
     pub fn has_room(&self, user: u32, holders: impl Iterator<Item = u32>) -> bool {
         let (mut own, mut others) = (0, 0);
@@ -32,18 +32,18 @@ impl Places {
 }
 
 /// Of programs with libweigh: each has a page.
-pub const PROGRAMS: Places = Places { of_users: 512, of_a_user: 256, of_root: 64 };
+pub const PROGRAMS: SlotQuota = SlotQuota { of_users: 512, of_a_user: 256, of_root: 64 };
 /// Programs whose accounts others read: each has a copy of its page.
-pub const COPIES: Places = Places { of_users: 48, of_a_user: 24, of_root: 16 };
+pub const COPIES: SlotQuota = SlotQuota { of_users: 48, of_a_user: 24, of_root: 16 };
 
 /// Of those who follow something. Each job costs every process of the machine a little, at each fork, exec and page
 /// fault; files every system call; writes every page that becomes dirty.
-pub fn sessions(what: Followed) -> Places {
+pub fn sessions(what: Followed) -> SlotQuota {
     match what {
-        Followed::Job => Places { of_users: 24, of_a_user: 8, of_root: 8 },
-        Followed::Files => Places { of_users: 5, of_a_user: 2, of_root: 2 },
-        Followed::Events => Places { of_users: 7, of_a_user: STREAMS_OF_A_USER, of_root: 1 },
-        Followed::Writes => Places { of_users: 3, of_a_user: 2, of_root: 2 },
+        Followed::Job => SlotQuota { of_users: 24, of_a_user: 8, of_root: 8 },
+        Followed::Files => SlotQuota { of_users: 5, of_a_user: 2, of_root: 2 },
+        Followed::Events => SlotQuota { of_users: 7, of_a_user: STREAMS_OF_A_USER, of_root: 1 },
+        Followed::Writes => SlotQuota { of_users: 3, of_a_user: 2, of_root: 2 },
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    fn all(places: Places) -> f64 {
+    fn all(places: SlotQuota) -> f64 {
         (places.of_users + places.of_root) as f64
     }
 
@@ -93,7 +93,7 @@ mod tests {
             ("jobs whose writes to devices are followed", sessions(Followed::Writes)),
             ("streams of `weigh trace`", sessions(Followed::Events)),
         ];
-        for (kind, Places { of_users, of_a_user, of_root }) in kinds {
+        for (kind, SlotQuota { of_users, of_a_user, of_root }) in kinds {
             let option = if kind == "programs with libweigh" { " (`--per-user`)" } else { "" };
             let line = format!("| {kind} | {of_users} | {of_a_user}{option} | {of_root} |");
             assert!(reference.contains(&line), "docs/threat-model.md lacks: {line}");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_all_and_root_has_its_own() {
-        let places = Places { of_users: 16, of_a_user: 12, of_root: 2 };
+        let places = SlotQuota { of_users: 16, of_a_user: 12, of_root: 2 };
         let mut holders: Vec<u32> = Vec::new();
         let mut take = |user: u32| {
             let mut taken = 0;
@@ -114,7 +114,7 @@ mod tests {
         };
         assert_eq!([7, 8, 9, 10].map(&mut take), [8, 4, 2, 1]);
         assert_eq!([0, 7].map(&mut take), [2, 0]);
-        let few = Places { of_a_user: 3, ..places };
+        let few = SlotQuota { of_a_user: 3, ..places };
         assert!(!few.has_room(7, [7; 3].into_iter()) && few.has_room(8, [7; 3].into_iter()));
     }
 }

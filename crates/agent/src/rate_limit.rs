@@ -10,14 +10,14 @@ const A_SECOND: u32 = 50;
 
 /// What each user has left.
 #[derive(Default)]
-pub struct Pace(BTreeMap<u32, Left>);
+pub struct RateLimit(BTreeMap<u32, Left>);
 
 struct Left {
     entries: f64,
     at: Instant,
 }
 
-impl Pace {
+impl RateLimit {
     /// Whether a user may have one more now; it is counted if so.
     pub fn allows(&mut self, user: u32, now: Instant) -> bool {
         self.0.retain(|_, left| left.now(now) < f64::from(AT_ONCE));
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_user_waits_and_others_do_not() {
-        let mut pace = Pace::default();
+        let mut pace = RateLimit::default();
         let now = Instant::now();
         assert!((0..AT_ONCE).all(|_| pace.allows(7, now)));
         assert!(!pace.allows(7, now));

@@ -18,24 +18,24 @@ use weigh_schema::library::{CONFIGURED, FOLLOWS_CALLS, Followed, Reason};
 use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
-use crate::backoff::Looks;
+use crate::backoff::Backoff;
 use crate::client::{Attached, Client, Received, turn_away};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::listener::{ServerError, listen_at, spare};
-use crate::quota::{COPIES, PROGRAMS, Places};
-use crate::rate_limit::Pace;
+use crate::quota::{COPIES, PROGRAMS, SlotQuota};
+use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
-use crate::subscriptions::Wants;
+use crate::subscriptions::Subscriptions;
 use weigh_parse::client::Request;
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How many programs there may be.
-    pub programs: Places,
+    pub programs: SlotQuota,
     /// How many of them may be read by others.
-    pub copies: Places,
+    pub copies: SlotQuota,
     /// Whether the accounts of programs are added up, for the server's host.
     pub adds_up: bool,
     /// Whether it follows users' jobs as well: it starts this very program for that.
@@ -54,8 +54,8 @@ pub struct Server {
     /// What is to be taken away in the end.
     path: Option<PathBuf>,
     epoll: OwnedFd,
-    looks: Looks,
-    wants: Wants,
+    looks: Backoff,
+    wants: Subscriptions,
     /// The parts of the change that is under way.
     attaching: Option<u64>,
     /// Whether what is attached for packets is to change.
@@ -71,7 +71,7 @@ pub struct Server {
     last_key: u64,
     last_ticket: u64,
     settings: Settings,
-    pace: Pace,
+    pace: RateLimit,
     /// Pages of programs that have left, and whose place they take as long as anybody keeps them.
     left: BTreeMap<u32, u32>,
     looked_at_left: Instant,
@@ -110,7 +110,7 @@ impl Server {
     /// Serves those who come to a socket that somebody else has made.
     pub fn at(listener: OwnedFd, settings: Settings) -> Result<Server, ServerError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
-        let (looks, wants) = (Looks::new()?, Wants::new()?);
+        let (looks, wants) = (Backoff::new()?, Subscriptions::new()?);
         watch(&epoll, listener.as_fd(), LISTENER)?;
         watch(&epoll, looks.descriptor(), TIMER)?;
         watch(&epoll, wants.descriptor(), GRACE)?;
@@ -131,7 +131,7 @@ impl Server {
             last_key: 0,
             last_ticket: 0,
             settings,
-            pace: Pace::default(),
+            pace: RateLimit::default(),
             left: BTreeMap::new(),
             looked_at_left: Instant::now(),
             sums: BTreeMap::new(),

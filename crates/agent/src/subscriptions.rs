@@ -11,7 +11,7 @@ use crate::timer::Timer;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The parts that are attached, as bits.
-pub struct Wants {
+pub struct Subscriptions {
     attached: u64,
     /// Wanted at some time since it was looked last.
     lately: u64,
@@ -19,10 +19,10 @@ pub struct Wants {
     is_set: bool,
 }
 
-impl Wants {
+impl Subscriptions {
     /// Nothing.
-    pub fn new() -> io::Result<Wants> {
-        Ok(Wants { attached: 0, lately: 0, timer: Timer::new()?, is_set: false })
+    pub fn new() -> io::Result<Subscriptions> {
+        Ok(Subscriptions { attached: 0, lately: 0, timer: Timer::new()?, is_set: false })
     }
 
     /// Readable when it is time to look what nobody wants any more.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_comes_at_once_and_goes_when_nobody_has_wanted_it_for_a_while() {
-        let mut wants = Wants::new().expect("a timer");
+        let mut wants = Subscriptions::new().expect("a timer");
         assert_eq!(wants.want(0b101, false), Some(0b101));
         wants.are_attached(0b101);
         assert_eq!(wants.want(0b101, false), None);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS};
 
@@ -40,7 +40,7 @@ fn serve(counters: Counters, way: &str) {
         return;
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: SUBSYSTEMS.iter().filter(|part| part.name == "sched").collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,

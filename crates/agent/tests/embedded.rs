@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 use weigh_agent::{Server, Settings};
-use weigh_collect::calls::{Counters, KernelCalls, Wanted, name};
+use weigh_collect::calls::{CallsRequest, Counters, KernelCalls, name};
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -35,7 +35,7 @@ fn exact(folder: &Path) -> OsString {
 #[test]
 fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: SUBSYSTEMS.iter().collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,

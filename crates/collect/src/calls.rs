@@ -32,10 +32,10 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, Later, Named,
+    BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, LateCost, Named,
     Sharing, Tally, TimeHistogram,
 };
-use weigh_schema::custom_subsystem::Own;
+use weigh_schema::custom_subsystem::CustomParts;
 use weigh_schema::subsystem::Subsystem;
 
 use crate::core_types::{self, follow_types};
@@ -56,7 +56,9 @@ use selection::Chosen;
 
 pub use attaching::ANYTHING;
 pub use counting::Counters;
-pub use functions::{Border, BorderFunction, Borders, Functions, function_probes, probe_cost};
+pub use functions::{
+    Border, BorderFunction, Functions, PartBoundaries, function_probes, probe_cost,
+};
 pub use looking::ThreadCredentials;
 pub use names::{STORES, name};
 
@@ -65,7 +67,7 @@ const SENDING: &str = "tcp_sendmsg_locked";
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct CallsRequest {
     /// The parts of the kernel.
     pub subsystems: Vec<&'static Subsystem>,
     /// What has a row of its own in the table.
@@ -138,10 +140,10 @@ pub struct KernelCalls {
     held: u64,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<Call>>>,
-    later: Rc<RefCell<Vec<Later>>>,
+    later: Rc<RefCell<Vec<LateCost>>>,
     names: Rc<RefCell<Vec<Named>>>,
     attached: Vec<Attached>,
-    own: Option<Own>,
+    own: Option<CustomParts>,
     tells_all: bool,
     cost: Option<CallCost>,
     last_serial: u32,
@@ -152,14 +154,14 @@ pub struct KernelCalls {
 
 impl KernelCalls {
     /// Loads what is wanted, and attaches it.
-    pub fn open(wanted: &Wanted) -> Result<KernelCalls, JobError> {
+    pub fn open(wanted: &CallsRequest) -> Result<KernelCalls, JobError> {
         KernelCalls::open_with(wanted, Telling::PLAIN, &Functions::default())
     }
 
     /// The same, where it matters how single calls are told, and with probes of functions where this
     /// kernel has them.
     pub fn open_with(
-        wanted: &Wanted,
+        wanted: &CallsRequest,
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
@@ -192,7 +194,7 @@ impl KernelCalls {
 
     /// Loads what is wanted, and attaches nothing yet.
     pub fn load(
-        wanted: &Wanted,
+        wanted: &CallsRequest,
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
@@ -205,7 +207,7 @@ impl KernelCalls {
     /// The same; the functions come and go with those who want their parts, too. What this kernel does not
     /// allow of them is known then.
     pub fn load_on_request(
-        wanted: &Wanted,
+        wanted: &CallsRequest,
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
@@ -224,7 +226,7 @@ impl KernelCalls {
 
     fn load_chosen(
         mut chosen: Chosen,
-        wanted: &Wanted,
+        wanted: &CallsRequest,
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
@@ -318,7 +320,7 @@ impl KernelCalls {
     }
 
     /// The parts that a configuration defines, if one does.
-    pub fn own(&self) -> Option<&Own> {
+    pub fn own(&self) -> Option<&CustomParts> {
         self.own.as_ref()
     }
 
@@ -420,7 +422,7 @@ impl KernelCalls {
 
     /// What came later of calls, of what was taken in together with them, where every call is told: after the
     /// calls, or before them, while they lasted.
-    pub fn later(&mut self) -> Vec<Later> {
+    pub fn later(&mut self) -> Vec<LateCost> {
         std::mem::take(&mut *self.later.borrow_mut())
     }
 
@@ -500,7 +502,7 @@ const BATCH: usize = 8 * 1024;
 fn read_rings(
     skeleton: &skeleton::CallsSkel<'static>,
     told: &Rc<RefCell<Vec<Call>>>,
-    later: &Rc<RefCell<Vec<Later>>>,
+    later: &Rc<RefCell<Vec<LateCost>>>,
     names: &Rc<RefCell<Vec<Named>>>,
 ) -> Result<RingBuffer<'static>, JobError> {
     let (calls, later, named) = (Rc::clone(told), Rc::clone(later), Rc::clone(names));
@@ -514,9 +516,9 @@ fn read_rings(
     builder
         .add(&skeleton.maps.told_calls, move |data| {
             match layout::told_of(data) {
-                Some(layout::Told::Call(call)) if overhead::is_trial(call.number) => {}
-                Some(layout::Told::Call(call)) => calls.borrow_mut().push(*call),
-                Some(layout::Told::Later(more)) => later.borrow_mut().push(more),
+                Some(layout::CallRecord::Call(call)) if overhead::is_trial(call.number) => {}
+                Some(layout::CallRecord::Call(call)) => calls.borrow_mut().push(*call),
+                Some(layout::CallRecord::LateCost(more)) => later.borrow_mut().push(more),
                 None => {}
             }
             0

@@ -147,7 +147,7 @@ pub struct FootprintReport {
 
 /// How often to scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum ScanRate {
     /// At growing distance, with the lowest priority.
     #[default]
     Relaxed,
@@ -155,13 +155,13 @@ pub enum Pace {
     Limited,
 }
 
-impl Pace {
+impl ScanRate {
     /// From the start of a scan to the start of the next.
     fn distance(self, age: Duration, used: Duration, took: Duration) -> Duration {
         let (least, most, most_limited) = APART;
         let (part, most) = match self {
-            Pace::Relaxed => (PART_OF_CPU.0, most),
-            Pace::Limited => (PART_OF_CPU.1, most_limited),
+            ScanRate::Relaxed => (PART_OF_CPU.0, most),
+            ScanRate::Limited => (PART_OF_CPU.1, most_limited),
         };
         let meant = (age / PART_OF_AGE).clamp(least, most);
         meant.max(used * part).max(took * PART_OF_TIME.min(part))
@@ -231,7 +231,7 @@ impl FootprintScanner {
     pub fn start(
         roots: &[PathBuf],
         excluded: &[FileIdentity],
-        pace: Pace,
+        pace: ScanRate,
     ) -> Result<FootprintScanner, FootprintError> {
         let walker = Arc::new(walk::Walker::open(roots, excluded)?);
         let shared = Arc::new(Shared {
@@ -390,7 +390,7 @@ fn start_thread(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
 }
 
 /// The life of the thread that scans periodically.
-fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
+fn scan_until_told(walker: &walk::Walker, pace: ScanRate, shared: &Shared) {
     let started = Instant::now();
     let (mut next, mut is_courteous) = (started, false);
     while wait_for_turn(shared, next) {
@@ -402,7 +402,7 @@ fn scan_until_told(walker: &walk::Walker, pace: Pace, shared: &Shared) {
             next = begun + pace.distance(started.elapsed(), used, took);
         }
         // The first scan is waited for.
-        if pace == Pace::Relaxed && !std::mem::replace(&mut is_courteous, true) {
+        if pace == ScanRate::Relaxed && !std::mem::replace(&mut is_courteous, true) {
             lower_priority();
         }
     }

@@ -42,7 +42,7 @@ pub use follow::{MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub(crate) use layout::unix_names;
 pub use library::LibraryIo;
 pub(crate) use library::SharedJob;
-pub use record_batch::{Kept, Told};
+pub use record_batch::{RecordBatch, RecordKind};
 pub use traced::TracedIo;
 
 /// Run on request, not attached.
@@ -65,7 +65,7 @@ pub enum Telling {
 
 /// Whose numbers are kept apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Apart {
+pub enum RowScope {
     /// Each process's.
     #[default]
     Processes,
@@ -88,21 +88,21 @@ pub struct KernelIo {
     skeleton: skeleton::IoSkel<'static>,
     links: Vec<Link>,
     ring: RingBuffer<'static>,
-    arrived: Rc<RefCell<Told>>,
+    arrived: Rc<RefCell<RecordBatch>>,
     missing: Vec<String>,
     began_ns: u64,
 }
 
 impl KernelIo {
     /// Loads the programs and attaches them. Nobody is followed yet.
-    pub fn open(telling: Telling, apart: Apart) -> Result<KernelIo, JobError> {
+    pub fn open(telling: Telling, apart: RowScope) -> Result<KernelIo, JobError> {
         KernelIo::open_for(telling, apart, Whose::Job)
     }
 
     /// Follows everybody from now on, but only what is done with files of one file system.
     pub fn open_file_system(
         telling: Telling,
-        apart: Apart,
+        apart: RowScope,
         place: &FileSystem,
     ) -> Result<KernelIo, JobError> {
         let kernel = KernelIo::open_for(telling, apart, Whose::Everybody { device: place.device })?;
@@ -113,11 +113,11 @@ impl KernelIo {
 
     /// The same for a user without privileges: of processes that have gained privileges it gets
     /// sums, and of all others' files their names as far as these processes see them.
-    pub fn open_as(telling: Telling, apart: Apart, owner: Owner) -> Result<KernelIo, JobError> {
+    pub fn open_as(telling: Telling, apart: RowScope, owner: Owner) -> Result<KernelIo, JobError> {
         KernelIo::open_for(telling, apart, Whose::Owner(owner))
     }
 
-    fn open_for(telling: Telling, apart: Apart, whose: Whose) -> Result<KernelIo, JobError> {
+    fn open_for(telling: Telling, apart: RowScope, whose: Whose) -> Result<KernelIo, JobError> {
         requirements::check()?;
         libbpf_log::collect();
         let kernel = core_types::of_this_kernel();
@@ -151,7 +151,7 @@ impl KernelIo {
             calls::fill(&mut constants.calls);
             short::fill(&mut constants.short_calls, &mut constants.calls_behind);
             constants.tells_calls = telling == Telling::Each;
-            constants.by_thread = apart == Apart::Threads;
+            constants.by_thread = apart == RowScope::Threads;
             match whose {
                 Whose::Job => {}
                 Whose::Owner(owner) => {
@@ -240,7 +240,7 @@ impl KernelIo {
     }
 
     /// The same, to be handed on.
-    pub fn records(&mut self) -> Told {
+    pub fn records(&mut self) -> RecordBatch {
         // It fails where a callback does, and these do not.
         let _ = self.ring.consume_raw_n(EVENTS);
         std::mem::take(&mut *self.arrived.borrow_mut())
@@ -249,16 +249,16 @@ impl KernelIo {
     /// Shows what is kept, key and value of each, to be handed on.
     pub fn each_kept(
         &self,
-        what: Kept,
+        what: RecordKind,
         show: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), JobError> {
         let maps = &self.skeleton.maps;
         match what {
-            Kept::Uses => each_entry(&maps.uses, show),
-            Kept::Devices => each_entry(&maps.devices, show),
-            Kept::Processes => each_entry(&maps.processes, show),
-            Kept::Requests => each_entry(&maps.requests, show),
-            Kept::Rest => {
+            RecordKind::Uses => each_entry(&maps.uses, show),
+            RecordKind::Devices => each_entry(&maps.devices, show),
+            RecordKind::Processes => each_entry(&maps.processes, show),
+            RecordKind::Requests => each_entry(&maps.requests, show),
+            RecordKind::Rest => {
                 let rest = maps.rest.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
                 rest.map(|value| show(&layout::no_key(), &value.unwrap_or_default()))
             }
@@ -329,7 +329,7 @@ fn attach(skeleton: &mut skeleton::IoSkel<'static>) -> Result<Vec<Link>, JobErro
 
 fn read_rings(
     skeleton: &skeleton::IoSkel<'static>,
-    arrived: &Rc<RefCell<Told>>,
+    arrived: &Rc<RefCell<RecordBatch>>,
 ) -> Result<RingBuffer<'static>, JobError> {
     let mut builder = RingBufferBuilder::new();
     // Names come first: they are waited for by nobody. Calls come last: what they are about is named then.

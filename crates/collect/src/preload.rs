@@ -60,14 +60,14 @@ use crate::{procfs, rusage, signals};
 use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
-use notes::Grounds;
+use notes::Basis;
 pub(crate) use program::head as head_of_program;
 pub(crate) use program::of_elf as why_blind_in_elf;
-use shared_file::Place;
+use shared_file::RunFolder;
 pub use shared_file::{Folder, LibraryEntry, SharedFile};
 
-pub use cross_check::Counted;
-use io_table::Uses;
+pub use cross_check::CheckedCounts;
+use io_table::UsageTable;
 pub(crate) use io_table::Witnessed;
 use process_table::{Elsewhere, Tally};
 
@@ -141,13 +141,13 @@ pub enum Level {
 /// A job with the library in its programs.
 pub struct PreloadedJob {
     level: Level,
-    place: Place,
+    place: RunFolder,
     command: OsString,
     why_blind: u32,
     poller: Option<JobPoller>,
     tally: Tally,
     files: Files,
-    uses: Option<Counted>,
+    uses: Option<CheckedCounts>,
     begun: Moment,
     last: Option<Instant>,
     reading: JobReading,
@@ -167,7 +167,7 @@ impl PreloadedJob {
         Err("gets its library into programs when they begin, and not into one that runs already");
 
     /// What is counted by file.
-    pub(crate) fn counted(&self) -> Option<Counted> {
+    pub(crate) fn counted(&self) -> Option<CheckedCounts> {
         self.uses.clone()
     }
 
@@ -190,8 +190,8 @@ impl PreloadedJob {
         command: &OsStr,
         last_resort: &Path,
     ) -> Result<PreloadedJob, PreloadError> {
-        let (place, uses) = Place::new(level, last_resort)?;
-        let uses = uses.map(|map| Counted::new(Uses::new(map)));
+        let (place, uses) = RunFolder::new(level, last_resort)?;
+        let uses = uses.map(|map| CheckedCounts::new(UsageTable::new(map)));
         rusage::adopt_orphans();
         Ok(PreloadedJob {
             level,
@@ -270,7 +270,7 @@ impl PreloadedJob {
         let Some(uses) = &self.uses else { return };
         self.tally.note_living_blind_spots();
         let is_whole = self.total.is_some() && !self.waited_io.has_lost_threads;
-        uses.hold_against(cross_check::Known {
+        uses.hold_against(cross_check::JobTotals {
             counters: self.reading.counters.clone(),
             is_whole,
             blind: self.blind_spots(),
@@ -279,7 +279,7 @@ impl PreloadedJob {
         });
     }
 
-    fn grounds(&mut self) -> Grounds {
+    fn grounds(&mut self) -> Basis {
         self.tally.note_living_blind_spots();
         let tally = &self.tally;
         let is_blind = !tally.blind_spots().is_empty();
@@ -301,7 +301,7 @@ impl PreloadedJob {
                  and then"
                 .to_owned())
         };
-        Grounds {
+        Basis {
             level: self.level,
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
@@ -407,7 +407,7 @@ impl Attachment for PreloadedJob {
         self.usage_before = rusage::waited().counters;
         self.begun = Moment::now();
         self.tally.epoch_ns = now_ns();
-        self.uses.iter().for_each(Counted::begin);
+        self.uses.iter().for_each(CheckedCounts::begin);
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
         self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);

@@ -57,7 +57,9 @@ impl SharedProfile {
     /// Maps the profile behind a descriptor.
     pub fn map(file: OwnedFd) -> Result<SharedProfile, ProfileError> {
         let not_shared = |why| Err(ProfileError::NotShared(why));
-        let Ok(seals) = fcntl_get_seals(&file) else { return not_shared("the descriptor is no memfd") };
+        let Ok(seals) = fcntl_get_seals(&file) else {
+            return not_shared("the descriptor is no memfd");
+        };
         if !seals.contains(SealFlags::SHRINK) {
             return not_shared("the memfd may shrink");
         }

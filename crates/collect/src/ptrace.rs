@@ -55,7 +55,7 @@ use self::io::IoCalls;
 pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
 use crate::follow::JobDetail;
-use crate::io::{Apart, SharedJob, Telling};
+use crate::io::{RowScope, SharedJob, Telling};
 use crate::preload::LibraryEntry;
 use crate::{clock, rusage};
 pub use calls::Stops;
@@ -65,7 +65,7 @@ use fork_limit::Guard;
 use job::{Birth, Job};
 use library::Library;
 pub use refusal::TraceError;
-use rss_sampler::Looks;
+use rss_sampler::RssSampler;
 use tracer::{Shared, Tracer};
 use untraced::UntracedTrees;
 
@@ -82,7 +82,7 @@ pub struct TracedJob {
     beside: Option<SharedJob>,
     tracer: Option<JoinHandle<()>>,
     files: Files,
-    looks: Looks,
+    looks: RssSampler,
     untraced: UntracedTrees,
     /// Counters only grow, whatever moves from the living to the ended meanwhile.
     highest: CounterValues,
@@ -113,7 +113,7 @@ impl TracedJob {
         detail: JobDetail,
         stops: Stops,
         telling: Telling,
-        apart: Apart,
+        apart: RowScope,
     ) -> Result<TracedJob, TraceError> {
         let stop_seconds = trial::stop_seconds().map_err(|error| refusal::why(None, error))?;
         let counts = SharedCounts::new(Counts::new(telling, apart, stop_seconds));
@@ -125,7 +125,7 @@ impl TracedJob {
     pub fn that_counts_beside(library: LibraryEntry) -> Result<TracedJob, TraceError> {
         let nothing_else = JobDetail::default();
         let mut job =
-            TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, Apart::Processes)?;
+            TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, RowScope::Processes)?;
         job.library = Some(library);
         Ok(job)
     }
@@ -158,7 +158,7 @@ impl TracedJob {
             beside: None,
             tracer: None,
             files,
-            looks: Looks::new(),
+            looks: RssSampler::new(),
             untraced: UntracedTrees::new(),
             highest: CounterValues::default(),
             told: CounterValues::default(),

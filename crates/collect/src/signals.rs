@@ -183,7 +183,7 @@ pub(crate) unsafe fn hand_to_reader(signal: i32, info: *mut libc::siginfo_t) {
 }
 
 /// A signal that a process has sent and that came to a handler. As of blocked ones, there is one at most.
-struct Held {
+struct PendingSignal {
     is_taken: AtomicBool,
     is_whole: AtomicBool,
     signal: AtomicI32,
@@ -193,11 +193,11 @@ struct Held {
     value: AtomicU64,
 }
 
-static HELD: Held = Held::new();
+static HELD: PendingSignal = PendingSignal::new();
 
-impl Held {
-    const fn new() -> Held {
-        Held {
+impl PendingSignal {
+    const fn new() -> PendingSignal {
+        PendingSignal {
             is_taken: AtomicBool::new(false),
             is_whole: AtomicBool::new(false),
             signal: AtomicI32::new(0),
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn what_a_handler_holds_is_received_once_and_the_first_counts() {
-        let held = Held::new();
+        let held = PendingSignal::new();
         assert_eq!(held.take(), None);
         held.put(received(libc::SIGBUS, -1, 4711));
         held.put(received(libc::SIGBUS, 0, 4712));

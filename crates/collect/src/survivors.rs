@@ -12,17 +12,17 @@ use crate::{procfs, rusage};
 
 /// The processes of a job, as far as they were told of.
 #[derive(Debug)]
-pub struct Remains {
+pub struct Survivors {
     root: Identity,
     known: BTreeSet<Identity>,
     before: CounterValues,
 }
 
-impl Remains {
+impl Survivors {
     /// Of the job that begins with that process; none if it is gone.
-    pub fn of(root: u32) -> Option<Remains> {
+    pub fn of(root: u32) -> Option<Survivors> {
         let root = identity(root)?;
-        Some(Remains { root, known: BTreeSet::new(), before: rusage::waited().counters })
+        Some(Survivors { root, known: BTreeSet::new(), before: rusage::waited().counters })
     }
 
     /// Takes note of processes that are alive, so that they are known when nobody tells of them any
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn who_lives_on_is_found_and_who_has_ended_is_not() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let mut remains = Remains::of(child.id()).unwrap();
+        let mut remains = Survivors::of(child.id()).unwrap();
         remains.note([child.id(), 1]);
         assert!(remains.living().contains(&child.id()));
         assert!(remains.living().contains(&1), "one that was told of, whatever its parent is");

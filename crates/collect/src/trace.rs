@@ -30,12 +30,12 @@ use crate::requirements;
 pub use crate::requirements::Missing;
 pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
 pub use buffer::Buffer;
-pub use counters::{Counted, why_no_counter};
+pub use counters::{EventCode, why_no_counter};
 pub use follower::Follower;
 use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
-pub use ring::{Found, Rings};
+pub use ring::{RingItem, Rings};
 
 /// Why events cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +202,7 @@ impl KernelTrace {
     }
 
     /// Has each CPU count; returns the descriptor of the array that programs name.
-    pub fn open_counter(&mut self, name: &str, counted: Counted) -> Result<i32, TraceError> {
+    pub fn open_counter(&mut self, name: &str, counted: EventCode) -> Result<i32, TraceError> {
         let counter = counters::Counter::open(name, counted)?;
         let descriptor = counter.descriptor();
         self.counters.push(counter);

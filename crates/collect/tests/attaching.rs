@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weigh_collect::calls::clients::Page;
-use weigh_collect::calls::{ANYTHING, Counters, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{ANYTHING, CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -39,7 +39,7 @@ fn bit(name: &str) -> u64 {
 }
 
 fn load() -> KernelCalls {
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: SUBSYSTEMS.iter().collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use command::{Followed, all, field, follow, wanted};
 use traced::workload;
-use weigh_collect::calls::{Counters, KernelCalls, Wanted};
+use weigh_collect::calls::{CallsRequest, Counters, KernelCalls};
 use weigh_schema::call::Cell;
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, PART, SUBSYSTEMS};
 
@@ -39,7 +39,7 @@ fn faults() -> Counters {
     all.instead(instructions(), SOFTWARE, MINOR_FAULTS)
 }
 
-fn costs(wanted: &Wanted) -> Followed {
+fn costs(wanted: &CallsRequest) -> Followed {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("file").display().to_string();
     let followed = follow(wanted, &[&workload("costs"), &file], |_| {});
@@ -64,7 +64,7 @@ fn events_of_a_call_are_counted_and_those_between_calls_are_not() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let followed = costs(&Wanted { counters: faults(), ..wanted(&all()) });
+    let followed = costs(&CallsRequest { counters: faults(), ..wanted(&all()) });
     // Not those 700 and more of the program between calls.
     assert_eq!(counted(followed.cell("preadv2"), cycles()), followed.truth("faults_kernel"));
     for cell in &followed.cells {
@@ -91,7 +91,7 @@ fn what_a_call_s_thread_does_on_a_cpu_is_counted_and_nothing_else() {
 
 /// What disagrees with the thread's own clock, if something does.
 fn why_not_the_thread_s_own_clock() -> Option<String> {
-    let followed = costs(&Wanted { counters: clock(), ..wanted(&all()) });
+    let followed = costs(&CallsRequest { counters: clock(), ..wanted(&all()) });
     assert!(followed.cells.iter().all(|cell| cell.account.counter(instructions()).is_none()));
     let near = |what: &str, found: u64, truth: u64, slack: u64| {
         (found.abs_diff(truth) > slack).then(|| format!("{what}: {found}, and not {truth}"))
@@ -115,7 +115,7 @@ fn single_calls_have_their_counts_which_add_up_to_the_table_s() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let followed = costs(&Wanted { counters: faults(), ..wanted(&["sched", "irq"]) });
+    let followed = costs(&CallsRequest { counters: faults(), ..wanted(&["sched", "irq"]) });
     for cell in &followed.cells {
         let calls: Vec<_> = followed.told.iter().filter(|c| c.number == cell.number).collect();
         assert_eq!(calls.len() as u64, cell.account.calls());
@@ -132,11 +132,12 @@ fn nothing_is_counted_where_nobody_asks_and_what_can_not_be_had_says_why() {
         return;
     }
     let missing = clock().instead(instructions(), SOFTWARE, 9999);
-    let calls = KernelCalls::open(&Wanted { counters: missing.clone(), ..wanted(&[]) }).unwrap();
+    let calls =
+        KernelCalls::open(&CallsRequest { counters: missing.clone(), ..wanted(&[]) }).unwrap();
     let states: Vec<_> = calls.counters().iter().map(|s| s.unavailable.is_some()).collect();
     assert_eq!(states, [false, true]);
     drop(calls);
-    let followed = costs(&Wanted { counters: missing, ..wanted(&[]) });
+    let followed = costs(&CallsRequest { counters: missing, ..wanted(&[]) });
     for cell in &followed.cells {
         assert_eq!(cell.account.counter(instructions()), None);
         assert!(counted(cell, cycles()) > 0);
@@ -180,7 +181,7 @@ fn what_counting_costs_each_call() {
     let mut took = [(); 3].map(|()| Vec::new());
     for _ in 0..9 {
         for ((_, counters), took) in ways.iter().zip(&mut took) {
-            let wanted = Wanted { counters: counters.clone(), ..wanted(&["socket"]) };
+            let wanted = CallsRequest { counters: counters.clone(), ..wanted(&["socket"]) };
             let mut calls = KernelCalls::open(&wanted).unwrap();
             let followed = command::run(&mut calls, &[program.to_str().unwrap()], |_| {});
             took.push(followed.truth("took") / 200_000);

@@ -8,7 +8,7 @@ mod traced;
 
 use command::{Followed, field, later, settle, until_settled, wanted};
 use traced::workload;
-use weigh_collect::calls::{STORES, Wanted, name};
+use weigh_collect::calls::{CallsRequest, STORES, name};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::subsystem::Account;
 
@@ -18,7 +18,8 @@ const PAGE: u64 = 4096;
 fn writers(kind: &str, sharing: Sharing) -> Followed {
     // Each has the kernel write everything: pages of others, too, between two of their writes.
     let _alone = traced::alone();
-    let wanted = Wanted { grouping: Grouping::Thread, sharing, ..wanted(&["pagecache", "block"]) };
+    let wanted =
+        CallsRequest { grouping: Grouping::Thread, sharing, ..wanted(&["pagecache", "block"]) };
     let followed = until_settled(|settled| {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let command = [&*workload("writers"), kind, folder.path().to_str().unwrap()];
@@ -176,7 +177,7 @@ fn pages_that_become_dirty_while_they_are_written_are_charged_each_time() {
 /// Follows connections by thread until they are closed.
 fn connections(program: &str, arguments: &[&str]) -> Followed {
     let _alone = traced::alone();
-    let wanted = Wanted { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
+    let wanted = CallsRequest { grouping: Grouping::Thread, ..wanted(&["tcp", "net", "socket"]) };
     let program = workload(program);
     let command: Vec<&str> = [&*program].into_iter().chain(arguments.iter().copied()).collect();
     let followed = until_settled(|settled| {

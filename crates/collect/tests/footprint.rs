@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weigh_collect::footprint::{FileIdentity, FootprintScanner, Pace, Scan, scan_once};
+use weigh_collect::footprint::{FileIdentity, FootprintScanner, Scan, ScanRate, scan_once};
 use weigh_schema::event::CollectorState;
 
 fn scan(roots: &[&Path]) -> Scan {
@@ -151,7 +151,8 @@ fn a_missing_directory_is_an_error_that_names_it() {
 #[test]
 fn the_peak_outlives_the_files() {
     let tree = tempfile::tempdir().unwrap();
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
+    let scanner =
+        FootprintScanner::start(&[tree.path().to_owned()], &[], ScanRate::Relaxed).unwrap();
     common::wait_until("there is a scan", || scanner.peak().is_some());
     fs::write(tree.path().join("file"), vec![1; 1_000_003]).unwrap();
     let space = allocated(&tree.path().join("file"));
@@ -178,7 +179,7 @@ fn what_is_excluded_is_left_out_whatever_it_is_called() {
     let excluded = [identity(&own), identity(&file)];
     fs::rename(&own, tree.path().join("renamed")).unwrap();
     let roots = [tree.path().to_owned(), tree.path().join("renamed")];
-    let scanner = FootprintScanner::start(&roots, &excluded, Pace::Limited).unwrap();
+    let scanner = FootprintScanner::start(&roots, &excluded, ScanRate::Limited).unwrap();
     scanner.begin(Duration::from_secs(10));
     let report = scanner.finish(Duration::from_secs(10));
     let scan = report.latest.unwrap().scan;
@@ -191,7 +192,7 @@ fn growth_is_beyond_what_was_there_before() {
     let (old, new) = (tree.path().join("old"), tree.path().join("new"));
     fs::write(&old, vec![1; 3_000_000]).unwrap();
     let roots = [tree.path().to_owned()];
-    let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+    let scanner = FootprintScanner::start(&roots, &[], ScanRate::Relaxed).unwrap();
     scanner.begin(Duration::from_secs(10));
     let before = scanner.baseline().unwrap();
     assert!(before.is_before && before.bytes == allocated(&old), "{before:?}");
@@ -217,7 +218,7 @@ fn what_is_younger_than_the_scanner_was_not_there_before() {
     let mut attempts = 0;
     loop {
         let roots = [tree.path().to_owned()];
-        let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+        let scanner = FootprintScanner::start(&roots, &[], ScanRate::Relaxed).unwrap();
         // Times of files are those of the last tick of the clock.
         std::thread::sleep(Duration::from_millis(10));
         fs::write(&new, vec![1; 1_000_003]).unwrap();
@@ -264,7 +265,7 @@ fn a_small_folder_is_scanned_after_the_end_on_a_busy_machine() {
     for _ in 0..10 {
         let tree = tempfile::tempdir().unwrap();
         let roots = [tree.path().to_owned()];
-        let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+        let scanner = FootprintScanner::start(&roots, &[], ScanRate::Relaxed).unwrap();
         scanner.begin(Duration::from_millis(5));
         common::wait_until("the scanner has the lowest priority", || {
             scanner.peak().is_some_and(|peak| peak.scans > 1)
@@ -298,7 +299,7 @@ fn a_scan_that_will_not_end_in_time_is_not_waited_for() {
         let budget = took / 5;
         let waited = |_| {
             let roots = [tree.to_owned()];
-            let scanner = FootprintScanner::start(&roots, &[], Pace::Relaxed).unwrap();
+            let scanner = FootprintScanner::start(&roots, &[], ScanRate::Relaxed).unwrap();
             std::thread::sleep(took / 2);
             let begun = Instant::now();
             let report = scanner.finish(budget);
@@ -316,7 +317,7 @@ fn a_file_that_is_there_for_a_moment_is_seen() {
     let mut attempts = 0;
     loop {
         let roots = [tree.path().to_owned()];
-        let scanner = FootprintScanner::start(&roots, &[], Pace::Limited).unwrap();
+        let scanner = FootprintScanner::start(&roots, &[], ScanRate::Limited).unwrap();
         scanner.begin(Duration::from_secs(10));
         let file = fs::File::create(tree.path().join("file")).unwrap();
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 50_000_000).unwrap();
@@ -367,7 +368,8 @@ fn a_large_tree_keeps_nobody_waiting() {
     let begun = Instant::now();
     assert_eq!(scan(&[tree.path()]).files, 100_100);
     println!("1e5 files: {:?}", begun.elapsed());
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
+    let scanner =
+        FootprintScanner::start(&[tree.path().to_owned()], &[], ScanRate::Relaxed).unwrap();
     std::thread::sleep(Duration::from_millis(10));
     let begun = Instant::now();
     let report = scanner.finish(Duration::from_millis(2));
@@ -375,7 +377,8 @@ fn a_large_tree_keeps_nobody_waiting() {
     assert!(report.peak.is_none() && !report.is_final);
     assert_eq!(report.status.status, CollectorState::Unavailable);
 
-    let scanner = FootprintScanner::start(&[tree.path().to_owned()], &[], Pace::Relaxed).unwrap();
+    let scanner =
+        FootprintScanner::start(&[tree.path().to_owned()], &[], ScanRate::Relaxed).unwrap();
     common::wait_until("there is a scan", || scanner.peak().is_some());
     let took = scanner.latest().unwrap().took;
     std::thread::sleep(took * 3);

@@ -26,29 +26,29 @@ const RIGHTS: u32 = 0o777;
 
 /// Where a file of this name is to be, with no links on the way; whether it can be.
 pub fn place_of_file(path: &Path) -> Result<PathBuf, KeepError> {
-    Ok(Place::of(path)?.path)
+    Ok(Target::of(path)?.path)
 }
 
 /// Where a file is to be.
-struct Place {
+struct Target {
     path: PathBuf,
     /// The file that is there.
     replaced: Option<Metadata>,
 }
 
-impl Place {
-    fn of(path: &Path) -> Result<Place, KeepError> {
+impl Target {
+    fn of(path: &Path) -> Result<Target, KeepError> {
         let failed = |error| KeepError::write(path, error);
         match std::fs::metadata(path) {
             Ok(there) if there.is_file() => {
                 let place = path.canonicalize().map_err(failed)?;
-                Ok(Place { path: place, replaced: Some(there) })
+                Ok(Target { path: place, replaced: Some(there) })
             }
             Ok(there) => {
                 Err(KeepError::NoFile { path: path.to_path_buf(), found: kind(there.file_type()) })
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Place { path: new_place(path).map_err(failed)?, replaced: None })
+                Ok(Target { path: new_place(path).map_err(failed)?, replaced: None })
             }
             Err(error) => Err(failed(error)),
         }
@@ -88,7 +88,7 @@ fn kind(of: FileType) -> &'static str {
 pub(crate) struct AtomicFile {
     file: File,
     temporary: PathBuf,
-    place: Place,
+    place: Target,
     /// What it was called.
     path: PathBuf,
     committed: bool,
@@ -100,7 +100,7 @@ impl AtomicFile {
     }
 
     pub(crate) fn create_at(path: &Path) -> Result<AtomicFile, KeepError> {
-        let place = Place::of(path)?;
+        let place = Target::of(path)?;
         let (file, temporary) =
             create_beside(&place.path).map_err(|error| KeepError::write(path, error))?;
         let new = AtomicFile { file, temporary, place, path: path.to_path_buf(), committed: false };

@@ -53,7 +53,7 @@ pub(crate) struct Key {
 }
 
 /// The numbers of a call, if they are known, and the parts of the kernel that were looked into.
-pub(crate) struct Found(Option<LaterNumbers>, u64);
+pub(crate) struct LateEntry(Option<LaterNumbers>, u64);
 
 impl LaterOfCalls<'_> {
     /// A bit that comes is of something that was pending, and what is begun while a call lasts is told then:
@@ -66,12 +66,12 @@ impl LaterOfCalls<'_> {
         };
         // More has ended than was begun: the beginning was lost, or more.
         let mut row = CallRow::default();
-        Found(Some(numbers), 0).put(&mut row);
+        LateEntry(Some(numbers), 0).put(&mut row);
         (pending(&row).unwrap_or(0).cast_signed() >= 0).then_some(numbers)
     }
 }
 
-impl Found {
+impl LateEntry {
     fn put(&self, row: &mut CallRow) {
         let Some(numbers) = &self.0 else { return };
         let seen = LATER_COLUMNS.iter().filter(|column| column.is_seen(self.1));
@@ -81,7 +81,7 @@ impl Found {
 
 impl Completion<CallRow> for LaterOfCalls<'_> {
     type Key = Key;
-    type Found = Found;
+    type Entry = LateEntry;
     const KEYS: &'static [&'static str] = &["time", "sequence", "time_seconds"];
 
     fn columns() -> usize {
@@ -93,16 +93,17 @@ impl Completion<CallRow> for LaterOfCalls<'_> {
         Key { sequence: row.sequence, began_ns: row.time_ns, ended_ns }
     }
 
-    fn find(&mut self, calls: &[Key]) -> Result<Vec<Found>, KeepError> {
+    fn find(&mut self, calls: &[Key]) -> Result<Vec<LateEntry>, KeepError> {
         let sequences: Vec<u64> = calls.iter().map(|call| call.sequence).collect();
         let told = self.later.of(&sequences)?;
         let known = calls.iter().zip(told).map(|(call, told)| self.known(call, told));
-        let found: Vec<Found> = known.map(|numbers| Found(numbers, self.measured)).collect();
+        let found: Vec<LateEntry> =
+            known.map(|numbers| LateEntry(numbers, self.measured)).collect();
         self.unknown += found.iter().filter(|found| found.0.is_none()).count() as u64;
         Ok(found)
     }
 
-    fn put(row: &mut CallRow, found: &Found) {
+    fn put(row: &mut CallRow, found: &LateEntry) {
         found.put(row);
     }
 

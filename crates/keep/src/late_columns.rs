@@ -26,7 +26,7 @@ pub(crate) trait Completion<R> {
     /// What a row is found by.
     type Key;
     /// What is found of it.
-    type Found;
+    type Entry;
     /// The columns that this is made of.
     const KEYS: &'static [&'static str];
 
@@ -35,9 +35,9 @@ pub(crate) trait Completion<R> {
     /// Of a row that has the columns of [`Completion::KEYS`] alone.
     fn key(row: &R) -> Self::Key;
     /// For the rows of a group, in their order.
-    fn find(&mut self, keys: &[Self::Key]) -> Result<Vec<Self::Found>, KeepError>;
+    fn find(&mut self, keys: &[Self::Key]) -> Result<Vec<Self::Entry>, KeepError>;
     /// Puts it into a row that has nothing else.
-    fn put(row: &mut R, found: &Self::Found);
+    fn put(row: &mut R, found: &Self::Entry);
     /// What is to be said of the table as a whole, when all of its rows were completed.
     fn notes(&self) -> Vec<(String, String)>;
 }

@@ -45,7 +45,7 @@ pub struct Recording {
 }
 
 /// What one look at a directory found, if anything.
-type Found = Result<Option<(Summary, Option<Incomplete>)>, KeepError>;
+type Lookup = Result<Option<(Summary, Option<Incomplete>)>, KeepError>;
 
 #[derive(Clone, Debug)]
 struct Incomplete {
@@ -72,7 +72,7 @@ impl Recording {
             Ok(found.map(|(summary, incomplete)| (summary, Some(incomplete))))
         };
         // The third look is for one that was being finished between the first two.
-        let looks: [&dyn Fn() -> Found; 3] = [&complete, &partial, &complete];
+        let looks: [&dyn Fn() -> Lookup; 3] = [&complete, &partial, &complete];
         for look in looks {
             if let Some((summary, incomplete)) = look()? {
                 return Ok(Recording { dir: dir.to_path_buf(), summary, incomplete });

@@ -10,7 +10,7 @@ use weigh_schema::io::IoFound;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::{Scope, Update};
-use weigh_schema::{Kind, METRICS, Mechanism, Metric, Quality, Value, metric};
+use weigh_schema::{METRICS, Mechanism, Metric, MetricKind, Quality, Value, metric};
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -19,7 +19,7 @@ const NANOSECONDS: f64 = 1e9;
 pub(crate) struct Tally {
     summary: Option<Box<Summary>>,
     /// Samples of the job since that summary, by series: the last and the greatest.
-    since: BTreeMap<String, Seen>,
+    since: BTreeMap<String, LatestTimes>,
     snapshots: Vec<Snapshot>,
     io: Option<Box<IoFound>>,
     /// The latest time that any row speaks of.
@@ -27,7 +27,7 @@ pub(crate) struct Tally {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LatestTimes {
     last: f64,
     greatest: f64,
 }
@@ -66,7 +66,8 @@ impl Tally {
 
     fn take_values(&mut self, values: BTreeMap<String, f64>) {
         for (series, value) in values {
-            let seen = self.since.entry(series).or_insert(Seen { last: value, greatest: value });
+            let seen =
+                self.since.entry(series).or_insert(LatestTimes { last: value, greatest: value });
             seen.last = value;
             seen.greatest = seen.greatest.max(value);
         }
@@ -92,10 +93,10 @@ impl Tally {
                 continue;
             };
             match metric.kind {
-                Kind::Counter => raise(&mut summary, metric, seen.last),
-                Kind::Peak => raise(&mut summary, metric, seen.greatest),
+                MetricKind::Counter => raise(&mut summary, metric, seen.last),
+                MetricKind::Peak => raise(&mut summary, metric, seen.greatest),
                 // What a gauge was on the whole, its last values do not say.
-                Kind::Gauge => {}
+                MetricKind::Gauge => {}
             }
         }
         if let Some((wall, last)) = metric("wall_seconds").zip(last_time) {

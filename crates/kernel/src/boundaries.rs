@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::code::Program;
 use crate::elf::Elf;
 use crate::subsystem::Subsystems;
-use crate::symbols::{Kind, Symbols};
+use crate::symbols::{SymbolContent, Symbols};
 
 /// Stands for a caller that is of no part.
 pub const NOBODY: usize = usize::MAX;
@@ -20,7 +20,7 @@ const LARGEST_TABLE: u64 = 4096;
 
 /// What is called across borders.
 #[derive(Debug, Default)]
-pub struct Borders {
+pub struct CallBoundaries {
     /// For each part that is called and each function called there: from which part, or from
     /// [`NOBODY`]'s, and places.
     pub crossings: BTreeMap<(usize, usize), BTreeMap<usize, BTreeSet<Site>>>,
@@ -50,10 +50,10 @@ pub struct Ground<'a> {
 }
 
 /// Walks from the entries of system calls.
-pub fn walk(ground: &Ground, entries: &[usize]) -> Borders {
+pub fn walk(ground: &Ground, entries: &[usize]) -> CallBoundaries {
     let mut walker = Walker {
         ground,
-        borders: Borders::default(),
+        borders: CallBoundaries::default(),
         seen: HashSet::new(),
         next: Vec::new(),
         by_pointer: BTreeSet::new(),
@@ -73,7 +73,7 @@ pub fn walk(ground: &Ground, entries: &[usize]) -> Borders {
 
 struct Walker<'a> {
     ground: &'a Ground<'a>,
-    borders: Borders,
+    borders: CallBoundaries,
     /// A function, and the part on whose behalf it runs.
     seen: HashSet<(usize, Option<usize>)>,
     next: Vec<(usize, Option<usize>)>,
@@ -140,7 +140,8 @@ pub fn held(
     program: &Program,
     subsystems: &Subsystems,
 ) -> (BTreeMap<usize, BTreeSet<usize>>, usize) {
-    let data: Vec<_> = symbols.list().iter().filter(|symbol| symbol.kind == Kind::Data).collect();
+    let data: Vec<_> =
+        symbols.list().iter().filter(|symbol| symbol.kind == SymbolContent::Data).collect();
     let starts: HashMap<u64, usize> =
         program.functions.iter().enumerate().map(|(n, function)| (function.address, n)).collect();
     let (mut all, mut tables) = (BTreeMap::<usize, BTreeSet<usize>>::new(), 0);
@@ -168,7 +169,8 @@ const CALLS: &str = "sys_call_table";
 
 /// The function that each system call begins with, by its number; none if the table has no name.
 pub fn numbered(elf: &Elf, symbols: &Symbols, program: &Program) -> BTreeMap<u32, usize> {
-    let mut data: Vec<_> = symbols.list().iter().filter(|s| s.kind == Kind::Data).collect();
+    let mut data: Vec<_> =
+        symbols.list().iter().filter(|s| s.kind == SymbolContent::Data).collect();
     data.sort_by_key(|symbol| symbol.address);
     let Some(place) = data.iter().position(|symbol| symbol.name == CALLS) else {
         return BTreeMap::new();

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::boundaries::{Borders, Site};
+use crate::boundaries::{CallBoundaries, Site};
 use crate::code::{Function, Program};
 
 /// What is over before a probe would be: a few nanoseconds' worth.
@@ -46,7 +46,7 @@ pub struct Choice {
 pub fn choose(
     program: &Program,
     parts: &[Option<usize>],
-    borders: &Borders,
+    borders: &CallBoundaries,
 ) -> BTreeMap<usize, Choice> {
     let mut choices: BTreeMap<usize, Choice> = BTreeMap::new();
     for ((part, callee), callers) in &borders.crossings {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
 use crate::elf::{Elf, Section};
-use crate::symbols::{Kind, Symbols};
+use crate::symbols::{SymbolContent, Symbols};
 
 /// Where a call by pointer goes on kernels that guard against speculation.
 const BY_POINTER: &str = "__x86_indirect_";
@@ -163,7 +163,8 @@ fn functions<'a>(
         .iter()
         .filter_map(|(start, end)| Some((symbols.address(start)?, symbols.address(end)?)))
         .collect();
-    let code: Vec<_> = symbols.list().iter().filter(|symbol| symbol.kind == Kind::Code).collect();
+    let code: Vec<_> =
+        symbols.list().iter().filter(|symbol| symbol.kind == SymbolContent::Code).collect();
     let mut groups = code.chunk_by(|one, other| one.address == other.address).peekable();
     let mut functions = Vec::new();
     while let Some(group) = groups.next() {

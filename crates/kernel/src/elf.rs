@@ -9,7 +9,7 @@ use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, S
 use object::{SectionFlags, SymbolKind};
 use thiserror::Error;
 
-use crate::symbols::list::{Kind, Symbol, Symbols};
+use crate::symbols::list::{Symbol, SymbolContent, Symbols};
 
 /// Why an ELF file is no kernel that can be analysed.
 #[derive(Debug, Error)]
@@ -124,9 +124,9 @@ impl<'a> Elf<'a> {
                 let is_code = self.section_at(symbol.address()).map(|section| section.is_code);
                 let kind = match (symbol.kind(), is_code?) {
                     (SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown, true) => {
-                        Kind::Code
+                        SymbolContent::Code
                     }
-                    (SymbolKind::Data, _) => Kind::Data,
+                    (SymbolKind::Data, _) => SymbolContent::Data,
                     _ => return None,
                 };
                 let name = symbol.name().ok().filter(|name| !name.is_empty())?;

@@ -31,16 +31,16 @@ use thiserror::Error;
 pub use analysis::{
     Allowed, Analysis, Caller, Counts, Evidence, Probe, Source, SubsystemBorder, VERSION,
 };
-pub use boundaries::Borders;
+pub use boundaries::CallBoundaries;
 pub use btf::{BtfError, functions as btf_functions};
 pub use choice::SMALL;
 pub use elf::{Elf, ElfError, build_id};
 pub use image::{ImageError, LARGEST, version, vmlinux};
 pub use source_files::dwarf::DwarfError;
-pub use source_files::{Placed, Places, Table, TableError};
+pub use source_files::{Placed, SourcePaths, Table, TableError};
 pub use subsystem::{Subsystem, Subsystems, SubsystemsError};
 pub use symbols::embedded::EmbeddedError;
-pub use symbols::{Kind, Symbol, Symbols, SymbolsError};
+pub use symbols::{Symbol, SymbolContent, Symbols, SymbolsError};
 
 use boundaries::Ground;
 use choice::{Choice, Chosen};
@@ -204,7 +204,8 @@ pub fn table_of(image: &[u8]) -> Result<Table, AnalysisError> {
 
 /// How many functions of a list of symbols a table places; the list is no image's.
 pub fn cover(table: &Table, symbols: &Symbols) -> Placed {
-    let is_function = |symbol: &&Symbol| symbol.kind == Kind::Code && code::is_name(&symbol.name);
+    let is_function =
+        |symbol: &&Symbol| symbol.kind == SymbolContent::Code && code::is_name(&symbol.name);
     let functions = symbols.list().iter().filter(is_function);
     let names: Vec<[String; 1]> = functions.map(|symbol| [symbol.name.clone()]).collect();
     source_files::by_table(names.iter().map(|name| name.as_slice()), table).placed
@@ -283,14 +284,14 @@ fn check_symbols(program: &Program) -> Result<(), AnalysisError> {
     Ok(())
 }
 
-fn places_of(elf: &Elf, functions: &[Function]) -> Result<Places, AnalysisError> {
+fn places_of(elf: &Elf, functions: &[Function]) -> Result<SourcePaths, AnalysisError> {
     Ok(match Units::read(elf)? {
         Some(units) => source_files::by_debug(functions, &units),
         None => by_table(functions, &Table::shipped()?),
     })
 }
 
-fn by_table(functions: &[Function], table: &Table) -> Places {
+fn by_table(functions: &[Function], table: &Table) -> SourcePaths {
     let names = functions.iter().map(|function| match function.is_for_start {
         true => &[],
         false => function.names.as_slice(),
@@ -298,7 +299,7 @@ fn by_table(functions: &[Function], table: &Table) -> Places {
     source_files::by_table(names, table)
 }
 
-fn parts_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<Option<usize>> {
+fn parts_of(functions: &[Function], places: &SourcePaths, all: &Subsystems) -> Vec<Option<usize>> {
     let part = |(function, path): (&Function, &Option<String>)| match path {
         Some(path) if !function.is_part() => all.of(path),
         _ => None,
@@ -331,7 +332,7 @@ fn calls(
     numbered.iter().filter_map(named).collect()
 }
 
-fn ends_of(functions: &[Function], places: &Places, all: &Subsystems) -> Vec<bool> {
+fn ends_of(functions: &[Function], places: &SourcePaths, all: &Subsystems) -> Vec<bool> {
     let is_end = |(function, path): (&Function, &Option<String>)| {
         function.is_for_start || path.as_ref().is_some_and(|path| all.is_end(path))
     };
@@ -407,7 +408,7 @@ impl<'a> Attach<'a> {
 struct Report<'a> {
     subsystems: &'a Subsystems,
     program: &'a Program,
-    places: &'a Places,
+    places: &'a SourcePaths,
     attach: Attach<'a>,
 }
 
@@ -415,7 +416,7 @@ impl Report<'_> {
     fn borders(
         &self,
         parts: &[Option<usize>],
-        borders: &Borders,
+        borders: &CallBoundaries,
         mut choices: BTreeMap<usize, Choice>,
     ) -> Vec<SubsystemBorder> {
         let list = self.subsystems.list().iter().enumerate();
@@ -444,7 +445,7 @@ impl Report<'_> {
     }
 
     /// A place that is walked in several parts' names counts once in all, and once for each.
-    fn callers(&self, part: usize, borders: &Borders) -> (usize, Vec<Caller>) {
+    fn callers(&self, part: usize, borders: &CallBoundaries) -> (usize, Vec<Caller>) {
         let mut places = HashSet::new();
         let mut by_part: BTreeMap<usize, usize> = BTreeMap::new();
         for ((to, callee), callers) in &borders.crossings {

@@ -121,7 +121,7 @@ impl Placed {
 }
 
 /// The path of each function.
-pub struct Places {
+pub struct SourcePaths {
     /// In the functions' order; a folder ends with `/`.
     pub paths: Vec<Option<String>>,
     /// How they were found.
@@ -129,7 +129,7 @@ pub struct Places {
 }
 
 /// Places functions by debugging information.
-pub fn by_debug(functions: &[Function], units: &dwarf::Units) -> Places {
+pub fn by_debug(functions: &[Function], units: &dwarf::Units) -> SourcePaths {
     let mut placed = Placed::default();
     let path = |function: &Function| {
         let path = units.path(function.address).filter(|_| !function.is_for_start);
@@ -138,12 +138,12 @@ pub fn by_debug(functions: &[Function], units: &dwarf::Units) -> Places {
         path.map(str::to_string)
     };
     let paths = functions.iter().map(path).collect();
-    Places { paths, placed }
+    SourcePaths { paths, placed }
 }
 
 /// Places functions by their names and neighbours: of each all its names, in the order of their
 /// addresses. One without names is not placed, nor counted.
-pub fn by_table<'a>(names: impl Iterator<Item = &'a [String]>, table: &Table) -> Places {
+pub fn by_table<'a>(names: impl Iterator<Item = &'a [String]>, table: &Table) -> SourcePaths {
     let by_name = table.by_name();
     let candidates: Vec<Option<&[&str]>> =
         names.map(|names| (!names.is_empty()).then(|| candidates(names, &by_name))).collect();
@@ -173,7 +173,7 @@ pub fn by_table<'a>(names: impl Iterator<Item = &'a [String]>, table: &Table) ->
         *(if path.is_some() { count } else { &mut placed.not }) += 1;
         paths.push(path.map(str::to_string));
     }
-    Places { paths, placed }
+    SourcePaths { paths, placed }
 }
 
 fn candidates<'a>(names: &[String], by_name: &'a HashMap<&str, Vec<&'a str>>) -> &'a [&'a str] {

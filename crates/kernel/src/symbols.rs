@@ -9,7 +9,7 @@ pub mod embedded;
 pub(crate) mod list;
 
 use crate::elf::Elf;
-pub use list::{Kind, Symbol, Symbols, SymbolsError};
+pub use list::{Symbol, SymbolContent, Symbols, SymbolsError};
 
 impl Symbols {
     /// Lays the list over an image: a running kernel may lie elsewhere than it was linked to.
@@ -21,7 +21,7 @@ impl Symbols {
         let is_code = |symbol: &&Symbol| {
             elf.section_at(symbol.address).is_some_and(|section| section.is_code)
         };
-        let code = self.list.iter().filter(|symbol| symbol.kind == Kind::Code);
+        let code = self.list.iter().filter(|symbol| symbol.kind == SymbolContent::Code);
         let (all, inside) = (code.clone().count(), code.filter(is_code).count());
         // Ends of sections lie just behind them, and what is per CPU lies nowhere.
         if inside < all - all / 20 || inside == 0 {

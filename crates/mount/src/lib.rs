@@ -31,6 +31,6 @@ mod table;
 
 pub use accounts::{Detail, call_name};
 pub use error::MountError;
-pub use mounted::{Control, Mounted, Wish};
-pub use mountpoint::Place;
+pub use mounted::{Control, MountRequest, Mounted};
+pub use mountpoint::MountPaths;
 pub use serve::Sight;

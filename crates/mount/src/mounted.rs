@@ -16,8 +16,8 @@ use weigh_schema::io::{Event, FileId, Untold};
 use crate::accounts::Accounts;
 use crate::error::MountError;
 use crate::forgetting;
-use crate::mountpoint::{Place, check_means, is_privileged};
-pub use crate::serve::{Control, Wish};
+use crate::mountpoint::{MountPaths, check_means, is_privileged};
+pub use crate::serve::{Control, MountRequest};
 use crate::serve::{Served, Sight, State};
 use crate::table::Inodes;
 
@@ -32,7 +32,7 @@ pub struct Mounted {
     /// None in the end.
     session: Option<BackgroundSession>,
     is_detached: AtomicBool,
-    place: Place,
+    place: MountPaths,
     accounts: Arc<Accounts>,
     state: Arc<State>,
     inodes: Arc<Inodes>,
@@ -40,13 +40,13 @@ pub struct Mounted {
 
 impl Mounted {
     /// Looks whether it can be done, before anything is.
-    pub fn check(source: &Path, mountpoint: &Path) -> Result<Place, MountError> {
+    pub fn check(source: &Path, mountpoint: &Path) -> Result<MountPaths, MountError> {
         check_means()?;
-        Place::check(source, mountpoint)
+        MountPaths::check(source, mountpoint)
     }
 
     /// Mounts: from now on files are served.
-    pub fn new(place: Place, wish: Wish) -> Result<Mounted, MountError> {
+    pub fn new(place: MountPaths, wish: MountRequest) -> Result<Mounted, MountError> {
         let refused =
             |error: io::Error| MountError::Refused { mountpoint: place.mountpoint.clone(), error };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

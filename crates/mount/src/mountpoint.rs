@@ -16,16 +16,16 @@ const PLACES: [&str; 2] = ["/usr/bin", "/bin"];
 
 /// What is served, and where: as absolute paths.
 #[derive(Debug)]
-pub struct Place {
+pub struct MountPaths {
     /// The folder that has the files.
     pub source: PathBuf,
     /// The folder where they appear.
     pub mountpoint: PathBuf,
 }
 
-impl Place {
+impl MountPaths {
     /// Looks at both.
-    pub fn check(source: &Path, mountpoint: &Path) -> Result<Place, MountError> {
+    pub fn check(source: &Path, mountpoint: &Path) -> Result<MountPaths, MountError> {
         let source = directory("SOURCE", source)?;
         let mountpoint = directory("MOUNTPOINT", mountpoint)?;
         if source.starts_with(&mountpoint) || mountpoint.starts_with(&source) {
@@ -35,7 +35,7 @@ impl Place {
         if mountpoint.read_dir().map_err(unreachable)?.next().is_some() {
             return Err(MountError::NotEmpty(mountpoint));
         }
-        Ok(Place { source, mountpoint })
+        Ok(MountPaths { source, mountpoint })
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn refused(source: &Path, mountpoint: &Path) -> String {
-        Place::check(source, mountpoint).expect_err("refused").to_string()
+        MountPaths::check(source, mountpoint).expect_err("refused").to_string()
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         std::fs::create_dir_all(source.join("inner")).expect("made");
         assert!(refused(&source, &at).starts_with("MOUNTPOINT"), "absent");
         std::fs::create_dir(&at).expect("made");
-        assert!(Place::check(&source, &at).is_ok());
+        assert!(MountPaths::check(&source, &at).is_ok());
         assert!(refused(&source, &source).contains("inside the other"));
         assert!(refused(&source, &source.join("inner")).contains("inside the other"));
         assert!(refused(&source.join("inner"), scratch.path()).contains("inside the other"));
@@ -112,6 +112,6 @@ mod tests {
         let [source, at] = ["a", "ab"].map(|name| scratch.path().join(name));
         std::fs::create_dir(&source).expect("made");
         std::fs::create_dir(&at).expect("made");
-        assert!(Place::check(&source, &at).is_ok());
+        assert!(MountPaths::check(&source, &at).is_ok());
     }
 }

@@ -31,7 +31,7 @@ const DEEPEST: u32 = 64;
 
 /// By what name a file was found.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct DirectoryName<'a> {
     /// In which directory.
     pub parent: &'a Inode,
     /// What it is called there.
@@ -41,7 +41,7 @@ pub struct Place<'a> {
 /// All files that the kernel knows.
 #[derive(Debug)]
 pub struct Inodes {
-    known: Mutex<Known>,
+    known: Mutex<InodeIndex>,
     most: AtomicUsize,
     /// Whether a file that is referred to by name again can be told from one that was given its number.
     can_reopen: bool,
@@ -50,7 +50,7 @@ pub struct Inodes {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct InodeIndex {
     by_node: HashMap<u64, Entry>,
     by_file: HashMap<(u32, u64), u64>,
     /// Those that can be given up, the one first that was told of the longest ago.
@@ -85,7 +85,7 @@ impl Inodes {
     pub fn new(root: OwnedFd) -> Result<(Inodes, Receiver<()>), Errno> {
         let stat = stat(&root)?;
         let can_reopen = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-        let mut known = Known { device: file_id(&stat).device, ..Known::default() };
+        let mut known = InodeIndex { device: file_id(&stat).device, ..InodeIndex::default() };
         known.add(ROOT, root, &stat, None);
         let (crowded, crowd) = sync_channel(1);
         let inodes = Inodes {
@@ -98,7 +98,7 @@ impl Inodes {
         Ok((inodes, crowd))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, InodeIndex> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,11 @@ impl Inodes {
     }
 
     /// A file that the kernel is told of now: once more than before.
-    pub fn told(&self, fd: OwnedFd, at: Place<'_>) -> Result<(Arc<Inode>, FileAttr), Errno> {
+    pub fn told(
+        &self,
+        fd: OwnedFd,
+        at: DirectoryName<'_>,
+    ) -> Result<(Arc<Inode>, FileAttr), Errno> {
         let stat = stat(&fd)?;
         let file = file_id(&stat);
         let mut known = self.known();
@@ -155,7 +159,7 @@ impl Inodes {
     }
 
     /// A file has another name than before.
-    pub fn renamed(&self, fd: OwnedFd, at: Place<'_>) {
+    pub fn renamed(&self, fd: OwnedFd, at: DirectoryName<'_>) {
         let Ok(stat) = stat(&fd) else { return };
         let mut known = self.known();
         if let Some(node) = known.node_of(file_id(&stat))
@@ -167,7 +171,7 @@ impl Inodes {
 
     /// Where there are too many, the kernel is asked to forget some; where it does not, the descriptors of
     /// those that nobody uses are closed.
-    fn give_up(&self, mut known: MutexGuard<'_, Known>) {
+    fn give_up(&self, mut known: MutexGuard<'_, InodeIndex>) {
         let most = self.most.load(Ordering::Relaxed);
         if known.by_node.len() > self.many() && !self.is_asked.swap(true, Ordering::Relaxed) {
             // It may be told already, or nobody listens: the kernel may not be able to.
@@ -224,7 +228,7 @@ impl Inodes {
 }
 
 impl Entry {
-    fn found(&mut self, at: Place<'_>) {
+    fn found(&mut self, at: DirectoryName<'_>) {
         self.parent = at.parent.node;
         if self.name != at.name {
             self.name = at.name.to_owned();
@@ -232,7 +236,7 @@ impl Entry {
     }
 }
 
-impl Known {
+impl InodeIndex {
     /// What the kernel calls a file. One that is held is the same by its number alone; another may have been given
     /// the number of one that is not.
     fn node_of(&self, file: FileId) -> Option<u64> {
@@ -259,7 +263,13 @@ impl Known {
         self.turn
     }
 
-    fn add(&mut self, node: u64, fd: OwnedFd, stat: &Statx, at: Option<Place<'_>>) -> Arc<Inode> {
+    fn add(
+        &mut self,
+        node: u64,
+        fd: OwnedFd,
+        stat: &Statx,
+        at: Option<DirectoryName<'_>>,
+    ) -> Arc<Inode> {
         let inode = made(node, fd, stat);
         let turn = match at {
             Some(_) => self.next_turn(node, None),
@@ -281,7 +291,7 @@ impl Known {
     }
 
     /// Whether it is known already.
-    fn told_again(&mut self, node: u64, at: Place<'_>) -> bool {
+    fn told_again(&mut self, node: u64, at: DirectoryName<'_>) -> bool {
         let Some(former) = self.by_node.get(&node).map(|entry| entry.turn) else { return false };
         let turn = if node == ROOT { former } else { self.next_turn(node, Some(former)) };
         if let Some(entry) = self.by_node.get_mut(&node) {

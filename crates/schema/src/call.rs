@@ -155,7 +155,7 @@ pub struct Call {
 
 /// A bit of what a call caused that happened when it had returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Later {
+pub struct LateCost {
     /// Which of the job's calls it was.
     pub sequence: u64,
     /// How much its numbers have grown; what is pending may also become less.

@@ -54,4 +54,4 @@ pub struct OwnPart {
 }
 
 /// All of them: a part's place is its number behind the built-in ones.
-pub type Own = Arc<[OwnPart]>;
+pub type CustomParts = Arc<[OwnPart]>;

@@ -30,8 +30,8 @@ pub use field::{FIELDS, Field, Fold, SIZES, bucket_start};
 pub use header::c_header;
 pub use interval::{Moment, PlaceMoment};
 pub use object::{FileId, Object};
-pub use offset_histogram::{PLACE_SHIFT, PLACES, Places};
-pub use provenance::{Grounds, Price, Witness};
+pub use offset_histogram::{OffsetHistogram, PLACE_SHIFT, PLACES};
+pub use provenance::{Price, ReportBasis, Witness};
 pub use report::{
     Advice, FileUse, Flow, IoFound, IoReport, ProcessUse, REPORT, Rest, Slowest, Stride, Totals,
 };

@@ -14,7 +14,7 @@ use crate::unit::Unit;
 /// How a metric behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// The greatest value of something that goes up and down.
@@ -23,12 +23,12 @@ pub enum Kind {
     Gauge,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MetricKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Counter => "counter",
-            Kind::Peak => "peak",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Peak => "peak",
+            MetricKind::Gauge => "gauge",
         })
     }
 }
@@ -123,7 +123,7 @@ pub struct Metric {
     /// Its unit.
     pub unit: Unit,
     /// Its behaviour over time.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its heading.
     pub group: Group,
     /// One line for tables and help.
@@ -140,7 +140,7 @@ pub struct Metric {
 impl Metric {
     /// Whether a limit can be set on it: it is the job's own, and only grows, or is a peak.
     pub fn can_be_limited(&self) -> bool {
-        matches!(self.kind, Kind::Counter | Kind::Peak) && !self.is_of_node()
+        matches!(self.kind, MetricKind::Counter | MetricKind::Peak) && !self.is_of_node()
     }
 
     /// Whether it is about the whole machine, and so nothing that a mechanism knows of the job.
@@ -234,7 +234,7 @@ macro_rules! metrics {
         pub const METRICS: &[Metric] = &[$( Metric {
             name: stringify!($name),
             unit: Unit::$unit,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             group: Group::$group,
             help: $help,
             counts: $counts,
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_total_is_a_counter() {
         for m in METRICS.iter().filter(|m| m.name.ends_with("_total")) {
-            assert_eq!(m.kind, Kind::Counter, "{}", m.name);
+            assert_eq!(m.kind, MetricKind::Counter, "{}", m.name);
         }
     }
 

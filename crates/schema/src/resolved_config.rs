@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::custom_subsystem::{OWN_NUMBERS, Own};
+use crate::custom_subsystem::{CustomParts, OWN_NUMBERS};
 use crate::subsystem::{PARTS, SUBSYSTEMS};
 
 /// Room for a name: the longest is of what comes later of a part, in nanoseconds.
@@ -28,7 +28,7 @@ pub struct Configured {
     /// Why parts are not seen, by their numbers.
     pub whys: Vec<(usize, String)>,
     /// The parts that the configuration defines, if it does.
-    pub own: Option<Own>,
+    pub own: Option<CustomParts>,
 }
 
 impl Configured {

@@ -21,12 +21,12 @@ pub struct SynthesisReport {
     /// Events that came too late to be put into the order of time.
     pub late_total: u64,
     /// For each thing that was asked for.
-    pub found: Vec<Found>,
+    pub found: Vec<SynthesisResult>,
 }
 
 /// What was found for one thing that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SynthesisResult {
     /// As it was asked for.
     pub asked: String,
     /// Events of those it looks at that were lost, of which it knows nothing.

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
 use weigh_agent::{Places, Server, Settings, is_served, listen_at, turn_all_away};
-use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_collect::daemonize::start_itself;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{Grouping, Sharing};
@@ -40,7 +40,7 @@ pub fn settings() -> Settings {
 }
 
 /// A place of one command's own; taken away when it is dropped, and by the next weigh when nobody holds it any more.
-pub struct Place {
+pub struct SocketFolder {
     folder: PathBuf,
     socket: PathBuf,
     /// The folder itself, locked.
@@ -50,9 +50,9 @@ pub struct Place {
 /// How often a folder is made that somebody else takes for a dead one's before it is held.
 const TRIES: usize = 3;
 
-impl Place {
+impl SocketFolder {
     /// None where the command's programs find somebody anyway, or there is no place for a socket.
-    pub fn make() -> Option<(Place, OwnedFd)> {
+    pub fn make() -> Option<(SocketFolder, OwnedFd)> {
         if std::env::var_os(SOCKET_VARIABLE).is_some() || is_served(Path::new(SOCKET)) {
             return None;
         }
@@ -66,7 +66,7 @@ impl Place {
             std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
             let Some(held) = abandoned::hold(&folder) else { continue };
             let socket = folder.join(format!("{:016x}", unguessable()));
-            let place = Place { folder, socket, _held: held };
+            let place = SocketFolder { folder, socket, _held: held };
             let listener = listen_at(&place.socket).ok()?;
             return Some((place, listener));
         }
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
         let _ = std::fs::remove_dir(&self.folder);
@@ -88,7 +88,7 @@ impl Drop for Place {
 
 /// A place where a helper serves, from when the first program comes.
 pub struct Helper {
-    place: Place,
+    place: SocketFolder,
     /// Until a helper has it.
     listener: Option<OwnedFd>,
     /// The pipe by which the helper knows that weigh has ended: its end there, until it has it, and the
@@ -104,7 +104,7 @@ impl Helper {
         if has_rights && mechanism != Mechanism::Bpf {
             return None;
         }
-        let (place, listener) = Place::make()?;
+        let (place, listener) = SocketFolder::make()?;
         let pipe = has_rights.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose().ok()?;
         let (ours, theirs) = pipe.unzip();
         Some(Helper { place, listener: Some(listener), theirs, _ours: ours })
@@ -150,7 +150,7 @@ pub fn is_helper(arguments: impl IntoIterator<Item = OsString>) -> bool {
 
 /// Serves at standard input until nobody holds the other end of standard output.
 pub fn be_helper() -> ExitCode {
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: SUBSYSTEMS.iter().collect(),
         grouping: Grouping::Call,
         sharing: Sharing::default(),
@@ -181,12 +181,12 @@ pub fn be_helper() -> ExitCode {
     if served { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn place_of(listener: &OwnedFd) -> Option<Place> {
+fn place_of(listener: &OwnedFd) -> Option<SocketFolder> {
     let address = SocketAddrUnix::try_from(getsockname(listener).ok()?).ok()?;
     let socket = PathBuf::from(OsStr::from_bytes(address.path_bytes()?));
     let folder = socket.parent()?.to_owned();
     let held = abandoned::hold(&folder)?;
-    Some(Place { folder, socket, _held: held })
+    Some(SocketFolder { folder, socket, _held: held })
 }
 
 /// Whether there is something to do; not when weigh has ended.

@@ -3,7 +3,8 @@
 
 use weigh_schema::amount::{show_count, show_seconds};
 use weigh_schema::synthesis::{
-    CounterDifference, Distribution, Found, KeyPart, Pairs, Row, SynthesisReport, Table, What,
+    CounterDifference, Distribution, KeyPart, Pairs, Row, SynthesisReport, SynthesisResult, Table,
+    What,
 };
 
 use crate::text::{Line, Paint};
@@ -33,7 +34,7 @@ pub fn render(report: &SynthesisReport, rows: usize, width: usize, color: bool) 
 }
 
 /// What is not in the figures.
-fn gaps(found: &Found, late: u64) -> Vec<Line> {
+fn gaps(found: &SynthesisResult, late: u64) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut warn =
         |text: String| lines.push(Line::new().add(INDENT, Paint::Plain).add(text, Paint::Warn));
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     fn report(what: What) -> SynthesisReport {
-        let found = Found {
+        let found = SynthesisResult {
             asked: "a -> b by tid".to_string(),
             lost_total: 7,
             sampled: vec!["g:a sample 1/2".to_string()],

@@ -16,7 +16,7 @@ use common::typescript::Types;
 use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
 use weigh_schema::summary::{ExitKind, Sender, SenderKind};
-use weigh_schema::{Group, Kind, METRICS, Mechanism, Quality, Unit};
+use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Quality, Unit};
 use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
 use weigh_show::report::{FileColumns, page};
@@ -34,7 +34,7 @@ fn the_pages_types_are_current() {
     types.declare::<ExitKind>();
     types.declare::<Fold>();
     types.declare::<Group>();
-    types.declare::<Kind>();
+    types.declare::<MetricKind>();
     types.declare::<Mechanism>();
     types.declare::<Quality>();
     types.declare::<SenderKind>();

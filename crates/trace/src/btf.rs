@@ -20,7 +20,7 @@ pub enum BtfError {
     CutShort(usize),
     /// A kind from the future.
     #[error("type {id} is of kind {kind}; kinds up to 19 are known")]
-    Kind {
+    TypeKind {
         /// Which type.
         id: usize,
         /// Its kind.
@@ -46,7 +46,7 @@ pub struct Member<'b> {
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     /// Nothing.
     Void,
     /// A whole number of so many bytes.
@@ -166,7 +166,7 @@ impl Btf {
             let info = word(&bytes, at + 4)?;
             let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
             let Some(rest) = rest(kind, count) else {
-                return Err(BtfError::Kind { id: types.len() + 1, kind });
+                return Err(BtfError::TypeKind { id: types.len() + 1, kind });
             };
             types.push(at as u32);
             at += TYPE + rest;
@@ -273,9 +273,9 @@ impl Btf {
     }
 
     /// What a type is.
-    pub fn kind(&self, id: u32) -> Result<Kind, BtfError> {
+    pub fn kind(&self, id: u32) -> Result<TypeKind, BtfError> {
         if id == 0 {
-            return Ok(Kind::Void);
+            return Ok(TypeKind::Void);
         }
         let (own, at) = self.place(id).ok_or(BtfError::Astray(id))?;
         let (info, size) = (own.word(at + 4), own.word(at + 8));
@@ -283,28 +283,30 @@ impl Btf {
         Ok(match (info >> 24) & 0x1f {
             1 => {
                 let encoding = own.word(at + TYPE) >> 24;
-                Kind::Int { bytes: size, signed: encoding & 1 != 0, is_bool: encoding & 4 != 0 }
+                TypeKind::Int { bytes: size, signed: encoding & 1 != 0, is_bool: encoding & 4 != 0 }
             }
-            2 => Kind::Pointer(size),
-            3 => Kind::Array { of: own.word(at + TYPE), count: own.word(at + TYPE + 8) },
-            kind @ (4 | 5) => Kind::Struct { bytes: size, is_union: kind == 5 },
-            6 | 19 => Kind::Enum { bytes: size, signed: flag },
-            7 => Kind::Forward,
-            TYPEDEF => Kind::Typedef(size),
-            9..=11 => Kind::Qualified(size),
-            FUNCTION => Kind::Function(size),
-            13 => Kind::Prototype(size),
-            16 => Kind::Float(size),
-            18 => Kind::Tagged(size),
-            _ => Kind::Other,
+            2 => TypeKind::Pointer(size),
+            3 => TypeKind::Array { of: own.word(at + TYPE), count: own.word(at + TYPE + 8) },
+            kind @ (4 | 5) => TypeKind::Struct { bytes: size, is_union: kind == 5 },
+            6 | 19 => TypeKind::Enum { bytes: size, signed: flag },
+            7 => TypeKind::Forward,
+            TYPEDEF => TypeKind::Typedef(size),
+            9..=11 => TypeKind::Qualified(size),
+            FUNCTION => TypeKind::Function(size),
+            13 => TypeKind::Prototype(size),
+            16 => TypeKind::Float(size),
+            18 => TypeKind::Tagged(size),
+            _ => TypeKind::Other,
         })
     }
 
     /// What a type is when other names and qualifiers are taken off, and which that is.
-    pub fn bare(&self, mut id: u32) -> Result<(u32, Kind), BtfError> {
+    pub fn bare(&self, mut id: u32) -> Result<(u32, TypeKind), BtfError> {
         for _ in 0..FARTHEST {
             match self.kind(id)? {
-                Kind::Typedef(next) | Kind::Qualified(next) | Kind::Tagged(next) => id = next,
+                TypeKind::Typedef(next) | TypeKind::Qualified(next) | TypeKind::Tagged(next) => {
+                    id = next
+                }
                 kind => return Ok((id, kind)),
             }
         }
@@ -315,8 +317,10 @@ impl Btf {
     pub fn is_tagged(&self, mut id: u32, tag: &str) -> bool {
         for _ in 0..FARTHEST {
             match self.kind(id) {
-                Ok(Kind::Tagged(_)) if self.name(id) == tag => return true,
-                Ok(Kind::Typedef(next) | Kind::Qualified(next) | Kind::Tagged(next)) => id = next,
+                Ok(TypeKind::Tagged(_)) if self.name(id) == tag => return true,
+                Ok(
+                    TypeKind::Typedef(next) | TypeKind::Qualified(next) | TypeKind::Tagged(next),
+                ) => id = next,
                 _ => return false,
             }
         }
@@ -372,10 +376,10 @@ impl Btf {
         for _ in 0..FARTHEST {
             let (bare, kind) = self.bare(id)?;
             let bytes = match kind {
-                Kind::Int { bytes, .. } | Kind::Float(bytes) => bytes,
-                Kind::Struct { bytes, .. } | Kind::Enum { bytes, .. } => bytes,
-                Kind::Pointer(_) => 8,
-                Kind::Array { of, count } => {
+                TypeKind::Int { bytes, .. } | TypeKind::Float(bytes) => bytes,
+                TypeKind::Struct { bytes, .. } | TypeKind::Enum { bytes, .. } => bytes,
+                TypeKind::Pointer(_) => 8,
+                TypeKind::Array { of, count } => {
                     times = times.saturating_mul(u64::from(count));
                     id = of;
                     continue;
@@ -400,20 +404,22 @@ impl Btf {
             name => format!("{what} {name}"),
         };
         match self.kind(id) {
-            Ok(Kind::Void) => "void".to_string(),
-            Ok(Kind::Pointer(to)) => match self.bare(to) {
-                Ok((_, Kind::Prototype(_))) => "function *".to_string(),
+            Ok(TypeKind::Void) => "void".to_string(),
+            Ok(TypeKind::Pointer(to)) => match self.bare(to) {
+                Ok((_, TypeKind::Prototype(_))) => "function *".to_string(),
                 _ => {
                     let to = self.describe_to(to, left);
                     if to.ends_with('*') { format!("{to}*") } else { format!("{to} *") }
                 }
             },
-            Ok(Kind::Array { of, count }) => format!("{}[{count}]", self.describe_to(of, left)),
-            Ok(Kind::Struct { is_union, .. }) => named(if is_union { "union" } else { "struct" }),
-            Ok(Kind::Enum { .. }) => named("enum"),
-            Ok(Kind::Forward) => named("struct"),
-            Ok(Kind::Qualified(of) | Kind::Tagged(of)) => self.describe_to(of, left),
-            Ok(Kind::Prototype(_)) => "function".to_string(),
+            Ok(TypeKind::Array { of, count }) => format!("{}[{count}]", self.describe_to(of, left)),
+            Ok(TypeKind::Struct { is_union, .. }) => {
+                named(if is_union { "union" } else { "struct" })
+            }
+            Ok(TypeKind::Enum { .. }) => named("enum"),
+            Ok(TypeKind::Forward) => named("struct"),
+            Ok(TypeKind::Qualified(of) | TypeKind::Tagged(of)) => self.describe_to(of, left),
+            Ok(TypeKind::Prototype(_)) => "function".to_string(),
             _ => name.to_string(),
         }
     }

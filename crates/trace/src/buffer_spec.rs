@@ -67,7 +67,7 @@ impl fmt::Display for Delivery {
 
 /// What is said of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Into {
+pub struct BufferOptions {
     /// `per cpu`, `one ring`, `cpus 0-3 | 4-7`
     pub spread: Option<Spread>,
     /// `size 4MiB`: of each ring.
@@ -108,7 +108,7 @@ pub enum IntoError {
 }
 
 /// Reads a buffer with its name.
-pub fn parse(text: &str) -> Result<(String, Into), IntoError> {
+pub fn parse(text: &str) -> Result<(String, BufferOptions), IntoError> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let name = name.trim();
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -119,15 +119,15 @@ pub fn parse(text: &str) -> Result<(String, Into), IntoError> {
 }
 
 /// Reads what is said of a buffer.
-pub fn clauses(text: &str) -> Result<Into, IntoError> {
+pub fn clauses(text: &str) -> Result<BufferOptions, IntoError> {
     let padded = format!(" {} ", text.trim());
     let (clauses, predicate) = match padded.split_once(" if ") {
         Some((clauses, predicate)) => (clauses.to_string(), Some(predicate.trim().to_string())),
         None => (padded, None),
     };
-    let mut into = Into {
+    let mut into = BufferOptions {
         predicate: predicate.map(|text| (!text.is_empty()).then_some(text)),
-        ..Into::default()
+        ..BufferOptions::default()
     };
     let clauses = clauses.split(',').map(str::trim).filter(|clause| !clause.is_empty());
     clauses.into_iter().try_for_each(|clause| into.take(clause)).map(|()| into)
@@ -140,7 +140,7 @@ fn put<T>(to: &mut Option<T>, value: T, clause: &str) -> Result<(), IntoError> {
     }
 }
 
-impl Into {
+impl BufferOptions {
     fn take(&mut self, clause: &str) -> Result<(), IntoError> {
         let wrong = |expected| IntoError::Value { clause: clause.to_string(), expected };
         let (word, rest) = clause.split_once(char::is_whitespace).unwrap_or((clause, ""));
@@ -225,7 +225,7 @@ mod tests {
     fn every_clause_is_read() {
         let text = "big: cpus 0-1 4 | 2, size 64KiB, of a | net:b, deliver 10ms, to x.jsonl if size > 3 && tgid == 4";
         let (name, into) = parse(text).unwrap();
-        let expected = Into {
+        let expected = BufferOptions {
             spread: Some(Spread::Groups(vec![vec![0, 1, 4], vec![2]])),
             bytes: Some(65536),
             events: Some(vec!["a".into(), "net:b".into()]),
@@ -234,7 +234,7 @@ mod tests {
             predicate: Some(Some("size > 3 && tgid == 4".into())),
         };
         assert_eq!((name.as_str(), into), ("big", expected));
-        assert_eq!(parse("x:").unwrap().1, Into::default());
+        assert_eq!(parse("x:").unwrap().1, BufferOptions::default());
         assert_eq!(clauses("if").unwrap().predicate, Some(None));
         assert_eq!(clauses("one ring").unwrap().spread, Some(Spread::One));
         for (text, delivery) in [

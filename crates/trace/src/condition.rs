@@ -3,13 +3,13 @@
 //! Reads a filter as it is written, and the event's arguments; emits a [`Test`]. Refuses names that
 //! do not exist, comparisons of a text with a number, and numbers that the other side can never be.
 
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, TypeKind};
 use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::number_range::NumberRange;
 use crate::path::Path;
-use crate::path_resolve::{Meaning, Place, Shape, Walker};
+use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::suggest::nearest;
 use crate::syscall;
 use crate::vocabulary::{self, Vocabulary};
@@ -37,7 +37,7 @@ pub enum Source {
     /// What the record is about.
     Id,
     /// An argument, or what lies behind it.
-    Place(Place),
+    PathEnd(PathEnd),
     /// What a counter of the CPU shows; in no filter.
     Counter(Counter),
 }
@@ -64,7 +64,7 @@ impl Source {
     /// How many bytes it has.
     pub fn bytes(&self) -> u32 {
         match self {
-            Source::Place(place) => place.bytes,
+            Source::PathEnd(place) => place.bytes,
             Source::Id | Source::Counter(_) => 8,
             _ => 4,
         }
@@ -73,20 +73,20 @@ impl Source {
     /// What it is.
     pub fn shape(&self) -> Shape {
         match self {
-            Source::Place(place) => place.shape,
+            Source::PathEnd(place) => place.shape,
             _ => Shape::Unsigned,
         }
     }
 
     /// Whether it can be below 0.
     pub fn is_signed(&self) -> bool {
-        matches!(self, Source::Place(place) if place.is_signed)
+        matches!(self, Source::PathEnd(place) if place.is_signed)
     }
 
     /// Names that its numbers have, where the kernel's types do not tell.
     pub fn names(&self) -> Option<Vocabulary> {
         match self {
-            Source::Place(Place { meaning: Meaning::Names(names), .. }) => Some(*names),
+            Source::PathEnd(PathEnd { meaning: Meaning::Names(names), .. }) => Some(*names),
             _ => None,
         }
     }
@@ -94,7 +94,7 @@ impl Source {
     /// How many bits count.
     fn width(&self) -> u32 {
         match self {
-            Source::Place(place) => match place.end {
+            Source::PathEnd(place) => match place.end {
                 crate::path_resolve::End::Loaded { bits: Some(bits), .. } => bits.count,
                 // Types may say of themselves that they are of any size.
                 _ => place.bytes.saturating_mul(8),
@@ -110,7 +110,7 @@ pub enum TextSource {
     /// The name of the thread.
     Comm,
     /// An array of characters, or a pointer to some.
-    Place(Place),
+    PathEnd(PathEnd),
 }
 
 /// The right side of a comparison.
@@ -156,9 +156,9 @@ pub enum Test {
 }
 
 /// Whether a pointer leads to characters.
-pub fn leads_to_text(btf: &Btf, place: &Place) -> bool {
-    let Ok((_, Kind::Pointer(to))) = btf.bare(place.kind) else { return false };
-    matches!(btf.bare(to), Ok((_, Kind::Int { bytes: 1, .. })))
+pub fn leads_to_text(btf: &Btf, place: &PathEnd) -> bool {
+    let Ok((_, TypeKind::Pointer(to))) = btf.bare(place.kind) else { return false };
+    matches!(btf.bare(to), Ok((_, TypeKind::Int { bytes: 1, .. })))
 }
 
 /// Checks a filter.
@@ -250,7 +250,7 @@ fn name_of_call(
         let refusal = span.refuse(walker.text, Wrong::NoCall(value.to_string()));
         return Err(refusal.near(nearest(value, syscall::all().map(|(_, name)| name))));
     };
-    let (left, right) = (Source::Place(place), Right::Constant(number.into()));
+    let (left, right) = (Source::PathEnd(place), Right::Constant(number.into()));
     Ok(Some(Test::Number { left, mask: None, how, is_signed: true, right }))
 }
 
@@ -298,7 +298,7 @@ fn number(walker: &Walker<'_>, path: &Path) -> Result<Source, Refusal> {
         Shape::Text | Shape::Bytes | Shape::Stack => {
             Err(not_a_number(walker, path, walker.btf.describe(place.kind)))
         }
-        _ => Ok(Source::Place(place)),
+        _ => Ok(Source::PathEnd(place)),
     }
 }
 
@@ -421,10 +421,10 @@ pub fn text_source(
     }
     let is_whole = place.shape == Shape::Text && place.meaning != Meaning::UserText;
     let room = if is_whole { place.bytes } else { TEXT_ROOM as u32 };
-    Ok((TextSource::Place(place), room))
+    Ok((TextSource::PathEnd(place), room))
 }
 
-fn is_whole_number(place: &Place) -> bool {
+fn is_whole_number(place: &PathEnd) -> bool {
     let is_all = !matches!(place.end, crate::path_resolve::End::Loaded { bits: Some(_), .. });
     is_all && matches!(place.shape, Shape::Unsigned | Shape::Signed)
 }

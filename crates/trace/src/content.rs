@@ -3,9 +3,9 @@
 use crate::btf::Btf;
 use crate::condition::{self, NAME_BYTES, Source, TextSource};
 use crate::error::{Refusal, Wrong};
-use crate::event::{Field, TEXT_BYTES, Wanted};
+use crate::event::{Field, FieldContent, TEXT_BYTES};
 use crate::path::Path;
-use crate::path_resolve::{Meaning, Place, Shape, Walker};
+use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::vocabulary::Vocabulary;
 
 /// What a field is filled with.
@@ -23,9 +23,9 @@ pub enum Content {
     /// Bytes that lie there, or where that pointer leads to.
     Bytes {
         /// Where.
-        place: Place,
+        place: PathEnd,
         /// How far behind that.
-        plus: Option<Place>,
+        plus: Option<PathEnd>,
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
@@ -39,8 +39,8 @@ pub enum Content {
 /// Whether a text is in the program's memory, if the text itself says so: that of a system call's argument.
 fn is_in_program_of(source: &TextSource) -> Option<bool> {
     match source {
-        TextSource::Place(place) if place.meaning.is_of_program() => Some(true),
-        TextSource::Place(Place { meaning: Meaning::SavedText, .. }) => Some(false),
+        TextSource::PathEnd(place) if place.meaning.is_of_program() => Some(true),
+        TextSource::PathEnd(PathEnd { meaning: Meaning::SavedText, .. }) => Some(false),
         _ => None,
     }
 }
@@ -50,14 +50,14 @@ pub(crate) fn content(
     field: &Field,
 ) -> Result<(Content, Shape, u32), Refusal> {
     Ok(match &field.wanted {
-        Wanted::Value(path) => return value(walker, path),
-        Wanted::Text { path, is_user } => {
+        FieldContent::Value(path) => return value(walker, path),
+        FieldContent::Text { path, is_user } => {
             let (source, room) = condition::text_source(walker, path, *is_user)?;
             let is_user = &is_in_program_of(&source).unwrap_or(*is_user);
             let room = if matches!(source, TextSource::Comm) { room } else { room.min(TEXT_BYTES) };
             (Content::Text { source, is_user: *is_user }, Shape::Text, room)
         }
-        Wanted::Bytes { path, plus, length, is_user } => {
+        FieldContent::Bytes { path, plus, length, is_user } => {
             let place = walker.follow(path)?;
             let is_place = matches!(place.shape, Shape::Pointer | Shape::Bytes | Shape::Text);
             if !is_place && place.kind != 0 {
@@ -70,25 +70,25 @@ pub(crate) fn content(
             let is_user = *is_user || place.meaning.is_of_program();
             (Content::Bytes { place, plus, is_user }, Shape::Bytes, *length)
         }
-        Wanted::Stack { is_user: false, .. } if walker.is_in_program => {
+        FieldContent::Stack { is_user: false, .. } if walker.is_in_program => {
             let wrong = Wrong::Unsupported(
                 "at a place in a program nothing of the kernel is being executed".to_string(),
             );
             return Err(field.span.refuse(walker.text, wrong));
         }
-        Wanted::Counter { counter, .. } => {
+        FieldContent::Counter { counter, .. } => {
             let source = Source::Counter(*counter);
             let (shape, bytes) = (source.shape(), source.bytes());
             (Content::Number(source), shape, bytes)
         }
-        Wanted::Stack { frames, is_user } => {
+        FieldContent::Stack { frames, is_user } => {
             (Content::Stack { is_user: *is_user }, Shape::Stack, frames * 8)
         }
     })
 }
 
 /// How far something lies behind a pointer.
-fn distance(walker: &Walker<'_>, path: &Path) -> Result<Place, Refusal> {
+fn distance(walker: &Walker<'_>, path: &Path) -> Result<PathEnd, Refusal> {
     let place = walker.follow(path)?;
     if place.shape == Shape::Unsigned {
         return Ok(place);
@@ -113,7 +113,7 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
     Ok(match shape {
         Shape::Text => {
             let bytes = if place.meaning == Meaning::UserText { TEXT_BYTES } else { bytes };
-            let source = TextSource::Place(place);
+            let source = TextSource::PathEnd(place);
             let is_user = is_in_program_of(&source).unwrap_or(false);
             (Content::Text { source, is_user }, shape, bytes.min(most))
         }
@@ -123,7 +123,7 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
             return Err(path.span.refuse(walker.text, wrong));
         }
         Shape::Bytes => (Content::Bytes { place, plus: None, is_user: false }, shape, bytes),
-        _ => (Content::Number(Source::Place(place)), shape, bytes),
+        _ => (Content::Number(Source::PathEnd(place)), shape, bytes),
     })
 }
 

@@ -4,10 +4,10 @@
 //! the arguments; emits fields. A field of the record is taken from the argument of its name, or from the member of its
 //! name that an argument leads to. Raw pointers are taken only where nothing else is there.
 
-use crate::btf::{Btf, Kind};
+use crate::btf::{Btf, TypeKind};
 use crate::content::content;
 use crate::error::Span;
-use crate::event::{Event, Field, MOST_FIELDS, Point, Wanted, fields_of};
+use crate::event::{Event, Field, FieldContent, MOST_FIELDS, Point, fields_of};
 use crate::path::Path;
 use crate::path_resolve::Walker;
 use crate::signature::{Argument, Signature};
@@ -128,7 +128,9 @@ impl Finder<'_> {
             let plain = |kind| {
                 matches!(
                     kind,
-                    Kind::Int { bytes: 1..=8, .. } | Kind::Pointer(_) | Kind::Enum { .. }
+                    TypeKind::Int { bytes: 1..=8, .. }
+                        | TypeKind::Pointer(_)
+                        | TypeKind::Enum { .. }
                 )
             };
             let kind = argument.kind;
@@ -140,12 +142,12 @@ impl Finder<'_> {
     }
 
     fn is_pointer(&self, argument: &Argument) -> bool {
-        matches!(self.btf.bare(argument.kind), Ok((_, Kind::Pointer(_))))
+        matches!(self.btf.bare(argument.kind), Ok((_, TypeKind::Pointer(_))))
     }
 
     fn word(&self, name: &str) -> Field {
         let path = Path::of_word(name, self.span);
-        Field { name: name.to_string(), span: self.span, wanted: Wanted::Value(path) }
+        Field { name: name.to_string(), span: self.span, wanted: FieldContent::Value(path) }
     }
 }
 

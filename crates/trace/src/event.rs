@@ -107,7 +107,7 @@ impl CallMoment {
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum FieldContent {
     /// The value itself; an array of characters is a text.
     Value(Path),
     /// The text that a pointer leads to.
@@ -152,7 +152,7 @@ pub struct Field {
     /// Where it stands.
     pub span: Span,
     /// What it holds.
-    pub wanted: Wanted,
+    pub wanted: FieldContent,
 }
 
 /// An event that is wanted.
@@ -416,36 +416,36 @@ pub(crate) fn nameless(cursor: &mut Cursor<'_>) -> Result<Field, Refusal> {
     Ok(Field { name: whole.to_string(), span, wanted })
 }
 
-fn wanted(cursor: &mut Cursor<'_>) -> Result<Wanted, Refusal> {
+fn wanted(cursor: &mut Cursor<'_>) -> Result<FieldContent, Refusal> {
     let mut ahead = cursor.clone();
     let function = ahead.name().filter(|(name, _)| ahead.sees("(") && Cast::named(name).is_none());
     let function = function.map(|(name, span)| (name.to_string(), span));
     let Some((function, span)) = function else {
         for (word, is_user) in [("stack", false), ("ustack", true)] {
             if cursor.eat_word(word) {
-                return Ok(Wanted::Stack { frames: FRAMES as u32, is_user });
+                return Ok(FieldContent::Stack { frames: FRAMES as u32, is_user });
             }
         }
-        return path(cursor).map(Wanted::Value);
+        return path(cursor).map(FieldContent::Value);
     };
     *cursor = ahead;
     cursor.need("(")?;
     let is_user = function.starts_with('u');
     let wanted = match function.as_str() {
-        "str" | "ustr" => Wanted::Text { path: path(cursor)?, is_user },
+        "str" | "ustr" => FieldContent::Text { path: path(cursor)?, is_user },
         "bytes" | "ubytes" => {
             let place = path(cursor)?;
             let plus = if cursor.eat("+") { Some(path(cursor)?) } else { None };
             cursor.need(",")?;
-            Wanted::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
+            FieldContent::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
-        "stack" | "ustack" => Wanted::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
+        "stack" | "ustack" => FieldContent::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
         "counter" => {
             let (name, span) = cursor.until(&[')']);
             let name = name.trim_end();
             let span = Span { length: name.len(), ..span };
             let counter = Counter::need(name, span, cursor.text())?;
-            Wanted::Counter { counter, name: name.to_string() }
+            FieldContent::Counter { counter, name: name.to_string() }
         }
         _ => {
             let expected =

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::condition::{Source, TextSource};
-use crate::path_resolve::{End, Meaning, Place, Shape};
+use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, ProbeField};
 use crate::record::{HEADER, HeaderPart};
 
@@ -97,7 +97,7 @@ impl FieldKind {
             FieldKind::Bytes => Shape::Bytes,
             FieldKind::Stack | FieldKind::UserStack => Shape::Stack,
         };
-        let place = || Place {
+        let place = || PathEnd {
             slot: 0,
             hops: Vec::new(),
             end: End::Argument,
@@ -108,11 +108,13 @@ impl FieldKind {
             meaning: Meaning::Plain,
         };
         let content = match self {
-            FieldKind::Text => Content::Text { source: TextSource::Place(place()), is_user: false },
+            FieldKind::Text => {
+                Content::Text { source: TextSource::PathEnd(place()), is_user: false }
+            }
             FieldKind::Bytes => Content::Bytes { place: place(), plus: None, is_user: false },
             FieldKind::Stack => Content::Stack { is_user: false },
             FieldKind::UserStack => Content::Stack { is_user: true },
-            _ => Content::Number(Source::Place(place())),
+            _ => Content::Number(Source::PathEnd(place())),
         };
         (shape, content)
     }

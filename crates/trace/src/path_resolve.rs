@@ -1,9 +1,9 @@
 //! From a path as it is written to the loads that follow it.
 //!
-//! Reads a path, the event's arguments and the kernel's types; emits a [`Place`]. Refuses members
+//! Reads a path, the event's arguments and the kernel's types; emits a [`PathEnd`]. Refuses members
 //! that are not there, with the nearest that are, and steps that a type does not allow.
 
-use crate::btf::{Btf, BtfError, Kind};
+use crate::btf::{Btf, BtfError, TypeKind};
 use crate::error::{Refusal, Span, Wrong};
 use crate::event::TEXT_BYTES;
 use crate::path::{Cast, Path, Step};
@@ -113,7 +113,7 @@ impl Meaning {
 
 /// The end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PathEnd {
     /// Where the argument lies.
     pub slot: i16,
     /// The pointers on the way.
@@ -173,7 +173,7 @@ impl Walker<'_> {
     }
 
     /// Follows a path to its end.
-    pub fn follow(&self, path: &Path) -> Result<Place, Refusal> {
+    pub fn follow(&self, path: &Path) -> Result<PathEnd, Refusal> {
         let Some(argument) = self.argument(&path.base) else {
             let (event, name) = (self.event.to_string(), path.base.clone());
             let refusal = self.refuse(path.base_span, Wrong::NoArgument { event, name });
@@ -208,7 +208,7 @@ impl Walker<'_> {
         argument: &Argument,
         of: CallArgument,
         path: &Path,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<PathEnd, Refusal> {
         if let Some((_, span)) = path.steps.first() {
             let (what, kind) = (path.base.clone(), "a system call's argument".to_string());
             let why = "what is behind it is not known; ubytes() takes bytes, ustr() a text";
@@ -245,11 +245,11 @@ impl Walker<'_> {
         let is_signed = matches!(of.kind, ArgumentKind::Number { is_signed: true, .. });
         let slot = argument.slot;
         let place =
-            Place { slot, hops: Vec::new(), end, bytes, shape, is_signed, kind: 0, meaning };
+            PathEnd { slot, hops: Vec::new(), end, bytes, shape, is_signed, kind: 0, meaning };
         match (path.cast, shape) {
             (None, _) => Ok(place),
             (Some(cast), Shape::Unsigned | Shape::Signed | Shape::Pointer) => {
-                Ok(Place { meaning: Meaning::Plain, ..self.cast(place, cast, path)? })
+                Ok(PathEnd { meaning: Meaning::Plain, ..self.cast(place, cast, path)? })
             }
             (Some(_), _) => {
                 let (what, kind) = (path.base.clone(), "a text or a name".to_string());
@@ -260,14 +260,14 @@ impl Walker<'_> {
     }
 
     /// What of a number counts, if nobody knows its type.
-    fn cast(&self, place: Place, cast: Cast, path: &Path) -> Result<Place, Refusal> {
+    fn cast(&self, place: PathEnd, cast: Cast, path: &Path) -> Result<PathEnd, Refusal> {
         if place.kind != 0 {
             let (what, kind) = (path.base.clone(), self.btf.describe(place.kind));
             let why = "its type is known, so it is not taken for another";
             return Err(self.refuse(path.span, Wrong::Type { what, kind, why }));
         }
         let shape = if cast.is_signed { Shape::Signed } else { Shape::Unsigned };
-        Ok(Place { bytes: cast.bytes, shape, is_signed: cast.is_signed, ..place })
+        Ok(PathEnd { bytes: cast.bytes, shape, is_signed: cast.is_signed, ..place })
     }
 
     fn take(
@@ -279,15 +279,15 @@ impl Walker<'_> {
     ) -> Result<(), Refusal> {
         let damaged = self.damaged(span);
         let (_, kind) = self.btf.bare(stand.kind).map_err(&damaged)?;
-        if let Kind::Pointer(to) = kind {
+        if let TypeKind::Pointer(to) = kind {
             self.go_behind(stand, to).map_err(&damaged)?;
         }
         let (bare, kind) = self.btf.bare(stand.kind).map_err(&damaged)?;
         let why = match (step, &kind, stand.at) {
-            (Step::Member(name), Kind::Struct { .. }, Some(_)) => {
+            (Step::Member(name), TypeKind::Struct { .. }, Some(_)) => {
                 return self.enter(stand, bare, name, span);
             }
-            (Step::Index(index), Kind::Array { of, count }, Some(_)) => {
+            (Step::Index(index), TypeKind::Array { of, count }, Some(_)) => {
                 if *count > 0 && *index >= u64::from(*count) {
                     let allowed = format!("{} has {count}", self.written(so_far));
                     return Err(
@@ -314,7 +314,7 @@ impl Walker<'_> {
     /// The value is a pointer: from now on it is what lies behind.
     fn go_behind(&self, stand: &mut Stand, to: u32) -> Result<(), BtfError> {
         let (_, behind) = self.btf.bare(to)?;
-        let is_typed = matches!(behind, Kind::Struct { .. })
+        let is_typed = matches!(behind, TypeKind::Struct { .. })
             && !self.btf.is_tagged(to, "percpu")
             && !self.btf.is_tagged(to, "user");
         stand.hops.extend(stand.at);
@@ -382,7 +382,7 @@ impl Walker<'_> {
             }
             if !member.name.is_empty() {
                 names.push(member.name);
-            } else if let Ok((inner, Kind::Struct { .. })) = self.btf.bare(member.kind)
+            } else if let Ok((inner, TypeKind::Struct { .. })) = self.btf.bare(member.kind)
                 && let Some((bit, bits, kind)) = self.member(inner, name, names, depth + 1)
             {
                 return Some((member.bit.checked_add(bit)?, bits, kind));
@@ -391,28 +391,28 @@ impl Walker<'_> {
         None
     }
 
-    fn end(&self, argument: &Argument, stand: Stand, span: Span) -> Result<Place, Refusal> {
+    fn end(&self, argument: &Argument, stand: Stand, span: Span) -> Result<PathEnd, Refusal> {
         let damaged = self.damaged(span);
         let (slot, kind) = (argument.slot, stand.kind);
         let Stand { hops, at, bits, .. } = stand;
         let (bare, what) = self.btf.bare(kind).map_err(&damaged)?;
         let (bytes, shape) = match what {
             // Of a register nobody knows the type.
-            Kind::Void if argument.kind == 0 => {
+            TypeKind::Void if argument.kind == 0 => {
                 (8, if argument.is_signed { Shape::Signed } else { Shape::Unsigned })
             }
-            Kind::Int { bytes, is_bool: true, .. } if bytes <= 8 => (bytes, Shape::Bool),
-            Kind::Int { bytes, signed: true, .. } if bytes <= 8 => (bytes, Shape::Signed),
-            Kind::Int { bytes, .. } if bytes <= 8 => (bytes, Shape::Unsigned),
-            Kind::Enum { bytes, .. } if bytes <= 8 => (bytes, Shape::Enum(bare)),
-            Kind::Pointer(_) => (8, Shape::Pointer),
-            Kind::Array { of, count } if at.is_some() => {
-                let is_text = matches!(self.btf.bare(of), Ok((_, Kind::Int { bytes: 1, .. })));
+            TypeKind::Int { bytes, is_bool: true, .. } if bytes <= 8 => (bytes, Shape::Bool),
+            TypeKind::Int { bytes, signed: true, .. } if bytes <= 8 => (bytes, Shape::Signed),
+            TypeKind::Int { bytes, .. } if bytes <= 8 => (bytes, Shape::Unsigned),
+            TypeKind::Enum { bytes, .. } if bytes <= 8 => (bytes, Shape::Enum(bare)),
+            TypeKind::Pointer(_) => (8, Shape::Pointer),
+            TypeKind::Array { of, count } if at.is_some() => {
+                let is_text = matches!(self.btf.bare(of), Ok((_, TypeKind::Int { bytes: 1, .. })));
                 let size = self.btf.size(of).map_err(&damaged)?.saturating_mul(u64::from(count));
                 let bytes = u32::try_from(size).unwrap_or(u32::MAX);
                 (bytes, if is_text { Shape::Text } else { Shape::Bytes })
             }
-            Kind::Struct { bytes, .. } if at.is_some() => (bytes, Shape::Bytes),
+            TypeKind::Struct { bytes, .. } if at.is_some() => (bytes, Shape::Bytes),
             _ => {
                 let (what, kind) = (self.written(span), self.btf.describe(kind));
                 let why = "no value can be taken of that";
@@ -430,8 +430,11 @@ impl Walker<'_> {
             None => bytes,
         };
         let is_signed = kind == 0 && argument.is_signed
-            || matches!(what, Kind::Int { signed: true, .. } | Kind::Enum { signed: true, .. });
+            || matches!(
+                what,
+                TypeKind::Int { signed: true, .. } | TypeKind::Enum { signed: true, .. }
+            );
         let meaning = Meaning::Plain;
-        Ok(Place { slot, hops, end, bytes, shape, is_signed, kind: bare, meaning })
+        Ok(PathEnd { slot, hops, end, bytes, shape, is_signed, kind: bare, meaning })
     }
 }

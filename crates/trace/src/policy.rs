@@ -16,7 +16,7 @@ use crate::event::{CallMoment, Event, Field, Point};
 use crate::filter::Filter;
 use crate::owner::Owner;
 use crate::path::Path;
-use crate::path_resolve::{End, Place, Shape, Walker};
+use crate::path_resolve::{End, PathEnd, Shape, Walker};
 use crate::probe::{Content, ID, Probe, ProbeField, chosen};
 use crate::signature::{Attach, Signature};
 
@@ -171,7 +171,7 @@ pub fn confine(
     if !matches!(signature.attach, Attach::Tracepoint { module: None, .. } | Attach::Call { .. }) {
         return Err(not_followed(&event, "it is not the kernel's own tracepoint of that name"));
     }
-    let places = Places::of(btf, &event, signature, granted);
+    let places = GrantedFields::of(btf, &event, signature, granted);
     let mut event = event;
     let may_leave_out = may_leave_out || event.fields.is_none();
     let probe = Probe::of(btf, &event, signature, filters)?;
@@ -251,13 +251,13 @@ fn not_followed(event: &Event, why: &str) -> Refusal {
 }
 
 /// The places of a tracepoint that are granted, as this kernel has them.
-struct Places {
-    numbers: Vec<Place>,
-    texts: Vec<Place>,
+struct GrantedFields {
+    numbers: Vec<PathEnd>,
+    texts: Vec<PathEnd>,
 }
 
-impl Places {
-    fn of(btf: &Btf, event: &Event, signature: &Signature, granted: &Granted) -> Places {
+impl GrantedFields {
+    fn of(btf: &Btf, event: &Event, signature: &Signature, granted: &Granted) -> GrantedFields {
         let name = event.name();
         let place = |text: &&str| {
             let arguments = &signature.arguments;
@@ -266,10 +266,10 @@ impl Places {
             // Not every kernel has all of them.
             walker.follow(&path).ok()
         };
-        let is_number = |place: &Place| {
+        let is_number = |place: &PathEnd| {
             matches!(place.shape, Shape::Unsigned | Shape::Signed | Shape::Bool | Shape::Enum(_))
         };
-        Places {
+        GrantedFields {
             numbers: granted.numbers.iter().filter_map(place).filter(is_number).collect(),
             texts: granted.texts.iter().filter_map(place).collect(),
         }
@@ -279,7 +279,7 @@ impl Places {
         match &field.content {
             Content::Number(source) => self.grant_number(source),
             // The thread's own memory, where a number leads that may be read anyway.
-            Content::Text { source: TextSource::Place(place), is_user: true } => {
+            Content::Text { source: TextSource::PathEnd(place), is_user: true } => {
                 self.grant_place(place)
             }
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
@@ -296,13 +296,13 @@ impl Places {
             Source::Id => false,
             // It is the CPU's, and so tells of others.
             Source::Counter(_) => false,
-            Source::Place(place) => self.grant_place(place),
+            Source::PathEnd(place) => self.grant_place(place),
         }
     }
 
     /// The same bytes, or fewer of them, whatever they are taken for.
-    fn grant_place(&self, place: &Place) -> bool {
-        let is_same = |granted: &Place| {
+    fn grant_place(&self, place: &PathEnd) -> bool {
+        let is_same = |granted: &PathEnd| {
             (granted.slot, &granted.hops, granted.end) == (place.slot, &place.hops, place.end)
                 && loaded_bytes(place) <= granted.bytes
         };
@@ -322,11 +322,11 @@ impl Places {
     fn grant_text(&self, source: &TextSource) -> bool {
         match source {
             TextSource::Comm => true,
-            TextSource::Place(place) if place.meaning.is_of_program() => self.grant_place(place),
-            TextSource::Place(place) if matches!(place.end, End::SavedText { .. }) => {
+            TextSource::PathEnd(place) if place.meaning.is_of_program() => self.grant_place(place),
+            TextSource::PathEnd(place) if matches!(place.end, End::SavedText { .. }) => {
                 self.grant_place(place)
             }
-            TextSource::Place(place) => self.texts.contains(place),
+            TextSource::PathEnd(place) => self.texts.contains(place),
         }
     }
 
@@ -347,7 +347,7 @@ impl Places {
 }
 
 /// Bytes that are loaded to get a place.
-fn loaded_bytes(place: &Place) -> u32 {
+fn loaded_bytes(place: &PathEnd) -> u32 {
     match place.end {
         End::Loaded { bits: Some(bits), .. } => (bits.first + bits.count).div_ceil(8),
         _ => place.bytes,

@@ -20,7 +20,7 @@ use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::owner::Owner;
 use crate::path::Path;
-use crate::path_resolve::{End, Place, Shape, Walker};
+use crate::path_resolve::{End, PathEnd, Shape, Walker};
 use crate::record::HEADER_BYTES;
 use crate::sampling::Sampling;
 use crate::sets::SETS;
@@ -54,7 +54,7 @@ pub struct OnlyCall {
     /// Its number.
     pub number: u32,
     /// Where the number is at the begin of a call, and where at its end or at the only place.
-    pub id: [Place; 2],
+    pub id: [PathEnd; 2],
 }
 
 /// A checked event.
@@ -231,26 +231,26 @@ pub(crate) fn chosen(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Fie
 /// An event of one system call is about that.
 fn id_of_call(walker: &Walker<'_>, signature: &Signature) -> Option<Source> {
     let path = Path::of_word(signature.call.as_ref()?.number_of, crate::error::Span::default());
-    walker.follow(&path).ok().map(Source::Place)
+    walker.follow(&path).ok().map(Source::PathEnd)
 }
 
 fn only(walker: &Walker<'_>, call: &OneCall) -> Option<OnlyCall> {
     let path = Path::of_word(call.number_of, crate::error::Span::default());
     let end = walker.follow(&path).ok()?;
-    let begin = Place {
+    let begin = PathEnd {
         slot: signature::call_number_slot(),
         hops: Vec::new(),
         end: End::Argument,
         ..end.clone()
     };
-    let begin = Place { bytes: 8, ..begin };
+    let begin = PathEnd { bytes: 8, ..begin };
     Some(OnlyCall { number: call.number, id: [begin, end] })
 }
 
 /// Unless something else was chosen, an event is about its first argument.
 fn first_argument(walker: &Walker<'_>) -> Option<Source> {
     let path = Path::of_word(&walker.arguments.first()?.name, crate::error::Span::default());
-    walker.follow(&path).ok().map(Source::Place)
+    walker.follow(&path).ok().map(Source::PathEnd)
 }
 
 /// Gives each field its place, the widest first so that nothing lies between them; returns the size

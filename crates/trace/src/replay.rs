@@ -10,7 +10,7 @@ use weigh_schema::trace::{EventNote, FieldKind, FieldNote};
 
 use crate::condition::{Source, TextSource};
 use crate::event::{MOST_BYTES, MOST_FIELDS};
-use crate::path_resolve::{End, Meaning, Place, Shape};
+use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, Probe, ProbeField, lay_out};
 use crate::record::HEADER_BYTES;
 use crate::signature::Attach;
@@ -97,7 +97,7 @@ pub fn probe(note: &EventNote) -> Result<Probe, RecordedError> {
         name: note.name.clone(),
         // Nowhere: it has happened.
         attach: Attach::User { path: String::new(), sites: Vec::new(), returns: false },
-        id: Some(Source::Place(Place {
+        id: Some(Source::PathEnd(PathEnd {
             slot: 0,
             hops: Vec::new(),
             end: End::Argument,

@@ -10,7 +10,7 @@ use weigh_trace::condition::{Right, Source, Test};
 use weigh_trace::event::Event;
 use weigh_trace::filter::Comparison;
 use weigh_trace::generate::{Access, Buffer, Maps, Slot, program};
-use weigh_trace::path_resolve::{Bits, End, Hop, Place};
+use weigh_trace::path_resolve::{Bits, End, Hop, PathEnd};
 use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::signature::Attach;
@@ -121,10 +121,10 @@ fn check(text: &str) -> Result<Probe, String> {
     Probe::check(&btf, &event, &[]).map_err(|refusal| refusal.to_string())
 }
 
-fn place(text: &str) -> Place {
+fn place(text: &str) -> PathEnd {
     let probe = check(&format!("x{{v={text}}}")).unwrap();
     match &probe.fields[0].content {
-        Content::Number(Source::Place(place)) => place.clone(),
+        Content::Number(Source::PathEnd(place)) => place.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -219,7 +219,7 @@ fn what_is_wrong_is_named_with_what_exists() {
 /// Whether a filter's test holds where the structure's two words of 64 bits are these.
 fn holds(test: &Test, long: i64, wide: u64) -> bool {
     let value = |source: &Source| match source {
-        Source::Place(place) if place.is_signed => long.cast_unsigned(),
+        Source::PathEnd(place) if place.is_signed => long.cast_unsigned(),
         _ => wide,
     };
     match test {
@@ -297,7 +297,7 @@ fn constants_and_what_a_function_returns_are_known() {
         .fields
         .iter()
         .map(|field| match &field.content {
-            Content::Number(Source::Place(place)) => place.slot,
+            Content::Number(Source::PathEnd(place)) => place.slot,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -33,7 +33,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use weigh_schema::io::Event;
 
 use accounts::{Accounts, Detail};
-use mounted::Wish;
+use mounted::MountRequest;
 
 const NOBODY: u32 = 65_534;
 /// No file becomes greater.
@@ -62,7 +62,7 @@ pub fn serve(folder: OwnedFd, kernel: OwnedFd, exact: bool) -> Vec<Event> {
             0x8008_6601 => Ok(8),
             _ => Err(std::io::ErrorKind::Unsupported.into()),
         };
-        let wish = Wish { exact, may_pass: false, detail, control };
+        let wish = MountRequest { exact, may_pass: false, detail, control };
         let accounts = Arc::new(Accounts::new(detail));
         let Ok((inodes, _crowd)) = table::Inodes::new(folder) else { return accounts };
         let inodes = Arc::new(inodes);

@@ -13,8 +13,8 @@ use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::Times;
 use super::counters::{Counters, counters};
-use super::kind::{Borders, KindKey, is_of};
-use super::outcomes::{Did, moved, outcome};
+use super::kind::{KindKey, Thresholds, is_of};
+use super::outcomes::{SideOutcome, moved, outcome};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.
 const LEAST_RATIO: f64 = 1.25;
@@ -62,8 +62,8 @@ pub struct Comparison {
     slow: Option<SlowRule>,
     measured: u64,
     calls: u64,
-    kinds: BTreeMap<KindKey, (Borders, Sides)>,
-    asked: Vec<(AskedToken, Borders, Sides)>,
+    kinds: BTreeMap<KindKey, (Thresholds, Sides)>,
+    asked: Vec<(AskedToken, Thresholds, Sides)>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ struct Side {
     longest: u64,
     sum: Account,
     counters: Counters,
-    did: Did,
+    did: SideOutcome,
     /// By the kind of rival, its name, and whether it is the caller itself.
     met: BTreeMap<(usize, String, bool), Met>,
     /// Those of which it is known whether something was still to come, and those of them of which it was.
@@ -97,7 +97,7 @@ struct Met {
     pids: BTreeSet<u32>,
 }
 
-impl Borders {
+impl Thresholds {
     fn is_ordinary(&self, time: u64) -> bool {
         (self.ordinary.0..self.ordinary.1).contains(&time)
     }
@@ -214,14 +214,14 @@ impl Comparison {
     pub(super) fn new(
         slow: SlowRule,
         measured: u64,
-        kinds: BTreeMap<KindKey, Borders>,
+        kinds: BTreeMap<KindKey, Thresholds>,
     ) -> Comparison {
         let kinds = kinds.into_iter().map(|(kind, borders)| (kind, (borders, Sides::default())));
         let (slow, kinds) = (Some(slow), kinds.collect());
         Comparison { slow, measured, calls: 0, kinds, asked: Vec::new() }
     }
 
-    pub(super) fn of_asked(measured: u64, asked: Vec<(AskedToken, Borders)>) -> Comparison {
+    pub(super) fn of_asked(measured: u64, asked: Vec<(AskedToken, Thresholds)>) -> Comparison {
         let sides = |(token, borders)| (token, borders, Sides::default());
         let asked = asked.into_iter().map(sides).collect();
         Comparison { slow: None, measured, calls: 0, kinds: BTreeMap::new(), asked }
@@ -297,7 +297,7 @@ impl Comparison {
 }
 
 /// What was asked for, beside ordinary ones.
-fn explained_asked((token, borders, sides): (AskedToken, Borders, Sides)) -> ExplainedKind {
+fn explained_asked((token, borders, sides): (AskedToken, Thresholds, Sides)) -> ExplainedKind {
     ExplainedKind {
         asked: Some(token),
         // The borders know of the others only.
@@ -308,7 +308,7 @@ fn explained_asked((token, borders, sides): (AskedToken, Borders, Sides)) -> Exp
     }
 }
 
-fn explained(kind: KindKey, borders: &Borders, sides: &Sides) -> ExplainedKind {
+fn explained(kind: KindKey, borders: &Thresholds, sides: &Sides) -> ExplainedKind {
     let (slow, ordinary) = (sides.slow.group(), sides.ordinary.group());
     let verdict = match borders.verdict {
         Verdict::Differ if slow.calls_total == 0 => Verdict::NoneSlow,

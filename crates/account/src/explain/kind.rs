@@ -28,7 +28,7 @@ pub(super) fn is_of(row: &CallRow, asked: &AskedToken) -> bool {
 
 /// What makes a call of a kind slow or ordinary, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Borders {
+pub(super) struct Thresholds {
     pub(super) calls: u64,
     pub(super) median: u64,
     /// From the first on, below the second.

@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 0.25;
 
 /// What the calls of one side did.
 #[derive(Debug, Default)]
-pub(super) struct Did {
+pub(super) struct SideOutcome {
     calls: u64,
     moved: Tally,
     sizes: Times,
@@ -25,7 +25,7 @@ pub(super) struct Did {
     errors: BTreeMap<u64, u64>,
 }
 
-impl Did {
+impl SideOutcome {
     pub(super) fn add(&mut self, row: &CallRow) {
         self.calls += 1;
         if let Some(bytes) = row.moved() {
@@ -48,7 +48,7 @@ impl Did {
 }
 
 /// In how many bytes the sides differ, if they do by as much as other numbers have to.
-pub(super) fn moved(slow: &Did, ordinary: &Did) -> Option<MovedDifference> {
+pub(super) fn moved(slow: &SideOutcome, ordinary: &SideOutcome) -> Option<MovedDifference> {
     tally::differ(&slow.moved, &ordinary.moved, LEAST_COUNT).then(|| {
         let (slow_bytes, ordinary_bytes) = (slow.moved.mean(), ordinary.moved.mean());
         let beyond_calls_total = match slow_bytes > ordinary_bytes {
@@ -61,8 +61,8 @@ pub(super) fn moved(slow: &Did, ordinary: &Did) -> Option<MovedDifference> {
 
 /// How many failed, if that is another share of the slow ones than of the ordinary ones, or they failed with
 /// other errors.
-pub(super) fn outcome(slow: &Did, ordinary: &Did) -> Option<OutcomeDifference> {
-    let of = |did: &Did, error: &u64| did.errors.get(error).copied().unwrap_or(0);
+pub(super) fn outcome(slow: &SideOutcome, ordinary: &SideOutcome) -> Option<OutcomeDifference> {
+    let of = |did: &SideOutcome, error: &u64| did.errors.get(error).copied().unwrap_or(0);
     let by_error = slow.errors.keys().chain(ordinary.errors.keys());
     let mut counts = by_error.map(|error| (of(slow, error), of(ordinary, error)));
     let all = (slow.failed(), ordinary.failed());
@@ -93,8 +93,8 @@ fn shares_differ(a: (u64, u64), b: (u64, u64)) -> bool {
 mod tests {
     use super::*;
 
-    fn did(call: &str, results: &[(u64, i64)]) -> Did {
-        let mut did = Did::default();
+    fn did(call: &str, results: &[(u64, i64)]) -> SideOutcome {
+        let mut did = SideOutcome::default();
         for (calls, result) in results {
             let (call, result) = (call.to_string(), Returned(*result));
             let row = CallRow { call, result, ..CallRow::default() };

@@ -7,7 +7,7 @@ use weigh_schema::explain::{AskedToken, SlowRule, Verdict};
 
 use super::bucket::{Times, slowest_from};
 use super::compare::Comparison;
-use super::kind::{Borders, KindKey, is_of};
+use super::kind::{KindKey, Thresholds, is_of};
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
 const LEAST_CALLS: u64 = 40;
@@ -63,7 +63,7 @@ impl Survey {
     }
 }
 
-pub(super) fn borders(times: &Times, rule: SlowRule) -> Borders {
+pub(super) fn borders(times: &Times, rule: SlowRule) -> Thresholds {
     let quantile = |share| times.quantile(share).unwrap_or_default();
     let median = Times::first(quantile(0.5));
     let quartiles = (Times::first(quantile(0.25)), Times::first(quantile(0.75) + 1));
@@ -81,5 +81,5 @@ pub(super) fn borders(times: &Times, rule: SlowRule) -> Borders {
         _ => Verdict::Differ,
     };
     let ordinary = (quartiles.0, quartiles.1.min(slow));
-    Borders { calls: times.total(), median, ordinary, slow, verdict }
+    Thresholds { calls: times.total(), median, ordinary, slow, verdict }
 }

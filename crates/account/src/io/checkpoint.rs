@@ -8,11 +8,11 @@ use super::usage_table::IoBook;
 
 /// What was written down: of each file and process up to when it had been used.
 #[derive(Debug, Default)]
-pub struct Saved {
+pub struct Checkpoint {
     up_to: HashMap<(FileId, Who), u64>,
 }
 
-impl Saved {
+impl Checkpoint {
     /// The rows that have changed since, `most` at most: those that were written down longest ago first.
     /// They count as written down from now on.
     pub fn changed(&mut self, book: &IoBook, most: usize) -> Vec<(FileId, Who)> {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn each_change_is_written_down_once_and_none_waits_for_ever() {
-        let (mut book, mut saved) = (IoBook::default(), Saved::default());
+        let (mut book, mut saved) = (IoBook::default(), Checkpoint::default());
         (1..=5).for_each(|inode| book.add_use(&used(inode, inode)));
         let first = inodes(&saved.changed(&book, 3));
         assert_eq!(first.len(), 3);

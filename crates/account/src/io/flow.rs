@@ -10,7 +10,7 @@ use weigh_schema::byte_text;
 use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer};
 
 use super::extents::common;
-use super::packed_row::Kept;
+use super::packed_row::RowState;
 use super::row::Row;
 use super::usage_table::IoBook;
 
@@ -23,7 +23,7 @@ const ANYWHERE: Stretch = Stretch { from: 0, to: u64::MAX };
 
 /// The flows, those of most bytes first.
 pub fn flows(book: &IoBook) -> Vec<Flow> {
-    let mut by_file: HashMap<FileId, Vec<(u32, &Kept)>> = HashMap::new();
+    let mut by_file: HashMap<FileId, Vec<(u32, &RowState)>> = HashMap::new();
     for ((file, who), row) in &book.rows {
         by_file.entry(*file).or_default().push((who.pid, row));
     }
@@ -58,7 +58,7 @@ fn loads_unseen(numbers: &Numbers) -> bool {
 }
 
 /// Threads of a process are one.
-fn by_process(rows: &[(u32, &Kept)]) -> Vec<(u32, Row)> {
+fn by_process(rows: &[(u32, &RowState)]) -> Vec<(u32, Row)> {
     let mut processes: BTreeMap<u32, Row> = BTreeMap::new();
     for (pid, row) in rows {
         match processes.entry(*pid) {

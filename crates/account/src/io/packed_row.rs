@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use weigh_schema::io::{Direction, Field, Numbers, Object, PLACES, Places, Sources, Use};
+use weigh_schema::io::{Direction, Field, Numbers, Object, OffsetHistogram, PLACES, Sources, Use};
 
 use super::row::Row;
 
@@ -16,7 +16,7 @@ static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Row::default()).colle
 
 /// What is kept of a row.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct RowState {
     pub(super) object: Object,
     is_deleted: bool,
     sources: Sources,
@@ -30,16 +30,16 @@ pub struct Kept {
     pub(super) last: u64,
 }
 
-impl Kept {
+impl RowState {
     /// Of a row.
-    pub(super) fn of(row: Row) -> Kept {
-        let mut kept = Kept {
+    pub(super) fn of(row: Row) -> RowState {
+        let mut kept = RowState {
             object: row.object,
             is_deleted: row.is_deleted,
             sources: row.sources,
             slowest: row.slowest,
             last: row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast)),
-            ..Kept::default()
+            ..RowState::default()
         };
         let mut some = Vec::with_capacity(32);
         for (place, (word, blank)) in words(&row).zip(BLANK.iter()).enumerate() {
@@ -94,12 +94,12 @@ impl Kept {
         let directions = std::mem::take(&mut self.directions);
         let mut row = self.with(directions);
         row.fold(more);
-        *self = Kept::of(row);
+        *self = RowState::of(row);
     }
 }
 
 fn words(row: &Row) -> impl Iterator<Item = u64> {
-    let Places { shift, bytes } = &row.places;
+    let OffsetHistogram { shift, bytes } = &row.places;
     row.numbers.words().chain([u64::from(*shift)]).chain(bytes.iter().flatten().copied())
 }
 
@@ -116,16 +116,16 @@ mod tests {
             sources: Sources::BPF,
             ..Row::default()
         };
-        assert_eq!(Kept::of(row.clone()).row(), row);
-        assert!(Kept::of(row.clone()).words.is_empty());
+        assert_eq!(RowState::of(row.clone()).row(), row);
+        assert!(RowState::of(row.clone()).words.is_empty());
         for (place, word) in row.numbers.words_mut().enumerate().filter(|(i, _)| i % 3 == 0) {
             *word = 7 + place as u64;
         }
         row.numbers.set(Field::Lowest, 0);
-        row.places = Places { shift: 13, ..Places::default() };
+        row.places = OffsetHistogram { shift: 13, ..OffsetHistogram::default() };
         row.places.bytes[1][PLACES - 1] = 5;
         row.directions[1].seen.push(Stretch { from: 3, to: 4 });
-        let kept = Kept::of(row.clone());
+        let kept = RowState::of(row.clone());
         assert_eq!(kept.row(), row);
         let last = row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast));
         assert_eq!((kept.amounts().numbers, kept.last), (row.numbers.clone(), last));
@@ -134,6 +134,6 @@ mod tests {
     /// What one file takes: so many of them are kept that it matters.
     #[test]
     fn a_file_takes_little_room() {
-        assert!(size_of::<Kept>() <= 200, "{}", size_of::<Kept>());
+        assert!(size_of::<RowState>() <= 200, "{}", size_of::<RowState>());
     }
 }

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Direction, Field, FileId, FileUse, Grounds, IoFound, IoReport, Numbers, Object, Process,
-    ProcessUse, REPORT, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
+    Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
+    REPORT, ReportBasis, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
 };
 
 use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
@@ -31,7 +31,7 @@ pub struct Run {
     /// How much was seen and lost.
     pub tally: Tally,
     /// How far it can be trusted, and what is missing for other reasons.
-    pub grounds: Grounds,
+    pub grounds: ReportBasis,
 }
 
 /// Each file and process, those that took most time first, and behind them those where it was spent waiting for who is

@@ -1,6 +1,6 @@
 //! A row of the table of usage: what one process did with one file, all together.
 
-use weigh_schema::io::{Direction, Field, Numbers, Object, Places, Sources, Use};
+use weigh_schema::io::{Direction, Field, Numbers, Object, OffsetHistogram, Sources, Use};
 
 use super::extents;
 
@@ -16,7 +16,7 @@ pub struct Row {
     /// Reads and writes.
     pub directions: [Direction; 2],
     /// Where in the file.
-    pub places: Places,
+    pub places: OffsetHistogram,
     /// The slowest call: its time, its number, when it ended.
     pub slowest: (u64, u64, u64),
     /// The mechanisms that counted it.

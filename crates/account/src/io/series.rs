@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use weigh_schema::io::{FileId, Moment, PlaceMoment, Places, Transfer, Who};
+use weigh_schema::io::{FileId, Moment, OffsetHistogram, PlaceMoment, Transfer, Who};
 
-use super::packed_row::Kept;
+use super::packed_row::RowState;
 use super::report::told_tid;
 use super::row::Row;
 use super::usage_table::IoBook;
@@ -98,7 +98,7 @@ type Key = (FileId, Who);
 #[derive(Debug, Default)]
 pub struct IoSeries {
     /// What was known of each use at the last look.
-    known: HashMap<Key, Kept>,
+    known: HashMap<Key, RowState>,
     /// Of uses that have left the book since the last look.
     left: Amounts,
     left_uses: u64,
@@ -141,8 +141,8 @@ impl IoSeries {
         other_uses += u64::from(of_rest != Amounts::default());
         let mut step = Step::default();
         for (place, (more, key)) in used.into_iter().enumerate() {
-            let Some(now) = book.rows.get(&key).map(Kept::amounts) else { continue };
-            let known = self.known.insert(key, Kept::of(now.clone()));
+            let Some(now) = book.rows.get(&key).map(RowState::amounts) else { continue };
+            let known = self.known.insert(key, RowState::of(now.clone()));
             let places = now.places.since(&known.unwrap_or_default().amounts().places);
             if place >= MOST_USES {
                 others = others.plus(more);
@@ -224,7 +224,7 @@ fn named(book: &IoBook, (file, who): Key, moment: Moment) -> Moment {
     }
 }
 
-fn place_moments(moment: &Moment, places: &Places) -> impl Iterator<Item = PlaceMoment> {
+fn place_moments(moment: &Moment, places: &OffsetHistogram) -> impl Iterator<Item = PlaceMoment> {
     places.used().map(|(from_bytes, to_bytes, read_bytes, written_bytes)| PlaceMoment {
         time_ns: moment.time_ns,
         pid: moment.pid,

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Event, FIELDS, Field, FileId, Grounds, Named, Object, Process, Transfer, Unseen, Use, Who,
+    Event, FIELDS, Field, FileId, Named, Object, Process, ReportBasis, Transfer, Unseen, Use, Who,
 };
 use weigh_schema::{Mechanism, Quality};
 
-use super::packed_row::Kept;
+use super::packed_row::RowState;
 use super::row::Row;
 
 /// So many files and processes are kept apart.
@@ -41,7 +41,7 @@ pub struct IoBook {
     pub is_told_of_ends: bool,
     /// Whether it cannot be seen what devices did.
     pub are_devices_unseen: bool,
-    pub(super) rows: HashMap<(FileId, Who), Kept>,
+    pub(super) rows: HashMap<(FileId, Who), RowState>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     /// Names that came later.
     later_names: HashMap<FileId, Rc<str>>,
@@ -57,7 +57,7 @@ pub struct IoBook {
 
 impl IoBook {
     /// Takes note of how far what comes can be known.
-    pub fn stand_on(&mut self, grounds: &Grounds) {
+    pub fn stand_on(&mut self, grounds: &ReportBasis) {
         self.unseen = grounds.unseen();
         let is_unseen = |key: &str| {
             grounds.qualities.get(key).is_some_and(|trust| trust.quality == Quality::Unavailable)
@@ -188,7 +188,7 @@ impl IoBook {
 
     /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
     /// to the rest. Returns them.
-    pub fn make_room(&mut self) -> Vec<((FileId, Who), Kept)> {
+    pub fn make_room(&mut self) -> Vec<((FileId, Who), RowState)> {
         if self.processes.len() >= MOST_PROCESSES {
             self.make_room_for_processes();
         }
@@ -228,7 +228,7 @@ impl IoBook {
 
     /// Of these that have left the book, those that have no row any more are not known by name either; returns
     /// them. A file that was named and has no row yet is open somewhere, and will not be named again.
-    pub fn forget_names(&mut self, left: &[((FileId, Who), Kept)]) -> Vec<FileId> {
+    pub fn forget_names(&mut self, left: &[((FileId, Who), RowState)]) -> Vec<FileId> {
         let left: HashSet<FileId> = left.iter().map(|((file, _), _)| *file).collect();
         let used: HashSet<FileId> = self.rows.keys().map(|(file, _)| *file).collect();
         let gone: Vec<FileId> = left.difference(&used).copied().collect();
@@ -247,7 +247,7 @@ impl IoBook {
 
     /// What a process did with a file.
     pub fn row(&self, key: &(FileId, Who)) -> Option<Row> {
-        self.rows.get(key).map(Kept::row)
+        self.rows.get(key).map(RowState::row)
     }
 
     /// Whether a process had something moved unseen, by io_uring or AIO where they are not seen.

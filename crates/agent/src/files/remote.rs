@@ -14,11 +14,11 @@ use weigh_collect::clock::monotonic_ns;
 use weigh_collect::follow::{
     Attachment, FileEvents, FileMechanism, FileState, MechanismError, RunningAttachment,
 };
-use weigh_collect::io::{Apart, Kept, Telling, Told, qualities};
+use weigh_collect::io::{RecordBatch, RecordKind, RowScope, Telling, qualities};
 use weigh_collect::notice;
-use weigh_collect::survivors::Remains;
+use weigh_collect::survivors::Survivors;
 use weigh_schema::Quality;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 use weigh_schema::library::Followed;
 
 use super::snapshot_cache::LastLook;
@@ -43,7 +43,7 @@ struct State {
     stream: Option<UnixStream>,
     tally: Tally,
     last: LastLook,
-    remains: Option<Remains>,
+    remains: Option<Survivors>,
     /// When the agent was lost, and how.
     lost: Option<(u64, String)>,
     looked: Option<Instant>,
@@ -51,14 +51,14 @@ struct State {
 
 impl RemoteIo {
     /// Has the agent that listens there get ready to follow.
-    pub fn open(path: &Path, telling: Telling, apart: Apart) -> Result<RemoteIo, RemoteError> {
+    pub fn open(path: &Path, telling: Telling, apart: RowScope) -> Result<RemoteIo, RemoteError> {
         let stream = session_for(path, Followed::Files)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        let (each, threads) = (telling == Telling::Each, apart == Apart::Threads);
+        let (each, threads) = (telling == Telling::Each, apart == RowScope::Threads);
         let asked_ns = monotonic_ns();
         let (told, wake) =
-            converse(&stream, &Ask::Open { layout: Told::layout(), each, threads }, None)?;
+            converse(&stream, &Ask::Open { layout: RecordBatch::layout(), each, threads }, None)?;
         let (began_ns, elapsed_ns, missing, wake) = match (told, wake) {
             (Tell::Opened { began_ns, elapsed_ns, missing }, Some(wake)) => {
                 (began_ns, elapsed_ns, missing, wake)
@@ -106,14 +106,14 @@ impl RemoteIo {
     }
 
     /// All that is kept of a kind.
-    fn kept(&self, what: Kept) -> Result<Vec<Told>, RemoteError> {
+    fn kept(&self, what: RecordKind) -> Result<Vec<RecordBatch>, RemoteError> {
         self.ask(|stream| {
             let mut pieces = Vec::new();
             wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::lost)?;
             loop {
                 match next(stream)?.0 {
-                    Tell::Kept(0) => return Ok(pieces),
-                    Tell::Kept(length) => {
+                    Tell::RecordKind(0) => return Ok(pieces),
+                    Tell::RecordKind(length) => {
                         let piece = wire::receive_bytes(stream, length);
                         pieces.push(piece.map_err(RemoteError::lost)?);
                     }
@@ -127,9 +127,11 @@ impl RemoteIo {
     /// Looks at what is open, so that this is known if the agent is lost.
     fn look(&self) {
         let began = Instant::now();
-        if let (Ok(uses), Ok(processes), Ok(rest)) =
-            (self.kept(Kept::Uses), self.kept(Kept::Processes), self.kept(Kept::Rest))
-        {
+        if let (Ok(uses), Ok(processes), Ok(rest)) = (
+            self.kept(RecordKind::Uses),
+            self.kept(RecordKind::Processes),
+            self.kept(RecordKind::Rest),
+        ) {
             let mut told = self.told.borrow_mut();
             let living: Vec<u32> =
                 processes.iter().flat_map(|p| p.processes(self.began_ns)).map(|p| p.pid).collect();
@@ -249,10 +251,11 @@ impl FileEvents for RemoteIo {
         self.told.borrow().tally
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         let told = self.told.borrow();
         let qualities = qualities(&told.tally);
-        let mut grounds = Grounds { notes: self.missing.clone(), qualities, ..Grounds::default() };
+        let mut grounds =
+            ReportBasis { notes: self.missing.clone(), qualities, ..ReportBasis::default() };
         if let Some((at_ns, why)) = &told.lost {
             grounds.quality = Quality::Estimated;
             grounds.notes.push(format!(
@@ -271,19 +274,19 @@ impl FileEvents for RemoteIo {
 
 impl FileState for RemoteIo {
     fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
-        match self.kept(Kept::Uses) {
+        match self.kept(RecordKind::Uses) {
             Ok(pieces) => {
                 pieces.iter().flat_map(|p| p.uses(self.began_ns)).for_each(&mut *show);
             }
             Err(_) => self.told.borrow().last.uses(self.began_ns).for_each(&mut *show),
         }
-        let of_devices = self.kept(Kept::Devices).unwrap_or_default();
+        let of_devices = self.kept(RecordKind::Devices).unwrap_or_default();
         of_devices.iter().flat_map(|p| p.of_devices(self.began_ns)).for_each(show);
         Ok(())
     }
 
     fn processes(&self) -> Result<Vec<Process>, MechanismError> {
-        Ok(match self.kept(Kept::Processes) {
+        Ok(match self.kept(RecordKind::Processes) {
             Ok(pieces) => pieces.iter().flat_map(|p| p.processes(self.began_ns)).collect(),
             Err(_) => self.told.borrow().last.processes(self.began_ns).map(went_on).collect(),
         })
@@ -302,12 +305,12 @@ impl FileState for RemoteIo {
     }
 
     fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        let pieces = self.kept(Kept::Requests).unwrap_or_default();
-        Ok(pieces.iter().flat_map(Told::requests).collect())
+        let pieces = self.kept(RecordKind::Requests).unwrap_or_default();
+        Ok(pieces.iter().flat_map(RecordBatch::requests).collect())
     }
 
     fn rest(&self) -> Option<Use> {
-        match self.kept(Kept::Rest) {
+        match self.kept(RecordKind::Rest) {
             Ok(pieces) => pieces.iter().flat_map(|p| p.uses(self.began_ns)).next(),
             Err(_) => self.told.borrow().last.rest(self.began_ns),
         }
@@ -321,7 +324,7 @@ impl FileState for RemoteIo {
 impl Attachment for RemoteIo {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
         self.done(&Ask::Arm, Some(pidfd))?;
-        self.told.borrow_mut().remains = Remains::of(pid);
+        self.told.borrow_mut().remains = Survivors::of(pid);
         Ok(())
     }
 
@@ -338,7 +341,7 @@ impl RunningAttachment for RemoteIo {
     fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
         let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
         self.done(&Ask::Join, Some(pidfd.as_fd()))?;
-        self.told.borrow_mut().remains = Remains::of(pid);
+        self.told.borrow_mut().remains = Survivors::of(pid);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use weigh_collect::io::{Apart, Kept, KernelIo, Telling, Told};
+use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
 
 use super::wire::{self, Ask, MOST_ASKED, Tell};
 use crate::follow::User;
@@ -113,11 +113,11 @@ impl Server {
                 tell(&Tell::Records(kernel.tally(), told.bytes().len()))?.ok();
                 wire::send_bytes(&self.user.stream, &told).map(Ok)
             }
-            Ask::Uses => self.tell_kept(Kept::Uses),
-            Ask::Devices => self.tell_kept(Kept::Devices),
-            Ask::Processes => self.tell_kept(Kept::Processes),
-            Ask::Requests => self.tell_kept(Kept::Requests),
-            Ask::Rest => self.tell_kept(Kept::Rest),
+            Ask::Uses => self.tell_kept(RecordKind::Uses),
+            Ask::Devices => self.tell_kept(RecordKind::Devices),
+            Ask::Processes => self.tell_kept(RecordKind::Processes),
+            Ask::Requests => self.tell_kept(RecordKind::Requests),
+            Ask::Rest => self.tell_kept(RecordKind::Rest),
             Ask::ForgetNames(files) => {
                 kernel.forget_names(&files);
                 tell(&Tell::Done)
@@ -133,7 +133,7 @@ impl Server {
         if self.kernel.is_some() || self.is_begun {
             return Ok(Err("it is open already".to_string()));
         }
-        if layout != Told::layout() {
+        if layout != RecordBatch::layout() {
             return Ok(Err("the agent is of another version of weigh".to_string()));
         }
         let peer = self.user.peer;
@@ -142,7 +142,7 @@ impl Server {
             return Ok(Err(refusal.to_string()));
         }
         let telling = if each { Telling::Each } else { Telling::Sums };
-        let apart = if threads { Apart::Threads } else { Apart::Processes };
+        let apart = if threads { RowScope::Threads } else { RowScope::Processes };
         let kernel = match KernelIo::open_as(telling, apart, peer.owner()) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error.to_string())),
@@ -177,14 +177,14 @@ impl Server {
     }
 
     /// A piece after the other.
-    fn tell_kept(&self, what: Kept) -> io::Result<Result<(), String>> {
+    fn tell_kept(&self, what: RecordKind) -> io::Result<Result<(), String>> {
         let Some(kernel) = &self.kernel else { return Ok(Err("it is not open".to_string())) };
         let stream = &self.user.stream;
-        let send = |piece: &Told| {
-            wire::send(stream, &Tell::Kept(piece.bytes().len()), None)?;
+        let send = |piece: &RecordBatch| {
+            wire::send(stream, &Tell::RecordKind(piece.bytes().len()), None)?;
             wire::send_bytes(stream, piece)
         };
-        let mut piece = Told::default();
+        let mut piece = RecordBatch::default();
         let mut sent = Ok(());
         let read = kernel.each_kept(what, &mut |key, value| {
             piece.push(key, value);
@@ -199,6 +199,6 @@ impl Server {
         if !piece.is_empty() {
             send(&piece)?;
         }
-        wire::send(stream, &Tell::Kept(0), None).map(Ok)
+        wire::send(stream, &Tell::RecordKind(0), None).map(Ok)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use weigh_collect::io::Told;
+use weigh_collect::io::RecordBatch;
 use weigh_schema::io::{Event, FileId, Process, Use, Who};
 
 /// It is looked at no more often than this, and for a tenth of the time at most.
@@ -14,9 +14,9 @@ const REST_PER_LOOK: u32 = 9;
 /// The last look, and what has come since of what was seen then.
 #[derive(Default)]
 pub struct LastLook {
-    uses: Vec<Told>,
-    processes: Vec<Told>,
-    rest: Vec<Told>,
+    uses: Vec<RecordBatch>,
+    processes: Vec<RecordBatch>,
+    rest: Vec<RecordBatch>,
     /// What has been told for good since then.
     left: HashSet<(FileId, Who)>,
     ended: HashSet<u32>,
@@ -27,9 +27,9 @@ impl LastLook {
     /// Another one, which began then.
     pub fn replace(
         &mut self,
-        uses: Vec<Told>,
-        processes: Vec<Told>,
-        rest: Vec<Told>,
+        uses: Vec<RecordBatch>,
+        processes: Vec<RecordBatch>,
+        rest: Vec<RecordBatch>,
         began: Instant,
     ) {
         let next = Instant::now() + EVERY.max(began.elapsed() * REST_PER_LOOK);

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
-use weigh_collect::io::{Kept, Told};
+use weigh_collect::io::{RecordBatch, RecordKind};
 use weigh_schema::io::{FileId, Tally};
 
 use crate::follow::wire;
@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 1 << 24;
 pub enum Ask {
     /// To get ready; the first request, and the only one of its kind.
     Open {
-        /// [`Told::layout`].
+        /// [`RecordBatch::layout`].
         layout: u64,
         /// Whether each call is wanted.
         each: bool,
@@ -50,13 +50,13 @@ pub enum Ask {
 
 impl Ask {
     /// Asks for what is kept.
-    pub fn kept(what: Kept) -> Ask {
+    pub fn kept(what: RecordKind) -> Ask {
         match what {
-            Kept::Uses => Ask::Uses,
-            Kept::Devices => Ask::Devices,
-            Kept::Processes => Ask::Processes,
-            Kept::Requests => Ask::Requests,
-            Kept::Rest => Ask::Rest,
+            RecordKind::Uses => Ask::Uses,
+            RecordKind::Devices => Ask::Devices,
+            RecordKind::Processes => Ask::Processes,
+            RecordKind::Requests => Ask::Requests,
+            RecordKind::Rest => Ask::Rest,
         }
     }
 }
@@ -82,22 +82,22 @@ pub enum Tell {
     /// So many bytes of records come next; how much was seen until then.
     Records(Tally, usize),
     /// So many bytes of what is kept come next; after none there are no more.
-    Kept(usize),
+    RecordKind(usize),
 }
 
 /// Sends what was announced.
-pub fn send_bytes(mut stream: &UnixStream, told: &Told) -> io::Result<()> {
+pub fn send_bytes(mut stream: &UnixStream, told: &RecordBatch) -> io::Result<()> {
     stream.write_all(told.bytes())
 }
 
 /// What was announced.
-pub fn receive_bytes(mut stream: &UnixStream, length: usize) -> io::Result<Told> {
+pub fn receive_bytes(mut stream: &UnixStream, length: usize) -> io::Result<RecordBatch> {
     if length > MOST_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = vec![0; length];
     stream.read_exact(&mut bytes)?;
-    Ok(Told::from_bytes(bytes))
+    Ok(RecordBatch::from_bytes(bytes))
 }
 
 /// Names that are asked for again in one request: it has room for them, however great their numbers are.
@@ -112,15 +112,15 @@ mod tests {
     #[test]
     fn what_is_announced_comes_whole_and_not_without_end() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut told = Told::default();
+        let mut told = RecordBatch::default();
         told.push(b"key", b"value");
-        send(&ours, &Tell::Kept(told.bytes().len()), None).unwrap();
+        send(&ours, &Tell::RecordKind(told.bytes().len()), None).unwrap();
         send_bytes(&ours, &told).unwrap();
-        send(&ours, &Tell::Kept(0), None).unwrap();
+        send(&ours, &Tell::RecordKind(0), None).unwrap();
         let next = || receive::<Tell>(&theirs, MOST_ASKED).unwrap().unwrap().0;
-        let Tell::Kept(length) = next() else { panic!("something else") };
+        let Tell::RecordKind(length) = next() else { panic!("something else") };
         assert_eq!(receive_bytes(&theirs, length).unwrap(), told);
-        assert_eq!(next(), Tell::Kept(0));
+        assert_eq!(next(), Tell::RecordKind(0));
         assert!(receive_bytes(&theirs, MOST_BYTES + 1).is_err());
         drop(ours);
         assert!(receive_bytes(&theirs, 1).is_err());

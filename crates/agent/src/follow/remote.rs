@@ -22,7 +22,7 @@ use weigh_collect::follow::{
     MemoryBound, OpenCounts, RunningAttachment, ZombieReader, read_until_settled, signal_members,
 };
 use weigh_collect::notice;
-use weigh_collect::survivors::Remains;
+use weigh_collect::survivors::Survivors;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
@@ -162,19 +162,19 @@ pub struct RemoteJob {
     wake: OwnedFd,
     /// Readable when there is something that should not wait, or the agent has gone.
     either: OwnedFd,
-    told: RefCell<Told>,
+    told: RefCell<LastReport>,
     /// Whether opens are counted, once that was asked; else why not.
     open_counts: Option<Result<(), String>>,
 }
 
 /// What was told last, and by whom.
-struct Told {
+struct LastReport {
     /// None when it is lost.
     stream: Option<UnixStream>,
     job: Glimpse,
     living: Vec<ProcessEnd>,
     statuses: Vec<CollectorStatus>,
-    armed: Option<(Moment, Remains)>,
+    armed: Option<(Moment, Survivors)>,
     /// When the agent was lost, and how.
     lost: Option<(u64, String)>,
     looked: Option<Instant>,
@@ -201,7 +201,7 @@ impl RemoteJob {
         };
         watch(wake.as_fd(), epoll::EventFlags::IN)?;
         watch(stream.as_fd(), epoll::EventFlags::RDHUP)?;
-        let told = Told {
+        let told = LastReport {
             stream: Some(stream),
             job: Glimpse::default(),
             living: Vec::new(),
@@ -273,7 +273,7 @@ impl RemoteJob {
     }
 }
 
-impl Told {
+impl LastReport {
     fn lose(&mut self, why: &RemoteError) {
         self.stream = None;
         let Some((begun, remains)) = &self.armed else { return };
@@ -422,7 +422,7 @@ impl Attachment for RemoteJob {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
         self.ask_with(&Ask::Arm, Some(pidfd))?;
         let mut told = self.told.borrow_mut();
-        told.armed = Remains::of(pid).map(|remains| (Moment::now(), remains));
+        told.armed = Survivors::of(pid).map(|remains| (Moment::now(), remains));
         Ok(())
     }
 

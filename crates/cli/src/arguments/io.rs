@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use weigh_collect::io::Apart;
+use weigh_collect::io::RowScope;
 use weigh_schema::amount::parse_duration;
 
 use super::numbers::pid;
@@ -209,10 +209,10 @@ pub enum IoBy {
 
 impl IoBy {
     /// The same for who tells.
-    pub fn apart(self) -> Apart {
+    pub fn apart(self) -> RowScope {
         match self {
-            IoBy::Process => Apart::Processes,
-            IoBy::Thread => Apart::Threads,
+            IoBy::Process => RowScope::Processes,
+            IoBy::Thread => RowScope::Threads,
         }
     }
 }

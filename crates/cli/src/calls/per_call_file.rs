@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use weigh_account::shell_words;
 use weigh_keep::{CallsNote, CallsWriter};
 use weigh_schema::base64;
-use weigh_schema::call::{Later, Tally};
+use weigh_schema::call::{LateCost, Tally};
 use weigh_schema::call_row::CallRow;
 use weigh_session::products::calls::CallSink;
 use weigh_session::unless_medium_failed;
@@ -46,7 +46,7 @@ impl CallSink for PerCallFile {
         self.writer()?.push(row).context(PER_CALL)
     }
 
-    fn emit_deferred(&mut self, Later { sequence, growth }: &Later) -> anyhow::Result<()> {
+    fn emit_deferred(&mut self, LateCost { sequence, growth }: &LateCost) -> anyhow::Result<()> {
         self.writer()?.push_later(*sequence, growth).context(PER_CALL)
     }
 

@@ -31,7 +31,8 @@ pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
     };
     if arguments.json {
         let (probe_cost, why) = (cost.as_ref().ok().copied(), cost.err());
-        let told = Told { analysis: &found.analysis, probe_cost, probe_cost_unavailable: why };
+        let told =
+            KernelReport { analysis: &found.analysis, probe_cost, probe_cost_unavailable: why };
         print_json(&(serde_json::to_string_pretty(&told)? + "\n"))?;
     } else {
         print(&page(&found, arguments.probes, &cost))?;
@@ -41,7 +42,7 @@ pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {
 
 /// The analysis, and what only the machine can tell.
 #[derive(Serialize)]
-struct Told<'a> {
+struct KernelReport<'a> {
     #[serde(flatten)]
     analysis: &'a Analysis,
     #[serde(skip_serializing_if = "Option::is_none")]

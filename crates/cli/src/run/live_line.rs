@@ -28,7 +28,7 @@ const LIMITS: usize = 2;
 
 /// Who wants a line.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Wish {
+enum LineMode {
     #[default]
     None,
     /// Where the job leaves the terminal alone.
@@ -39,7 +39,7 @@ enum Wish {
 /// What is on the terminal.
 #[derive(Default)]
 pub struct LiveLine {
-    wish: Wish,
+    wish: LineMode,
     terminal: Option<JobTerminal>,
     begun: Option<Instant>,
     drawn: Option<Instant>,
@@ -52,10 +52,10 @@ impl LiveLine {
     pub fn new(output: &RunOutput) -> LiveLine {
         let is_never = std::env::var_os("WEIGH_LIVE").is_some_and(|value| value == "never");
         let wish = match std::io::stderr().is_terminal() {
-            false => Wish::None,
-            true if output.live => Wish::Asked,
-            true if output.quiet || is_never => Wish::None,
-            true => Wish::Unasked,
+            false => LineMode::None,
+            true if output.live => LineMode::Asked,
+            true if output.quiet || is_never => LineMode::None,
+            true => LineMode::Unasked,
         };
         LiveLine { wish, ..LiveLine::default() }
     }
@@ -64,7 +64,7 @@ impl LiveLine {
     fn draw_line(&mut self, state: &RunState<'_>) {
         let is_soon = |at: Instant| at.elapsed() < PACE;
         // What is behind the times is not drawn: the terminal does not keep up.
-        if self.wish == Wish::None || self.drawn.is_some_and(is_soon) || !message::is_idle() {
+        if self.wish == LineMode::None || self.drawn.is_some_and(is_soon) || !message::is_idle() {
             return;
         }
         if !self.may_draw(state.living) {
@@ -89,7 +89,7 @@ impl LiveLine {
     fn may_draw(&self, living: &dyn Fn() -> Vec<u32>) -> bool {
         let is_late = || self.begun.is_some_and(|begun| begun.elapsed() >= UNASKED_AFTER);
         match &self.terminal {
-            _ if self.wish == Wish::Asked => true,
+            _ if self.wish == LineMode::Asked => true,
             Some(terminal) => is_late() && terminal.is_left_alone(living),
             None => false,
         }
@@ -99,7 +99,7 @@ impl LiveLine {
 impl RunView for LiveLine {
     fn begin(&mut self) {
         self.begun = Some(Instant::now());
-        self.terminal = (self.wish == Wish::Unasked).then(JobTerminal::of_stderr).flatten();
+        self.terminal = (self.wish == LineMode::Unasked).then(JobTerminal::of_stderr).flatten();
     }
 
     fn draw(&mut self, state: &RunState<'_>) {

@@ -11,7 +11,7 @@ use crate::support::run::{Scratch, Weigh};
 use crate::support::{patience, wait_until, workload};
 use serde_json::Value;
 use weigh_agent::RemoteIo;
-use weigh_collect::io::{Apart, Telling};
+use weigh_collect::io::{RowScope, Telling};
 use weigh_schema::io::IoCall;
 use weigh_schema::{Mechanism, Quality};
 
@@ -217,7 +217,7 @@ fn a_process_that_runs_is_followed_if_it_is_the_user_s_own() {
     refused(hidden.0.id(), "does not let itself be looked at");
     // Root has no need to ask, and what he starts has rights.
     let refused =
-        RemoteIo::open(&agent.scratch.path("socket"), Telling::Sums, Apart::default()).map(drop);
+        RemoteIo::open(&agent.scratch.path("socket"), Telling::Sums, RowScope::default()).map(drop);
     let error = refused.expect_err("it was taken").to_string();
     assert!(error.contains("capabilities of its own"), "{error}");
 }

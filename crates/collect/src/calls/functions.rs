@@ -19,13 +19,13 @@ use std::path::Path;
 
 use weigh_schema::call::BorderProbes;
 use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubsystem};
-use weigh_schema::custom_subsystem::{OWN_PARTS, Own, OwnPart};
+use weigh_schema::custom_subsystem::{CustomParts, OWN_PARTS, OwnPart};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::Attached;
 pub(super) use attach::let_go;
-pub use boundaries::{Border, BorderFunction, Borders};
-use captures::Found;
+pub use boundaries::{Border, BorderFunction, PartBoundaries};
+use captures::CaptureSource;
 use captures::Types;
 pub use cost::probe_cost;
 pub(super) use on_request::OnRequest;
@@ -57,8 +57,8 @@ pub(super) struct Recipe {
     pub(super) keeps: bool,
     pub(super) count_slot: u32,
     pub(super) time_slot: u32,
-    pub(super) matched: Found,
-    pub(super) sums: Vec<(u32, Found)>,
+    pub(super) matched: CaptureSource,
+    pub(super) sums: Vec<(u32, CaptureSource)>,
 }
 
 /// A function, and what is to be done there.
@@ -77,7 +77,7 @@ struct Probe {
 /// The functions that are to be probed.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
-    own: Option<Own>,
+    own: Option<CustomParts>,
     /// The names of the own parts that are wanted, with their numbers.
     wanted: Vec<(String, u32)>,
     probes: Vec<Probe>,
@@ -103,7 +103,7 @@ impl Functions {
     }
 
     /// Adds the borders of parts. A part that the configuration has defined stays as it is.
-    pub fn add_borders(&mut self, borders: &Borders) {
+    pub fn add_borders(&mut self, borders: &PartBoundaries) {
         let symbols = Symbols::of_this_kernel();
         self.many = symbols.know(MANY);
         self.why.clone_from(&borders.why);
@@ -124,7 +124,13 @@ impl Functions {
         self.own_parts = borders.calls.iter().filter_map(numbered).collect();
     }
 
-    fn add_border(&mut self, border: &Border, borders: &Borders, part: u32, symbols: &Symbols) {
+    fn add_border(
+        &mut self,
+        border: &Border,
+        borders: &PartBoundaries,
+        part: u32,
+        symbols: &Symbols,
+    ) {
         let (known, unknown): (Vec<_>, Vec<_>) =
             border.functions.iter().partition(|function| symbols.have(&function.name));
         let names: Vec<&str> = unknown.iter().map(|function| function.name.as_str()).collect();
@@ -201,7 +207,7 @@ impl Functions {
     }
 
     /// The names of the parts that accounts carry beside the built-in ones.
-    pub(super) fn own(&self) -> Option<&Own> {
+    pub(super) fn own(&self) -> Option<&CustomParts> {
         self.own.as_ref()
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::byte_text;
 use weigh_schema::call::{
-    Call, Cell, Grouping, Interval, Later, Named, Rival, Sharing, Tally, TimeHistogram,
+    Call, Cell, Grouping, Interval, LateCost, Named, Rival, Sharing, Tally, TimeHistogram,
 };
 use weigh_schema::subsystem::{Account, LATER};
 
@@ -190,31 +190,31 @@ fn told(record: &[u8]) -> Option<[u8; size_of::<types::told>()]> {
 
 /// A record of the ring of calls.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum CallRecord {
     /// A call has ended.
     Call(Box<Call>),
     /// Something that a call has caused.
-    Later(Later),
+    LateCost(LateCost),
 }
 
 /// What was told; none if the record is nothing of the kind.
-pub(super) fn told_of(record: &[u8]) -> Option<Told> {
+pub(super) fn told_of(record: &[u8]) -> Option<CallRecord> {
     let value = &told(record)?;
     // No call ends when the clock begins.
     match Reader(value).u64(offset_of!(types::told, ended))? {
-        0 => Some(Told::Later(later(value)?)),
-        _ => Some(Told::Call(Box::new(call(value)?))),
+        0 => Some(CallRecord::LateCost(later(value)?)),
+        _ => Some(CallRecord::Call(Box::new(call(value)?))),
     }
 }
 
-fn later(value: &[u8]) -> Option<Later> {
+fn later(value: &[u8]) -> Option<LateCost> {
     let reader = Reader(value);
     let first = offset_of!(types::told, account) + offset_of!(types::weigh_account, later);
     let mut growth = [0; LATER.len()];
     for (place, number) in growth.iter_mut().enumerate() {
         *number = reader.u64(first + place * 8)?;
     }
-    Some(Later { sequence: reader.u64(offset_of!(types::told, sequence))?, growth })
+    Some(LateCost { sequence: reader.u64(offset_of!(types::told, sequence))?, growth })
 }
 
 fn call(value: &[u8]) -> Option<Call> {
@@ -356,7 +356,8 @@ mod tests {
         let last = NUMBERS - 1;
         let ended = at(offset_of!(types::told, ended));
         let places = [0, at(offset_of!(types::told, began)), ended, last];
-        let Some(Told::Call(call)) = told_of(&record(&places, &[7 | 9 << 32, 1_000, 2_000, 42]))
+        let Some(CallRecord::Call(call)) =
+            told_of(&record(&places, &[7 | 9 << 32, 1_000, 2_000, 42]))
         else {
             panic!()
         };
@@ -371,7 +372,7 @@ mod tests {
         }
         assert_eq!(told_of(&[0; 7]), None);
         // One that has not ended.
-        let Some(Told::Later(later)) = told_of(&record(&[1, last], &[5, u64::MAX])) else {
+        let Some(CallRecord::LateCost(later)) = told_of(&record(&[1, last], &[5, u64::MAX])) else {
             panic!()
         };
         assert_eq!((later.sequence, later.growth[0]), (5, 0));

@@ -12,7 +12,7 @@ use super::attaching::{is_end, is_needed, parts_of};
 use super::counting::CpuEvents;
 use super::functions::OnRequest;
 use super::link::{Link, Program};
-use super::on_demand::Seen;
+use super::on_demand::Demand;
 
 /// What is to be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     /// The parts, as bits.
     pub(super) parts: u64,
     /// Of the programs that packets pass.
-    pub(super) packets: Seen,
+    pub(super) packets: Demand,
     /// The counters that each CPU counts, as bits.
     pub(super) counted: u64,
 }

@@ -25,12 +25,12 @@ const ARRIVAL: &str = "__arrival_";
 
 /// Which of the programs on standby are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Demand {
     drivers: bool,
     arrivals: bool,
 }
 
-impl Seen {
+impl Demand {
     /// Whether a program is attached for the parts that it is of: all are that are not on standby.
     pub(super) fn wants(self, program: &str) -> bool {
         (self.drivers || !program.contains(DRIVER)) && (self.arrivals || !program.contains(ARRIVAL))
@@ -38,7 +38,7 @@ impl Seen {
 }
 
 pub(super) struct Standby {
-    pub(super) seen: Seen,
+    pub(super) seen: Demand,
     attention: RingBuffer<'static>,
 }
 
@@ -47,7 +47,7 @@ impl Standby {
         let mut builder = RingBufferBuilder::new();
         builder.add(&skeleton.maps.attention, |_| 0).map_err(bpf("ring buffer"))?;
         let attention = builder.build().map_err(bpf("ring buffer"))?;
-        Ok(Standby { seen: Seen { drivers: true, arrivals: false }, attention })
+        Ok(Standby { seen: Demand { drivers: true, arrivals: false }, attention })
     }
 }
 
@@ -73,7 +73,7 @@ impl KernelCalls {
         let _ = self.standby.attention.consume();
         let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() else { return false };
         let counted = &mut variables.standby;
-        let seen = Seen {
+        let seen = Demand {
             drivers: counted.many_without == 0 || counted.has_driven != 0,
             arrivals: counted.together > 0,
         };
@@ -88,7 +88,7 @@ impl KernelCalls {
     }
 
     /// Tells the kernel side what of it is attached.
-    pub(super) fn tell_of_packets(&mut self, seen: Seen) {
+    pub(super) fn tell_of_packets(&mut self, seen: Demand) {
         if let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() {
             variables.standby.drivers_away = u32::from(!seen.drivers);
             variables.standby.arrivals_seen = u32::from(seen.arrivals);

@@ -9,7 +9,7 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::functions::{Functions, function_probes};
 use super::on_demand::BACKLOG;
-use super::{Attached, Telling, Wanted};
+use super::{Attached, CallsRequest, Telling};
 use crate::features::Offers;
 
 /// Always attached: without it the time of the others would be wrong.
@@ -55,7 +55,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn of(wanted: &Wanted, telling: Telling, functions: &Functions) -> Chosen {
+    pub(super) fn of(wanted: &CallsRequest, telling: Telling, functions: &Functions) -> Chosen {
         let many = functions.many();
         let functions = !functions.is_empty() && function_probes().is_ok();
         let interrupts = functions

@@ -10,7 +10,7 @@ use weigh_schema::call::{Grouping, Sharing, TimeHistogram, Written, WrittenFound
 use weigh_schema::subsystem::Subsystem;
 
 use super::selection::Chosen;
-use super::{Counters, Functions, KernelCalls, Telling, Wanted, layout};
+use super::{CallsRequest, Counters, Functions, KernelCalls, Telling, layout};
 use crate::follow::{Attachment, MechanismError, PageWrites, RunningAttachment};
 use crate::job::{JobError, bpf};
 use crate::table::{READING, entries};
@@ -49,7 +49,7 @@ impl KernelCalls {
     /// No calls, but what a job's threads have written to devices: see [`PageWrites`].
     pub fn open_for_writes() -> Result<KernelCalls, JobError> {
         let parts = WRITES.iter().filter_map(|name| Subsystem::named(name));
-        let wanted = Wanted {
+        let wanted = CallsRequest {
             subsystems: parts.collect(),
             grouping: Grouping::Call,
             sharing: Sharing::Bytes,

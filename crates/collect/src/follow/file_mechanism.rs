@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 
 use weigh_schema::call::WrittenFound;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use super::attachment::Attachment;
 use super::children::Children;
@@ -31,7 +31,7 @@ pub trait FileEvents {
     fn tally(&self) -> Tally;
 
     /// How far what is reported can be trusted.
-    fn grounds(&self) -> Grounds;
+    fn grounds(&self) -> ReportBasis;
 
     /// Stops following: what is kept stays readable.
     fn detach(&mut self);

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 
-use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Sources, Tally, Use};
+use weigh_schema::io::{Event, Field, FileId, Process, ReportBasis, Sources, Tally, Use};
 use weigh_schema::{Mechanism, Quality};
 
 use super::{LibraryIo, SharedJob, TracedIo};
@@ -123,7 +123,7 @@ impl FileEvents for BesideTracedIo {
         }
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         let traced = self.traced.grounds();
         let witnessed = self.traced.counts().get().witness.all;
         let mut all = self.library.grounds_beside(&witnessed);
@@ -136,7 +136,7 @@ impl FileEvents for BesideTracedIo {
             all.qualities.entry(key).or_insert(trust);
         }
         all.notes.extend(traced.notes);
-        Grounds {
+        ReportBasis {
             mechanism: Mechanism::PreloadPtrace,
             quality: match (all.quality, traced.quality) {
                 (Quality::Exact, Quality::Exact) => Quality::Exact,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use weigh_schema::Quality;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Trust, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Trust, Use};
 
 use super::KernelIo;
 use crate::follow::{
@@ -36,9 +36,9 @@ impl FileEvents for KernelIo {
         KernelIo::tally(self)
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         let qualities = qualities(&self.tally());
-        Grounds { notes: self.missing().to_vec(), qualities, ..Grounds::default() }
+        ReportBasis { notes: self.missing().to_vec(), qualities, ..ReportBasis::default() }
     }
 
     fn detach(&mut self) {

@@ -21,7 +21,7 @@ const PLAIN: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// What was found of an inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum InodeName {
     /// A name.
     At(PathBuf),
     /// It has none.
@@ -45,19 +45,19 @@ pub struct InodeSearch {
 
 impl InodeSearch {
     /// Looks in the folder where it had a name, then on the whole file system, which is mounted like this.
-    pub fn find(&self, inode: u64, folder: &Path, mount: &Mount) -> Found {
+    pub fn find(&self, inode: u64, folder: &Path, mount: &Mount) -> InodeName {
         let own = cached(&self.folders, folder, || Index::of_folder(folder));
         if let Some(path) = own.names.get(&inode) {
-            return Found::At(path.clone());
+            return InodeName::At(path.clone());
         }
         if !PLAIN.contains(&mount.kind.as_str()) {
-            return Found::Unknown;
+            return InodeName::Unknown;
         }
         let all = cached(&self.indexes, &mount.point, || Index::of_file_system(&mount.point));
         match all.names.get(&inode) {
-            Some(path) => Found::At(path.clone()),
-            None if all.is_whole && mount.root == Path::new("/") => Found::Nowhere,
-            None => Found::Unknown,
+            Some(path) => InodeName::At(path.clone()),
+            None if all.is_whole && mount.root == Path::new("/") => InodeName::Nowhere,
+            None => InodeName::Unknown,
         }
     }
 }
@@ -135,18 +135,21 @@ mod tests {
         let find = |mount: &Mount| InodeSearch::default().find(inode, &here, mount);
         let [small, other, part] = [("tmpfs", "/"), ("ext4", "/"), ("tmpfs", "/a")]
             .map(|(kind, root)| mounted(all.path(), kind, root));
-        assert_eq!(find(&small), Found::At(file.clone()));
+        assert_eq!(find(&small), InodeName::At(file.clone()));
         std::fs::rename(&file, here.join("renamed")).unwrap();
-        assert_eq!(find(&other), Found::At(here.join("renamed")), "in its own folder");
+        assert_eq!(find(&other), InodeName::At(here.join("renamed")), "in its own folder");
         std::fs::rename(here.join("renamed"), &moved).unwrap();
-        assert_eq!([find(&small), find(&other)], [Found::At(moved.clone()), Found::Unknown]);
+        assert_eq!(
+            [find(&small), find(&other)],
+            [InodeName::At(moved.clone()), InodeName::Unknown]
+        );
         std::fs::remove_file(&moved).unwrap();
         let found = [find(&small), find(&other), find(&part)];
-        assert_eq!(found, [Found::Nowhere, Found::Unknown, Found::Unknown]);
+        assert_eq!(found, [InodeName::Nowhere, InodeName::Unknown, InodeName::Unknown]);
         // As many that nobody knows what else there is.
         for number in 0..=OF_FILE_SYSTEM {
             std::fs::File::create(there.join(number.to_string())).unwrap();
         }
-        assert_eq!(find(&small), Found::Unknown);
+        assert_eq!(find(&small), InodeName::Unknown);
     }
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use weigh_schema::byte_text;
 use weigh_schema::io::FileId;
 
-use super::inode_search::{Found, InodeSearch};
+use super::inode_search::{InodeName, InodeSearch};
 use crate::procfs::{self, Mount};
 
 /// What was found.
@@ -137,11 +137,11 @@ impl LastLooks {
             return LastLook::default();
         };
         match self.search.find(file.inode, folder, mount) {
-            Found::Nowhere => LastLook::deleted(true, None),
-            Found::At(name) if self.leads_to(file, &name) => {
+            InodeName::Nowhere => LastLook::deleted(true, None),
+            InodeName::At(name) if self.leads_to(file, &name) => {
                 LastLook::deleted(false, Some(text_of(&name)))
             }
-            Found::At(_) | Found::Unknown => LastLook::default(),
+            InodeName::At(_) | InodeName::Unknown => LastLook::default(),
         }
     }
 

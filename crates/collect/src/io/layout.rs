@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Called, Deed, Direction, Event, Field, FileId, Named, Numbers, Object, Places, Process, SEEN,
-    STRIDES, Sources, Stretch, Tally, Transfer, Untold, Use, Who,
+    Called, Deed, Direction, Event, Field, FileId, Named, Numbers, Object, OffsetHistogram,
+    Process, SEEN, STRIDES, Sources, Stretch, Tally, Transfer, Untold, Use, Who,
 };
 
 /// The generated skeleton.
@@ -224,9 +224,9 @@ fn direction(value: Reader<'_>, which: usize) -> Option<Direction> {
     })
 }
 
-fn places(value: Reader<'_>) -> Option<Places> {
+fn places(value: Reader<'_>) -> Option<OffsetHistogram> {
     let shift = value.u64(offset_of!(types::io_places, shift))?;
-    let mut places = Places { shift: shift.min(63) as u32, ..Places::default() };
+    let mut places = OffsetHistogram { shift: shift.min(63) as u32, ..OffsetHistogram::default() };
     let at = offset_of!(types::io_places, bytes);
     for (i, bytes) in places.bytes.as_flattened_mut().iter_mut().enumerate() {
         *bytes = value.u64(at + 8 * i)?;

@@ -12,17 +12,17 @@ use std::process::ExitStatus;
 use std::rc::Rc;
 
 use rustix::process::Pid;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use crate::follow::{
     Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobReader as _,
     MechanismError, Members as _, RunningAttachment,
 };
-use crate::preload::{Counted, Level, LibraryEntry, PreloadError, PreloadedJob, Witnessed};
+use crate::preload::{CheckedCounts, Level, LibraryEntry, PreloadError, PreloadedJob, Witnessed};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
-    counted: Counted,
+    counted: CheckedCounts,
     job: Option<SharedJob>,
 }
 
@@ -56,7 +56,7 @@ impl LibraryIo {
     }
 
     /// How far it can be trusted, where somebody else has counted that much.
-    pub(super) fn grounds_beside(&self, others: &Witnessed) -> Grounds {
+    pub(super) fn grounds_beside(&self, others: &Witnessed) -> ReportBasis {
         self.counted.grounds_beside(others)
     }
 
@@ -66,7 +66,7 @@ impl LibraryIo {
     }
 
     /// Of a job that somebody else follows.
-    pub fn of(counted: Counted) -> LibraryIo {
+    pub fn of(counted: CheckedCounts) -> LibraryIo {
         LibraryIo { counted, job: None }
     }
 }
@@ -96,7 +96,7 @@ impl FileEvents for LibraryIo {
         self.counted.tally()
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         self.counted.grounds()
     }
 

@@ -9,7 +9,7 @@ use super::layout;
 
 /// What the kernel side keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum RecordKind {
     /// What processes do with files that they have open.
     Uses,
     /// What devices did with files.
@@ -24,9 +24,9 @@ pub enum Kept {
 
 /// Things that were told, as the kernel side has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told(Vec<u8>);
+pub struct RecordBatch(Vec<u8>);
 
-impl Told {
+impl RecordBatch {
     /// Changes with the layout of what is sent: a reader that finds another number cannot read it.
     pub fn layout() -> u64 {
         let sizes = layout::SIZES.map(|size| size.to_string()).join(" ");
@@ -38,8 +38,8 @@ impl Told {
     }
 
     /// As somebody has handed it on.
-    pub fn from_bytes(bytes: Vec<u8>) -> Told {
-        Told(bytes)
+    pub fn from_bytes(bytes: Vec<u8>) -> RecordBatch {
+        RecordBatch(bytes)
     }
 
     /// To be handed on.
@@ -62,7 +62,7 @@ impl Told {
     }
 
     /// What came after it.
-    pub fn append(&mut self, more: &Told) {
+    pub fn append(&mut self, more: &RecordBatch) {
         self.0.extend_from_slice(&more.0);
     }
 
@@ -82,7 +82,7 @@ impl Told {
         self.each().filter_map(move |record| layout::event(record, began_ns))
     }
 
-    /// [`Kept::Uses`], and [`Kept::Rest`].
+    /// [`RecordKind::Uses`], and [`RecordKind::Rest`].
     pub fn uses(&self, began_ns: u64) -> impl Iterator<Item = Use> {
         let of = move |entry: &[u8]| {
             let (key, value) = entry.split_at_checked(layout::KEY_BYTES)?;
@@ -91,7 +91,7 @@ impl Told {
         self.each().filter_map(of)
     }
 
-    /// [`Kept::Devices`].
+    /// [`RecordKind::Devices`].
     pub fn of_devices(&self, began_ns: u64) -> impl Iterator<Item = Use> {
         let of = move |entry: &[u8]| {
             let (key, value) = entry.split_at_checked(layout::KEY_BYTES)?;
@@ -100,7 +100,7 @@ impl Told {
         self.each().filter_map(of)
     }
 
-    /// [`Kept::Processes`].
+    /// [`RecordKind::Processes`].
     pub fn processes(&self, began_ns: u64) -> impl Iterator<Item = Process> {
         let of = move |entry: &[u8]| {
             let (_, value) = entry.split_at_checked(size_of::<u32>())?;
@@ -109,7 +109,7 @@ impl Told {
         self.each().filter_map(of)
     }
 
-    /// [`Kept::Requests`].
+    /// [`RecordKind::Requests`].
     pub fn requests(&self) -> impl Iterator<Item = Use> {
         let of = |entry: &[u8]| {
             let (_, value) = entry.split_at_checked(layout::REQUEST_KEY_BYTES)?;
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_and_what_is_cut_off_does_not() {
-        let mut told = Told::default();
+        let mut told = RecordBatch::default();
         assert!(told.is_empty());
         told.push(b"", b"one");
         told.push(b"t", b"wo");
@@ -133,7 +133,7 @@ mod tests {
         let whole: Vec<&[u8]> = told.each().collect();
         assert_eq!(whole, [&b"one"[..], b"two", b""]);
         for length in 0..told.bytes().len() {
-            let cut = Told::from_bytes(told.bytes()[..length].to_vec());
+            let cut = RecordBatch::from_bytes(told.bytes()[..length].to_vec());
             assert!(cut.each().count() < 3, "{length}");
             assert!(cut.each().zip(&whole).all(|(found, expected)| found == *expected));
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn entries_that_are_too_short_are_none() {
-        let mut told = Told::default();
+        let mut told = RecordBatch::default();
         for length in [0, 1, 4, 23, 24, 32, 200] {
             told.push(&[1; 3][..3.min(length)], &vec![1; length.saturating_sub(3)]);
         }

@@ -8,10 +8,10 @@ use std::os::fd::BorrowedFd;
 use std::process::ExitStatus;
 
 use rustix::process::Pid;
-use weigh_schema::io::{Event, Field, FileId, Grounds, Process, Tally, Transfer, Trust, Use};
+use weigh_schema::io::{Event, Field, FileId, Process, ReportBasis, Tally, Transfer, Trust, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::{Apart, Telling};
+use super::{RowScope, Telling};
 use crate::follow::{
     Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobDetail,
     JobReader as _, MechanismError, RunningAttachment,
@@ -37,7 +37,7 @@ pub struct TracedIo {
 
 impl TracedIo {
     /// Gets ready to trace.
-    pub fn open(stops: Stops, telling: Telling, apart: Apart) -> Result<TracedIo, TraceError> {
+    pub fn open(stops: Stops, telling: Telling, apart: RowScope) -> Result<TracedIo, TraceError> {
         let nothing_else = JobDetail::default();
         TracedIo::of_job(TracedJob::that_counts(nothing_else, stops, telling, apart)?)
     }
@@ -95,7 +95,7 @@ impl FileEvents for TracedIo {
         Tally { living, ..self.counts.get().tally() }
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         // First: the tracer holds the job while it takes the counts.
         let warnings = self.job.as_ref().map_or_else(|| self.warnings.clone(), TracedJob::warnings);
         let counts = self.counts.get();
@@ -150,7 +150,7 @@ impl FileEvents for TracedIo {
         notes.extend(warnings);
         let mut price = counts.price;
         price.seconds = price.stops_total as f64 * price.stop_seconds + price.look_seconds;
-        Grounds {
+        ReportBasis {
             mechanism: Mechanism::Ptrace,
             quality: if is_all { Quality::Exact } else { Quality::Estimated },
             witness: None,

@@ -221,7 +221,7 @@ impl Members {
     }
 
     /// What each address space holds, by the first process that uses it; those who have ended are left out from now on.
-    fn held(&mut self, spaces: &HashMap<u32, (u32, u32)>) -> BTreeMap<u32, Held> {
+    fn held(&mut self, spaces: &HashMap<u32, (u32, u32)>) -> BTreeMap<u32, SpaceSize> {
         let mut all = BTreeMap::new();
         let page_bytes = self.page_bytes;
         self.all.retain(|pid, member| {
@@ -231,7 +231,7 @@ impl Members {
             // It can only become less.
             let inherited = member.inherited.map_or(anonymous, |before| before.min(anonymous));
             member.inherited = Some(inherited);
-            let held: &mut Held = all.entry(space).or_default();
+            let held: &mut SpaceSize = all.entry(space).or_default();
             held.rss = held.rss.max(rss * page_bytes);
             held.own = held.own.max(anonymous - inherited);
             held.common = held.common.max(shared * page_bytes);
@@ -251,7 +251,7 @@ impl Members {
 
 /// What an address space holds, in bytes.
 #[derive(Default)]
-struct Held {
+struct SpaceSize {
     rss: u64,
     /// What is certainly nobody else's.
     own: u64,

@@ -9,22 +9,22 @@ use super::LOADING;
 
 /// How the programs of a section are loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SectionLoader {
     /// By weigh's threads.
     Own,
     /// By libbpf, with the kernel's functions put in.
     Libbpf,
 }
 
-const SECTIONS: [(&CStr, sys::bpf_attach_type, Way); 8] = [
-    (c"tp_btf+", sys::BPF_TRACE_RAW_TP, Way::Own),
-    (c"fentry+", sys::BPF_TRACE_FENTRY, Way::Own),
-    (c"fexit+", sys::BPF_TRACE_FEXIT, Way::Own),
-    (c"iter+", sys::BPF_TRACE_ITER, Way::Own),
-    (c"kprobe", 0, Way::Libbpf),
-    (c"kretprobe", 0, Way::Libbpf),
-    (c"kprobe.multi", sys::BPF_TRACE_KPROBE_MULTI, Way::Libbpf),
-    (c"kretprobe.multi", sys::BPF_TRACE_KPROBE_MULTI, Way::Libbpf),
+const SECTIONS: [(&CStr, sys::bpf_attach_type, SectionLoader); 8] = [
+    (c"tp_btf+", sys::BPF_TRACE_RAW_TP, SectionLoader::Own),
+    (c"fentry+", sys::BPF_TRACE_FENTRY, SectionLoader::Own),
+    (c"fexit+", sys::BPF_TRACE_FEXIT, SectionLoader::Own),
+    (c"iter+", sys::BPF_TRACE_ITER, SectionLoader::Own),
+    (c"kprobe", 0, SectionLoader::Libbpf),
+    (c"kretprobe", 0, SectionLoader::Libbpf),
+    (c"kprobe.multi", sys::BPF_TRACE_KPROBE_MULTI, SectionLoader::Libbpf),
+    (c"kretprobe.multi", sys::BPF_TRACE_KPROBE_MULTI, SectionLoader::Libbpf),
 ];
 
 static REGISTERED: Once = Once::new();
@@ -35,14 +35,14 @@ pub(super) fn register() {
         for (number, (section, attach_type, way)) in SECTIONS.iter().enumerate() {
             // A program of a type that needs none of the kernel's types: libbpf loads nothing but a substitute.
             let program_type = match way {
-                Way::Own => sys::BPF_PROG_TYPE_SOCKET_FILTER,
-                Way::Libbpf => sys::BPF_PROG_TYPE_KPROBE,
+                SectionLoader::Own => sys::BPF_PROG_TYPE_SOCKET_FILTER,
+                SectionLoader::Libbpf => sys::BPF_PROG_TYPE_KPROBE,
             };
             let options = sys::libbpf_prog_handler_opts {
                 sz: size_of::<sys::libbpf_prog_handler_opts>() as sys::size_t,
                 cookie: number as c_long,
                 prog_prepare_load_fn: Some(prepare),
-                prog_attach_fn: (*way == Way::Own).then_some(attach),
+                prog_attach_fn: (*way == SectionLoader::Own).then_some(attach),
                 ..Default::default()
             };
             // SAFETY: `Once` lets one thread in, and no object is opened before; name and options are copied.
@@ -66,7 +66,8 @@ unsafe extern "C" fn prepare(
 ) -> c_int {
     LOADING.with_borrow_mut(|loading| {
         let Some(loading) = loading else { return -libc::EINVAL };
-        let own = SECTIONS.get(number as usize).is_some_and(|(_, _, way)| *way == Way::Own);
+        let own =
+            SECTIONS.get(number as usize).is_some_and(|(_, _, way)| *way == SectionLoader::Own);
         // SAFETY: libbpf hands both out for the program that it loads next.
         let prepared = unsafe {
             match own {

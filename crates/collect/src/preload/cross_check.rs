@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::io::{
-    Event, Field, FileId, Grounds, Process, Tally, Transfer, Transferred, Trust, Use, Witness,
+    Event, Field, FileId, Process, ReportBasis, Tally, Transfer, Transferred, Trust, Use, Witness,
 };
 use weigh_schema::{Counter, CounterValues, Mechanism, Quality};
 
-use super::io_table::{Uses, Witnessed};
+use super::io_table::{UsageTable, Witnessed};
 use super::process_table;
-use super::shared_file::Place;
+use super::shared_file::RunFolder;
 
 const NO_CACHE: &str =
     "a library in the programs does not see what the page cache does: that takes bpf";
@@ -29,7 +29,7 @@ const NO_MAPPED: &str = "memory that is mapped is read and written without any c
 
 /// What is known of the job beside its files.
 #[derive(Clone, Default)]
-pub struct Known {
+pub struct JobTotals {
     /// As the kernel has counted, without what the library itself has read.
     pub counters: CounterValues,
     /// Whether all were waited for, so that these are sums.
@@ -44,15 +44,15 @@ pub struct Known {
 
 /// The counts by file. All of its clones are of the same job.
 #[derive(Clone)]
-pub struct Counted {
-    uses: Rc<RefCell<Uses>>,
-    known: Rc<RefCell<Known>>,
+pub struct CheckedCounts {
+    uses: Rc<RefCell<UsageTable>>,
+    known: Rc<RefCell<JobTotals>>,
 }
 
-impl Counted {
+impl CheckedCounts {
     /// Of this file.
-    pub fn new(uses: Uses) -> Counted {
-        Counted { uses: Rc::new(RefCell::new(uses)), known: Rc::default() }
+    pub fn new(uses: UsageTable) -> CheckedCounts {
+        CheckedCounts { uses: Rc::new(RefCell::new(uses)), known: Rc::default() }
     }
 
     /// The command is about to begin.
@@ -68,7 +68,7 @@ impl Counted {
     /// Takes in what is done with.
     pub fn look(
         &self,
-        shared: &Place,
+        shared: &RunFolder,
         tally: &process_table::Tally,
         ended: &[(usize, ProcessEnd)],
     ) {
@@ -76,7 +76,7 @@ impl Counted {
     }
 
     /// Says what there is to hold it against.
-    pub fn hold_against(&self, known: Known) {
+    pub fn hold_against(&self, known: JobTotals) {
         *self.known.borrow_mut() = known;
     }
 
@@ -111,17 +111,17 @@ impl Counted {
     }
 
     /// How far it can be trusted.
-    pub fn grounds(&self) -> Grounds {
+    pub fn grounds(&self) -> ReportBasis {
         self.grounds_with(&Witnessed::default(), HOW_TO_SEE_ALL)
     }
 
     /// The same, where somebody else has counted that much in programs that the library was not in.
-    pub fn grounds_beside(&self, others: &Witnessed) -> Grounds {
+    pub fn grounds_beside(&self, others: &Witnessed) -> ReportBasis {
         self.grounds_with(others, "nor was the tracer")
     }
 
     /// `but` is said where the library was not in a program.
-    fn grounds_with(&self, others: &Witnessed, but: &str) -> Grounds {
+    fn grounds_with(&self, others: &Witnessed, but: &str) -> ReportBasis {
         let (uses, known) = (self.uses.borrow(), self.known.borrow());
         let seen = uses.witnessed().plus(others);
         let witness = known.is_whole.then(|| witness(&seen, &known.counters));
@@ -157,7 +157,7 @@ impl Counted {
             ));
         }
         let is_all = notes.is_empty() && known.unseen.is_empty();
-        Grounds {
+        ReportBasis {
             mechanism: Mechanism::Preload,
             quality: if is_all { Quality::Exact } else { Quality::Estimated },
             witness,
@@ -212,7 +212,7 @@ fn witness(witnessed: &Witnessed, counters: &CounterValues) -> Witness {
     Witness { kernel, seen, start }
 }
 
-fn qualities(known: &Known) -> BTreeMap<String, Trust> {
+fn qualities(known: &JobTotals) -> BTreeMap<String, Trust> {
     let mut all = BTreeMap::from([
         (Transfer::Mapped.name().to_string(), unavailable(NO_MAPPED.to_string())),
         (Field::Filled.key(), unavailable(NO_CACHE.to_string())),

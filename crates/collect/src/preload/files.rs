@@ -7,7 +7,7 @@ use weigh_schema::byte_text;
 use weigh_schema::event::{Event, FileKey};
 
 use super::layout::{PATH_BYTES, RECORDS, Shared};
-use super::pid_namespace::{Hidden, shown};
+use super::pid_namespace::{NamespacePids, shown};
 
 /// Looks after which a record that its writer did not complete is given up: the writer was killed.
 const PATIENCE: u32 = 40;
@@ -28,7 +28,7 @@ pub struct Files {
 impl Files {
     /// Takes in what was told since the last look; calls with an event for each file that a
     /// process had not opened before.
-    pub fn look(&mut self, shared: &Shared, hidden: &Hidden, mut tell: impl FnMut(Event)) {
+    pub fn look(&mut self, shared: &Shared, hidden: &NamespacePids, mut tell: impl FnMut(Event)) {
         let head = shared.head.records_head.load(Ordering::Acquire);
         let mut tail = shared.head.records_tail.load(Ordering::Relaxed);
         while tail < head {

@@ -15,14 +15,14 @@ use weigh_schema::event::ProcessEnd;
 use weigh_schema::io::{Event, Field, FileId, Numbers, Process, Tally, Transfer, Use};
 
 use super::layout::{FLAG_AIO, FLAG_URING};
-use super::pid_namespace::{Hidden, shown};
+use super::pid_namespace::{NamespacePids, shown};
 use super::process;
-use super::shared_file::{Place, SharedFile};
+use super::shared_file::{RunFolder, SharedFile};
 use super::uses_layout::{
     BYTES, HEAD, MAGIC, PROCESS, PROCESS_BYTES, PROCESSES, PROCESSES_AT, ROOM_STEP, STATES_AT,
     SUFFIX, UNLINKED_AT, USE_BEGUN, USE_BYTES, USE_DONE, USE_FREE, USE_OPEN, USES, USES_AT,
 };
-use crate::calls::shim::ticks::{Pace, Ticks};
+use crate::calls::shim::ticks::{TickRate, Ticks};
 use crate::shared_map::SharedMap;
 use read::Words;
 
@@ -82,12 +82,12 @@ impl Witnessed {
 }
 
 /// The file, and what was read of it.
-pub struct Uses {
+pub struct UsageTable {
     map: SharedMap,
     /// How many uses there is to be room for beyond those that were taken.
     ahead: usize,
     ticks: Ticks,
-    pace: Pace,
+    pace: TickRate,
     began_ns: u64,
     arrived: Vec<Event>,
     /// What files were called last, and when who called them so began to use them.
@@ -95,7 +95,7 @@ pub struct Uses {
     living: Vec<Process>,
     /// The slots of those, and of those that have just ended, and when their processes were started.
     owners: HashMap<usize, u64>,
-    hidden: Hidden,
+    hidden: NamespacePids,
     /// By the numbers of processes: what those that have ended had counted beside their uses.
     beside: [u64; PROCESS.len()],
     threads: u64,
@@ -105,11 +105,11 @@ pub struct Uses {
     waited: u32,
 }
 
-impl Uses {
+impl UsageTable {
     /// Begins the file.
-    pub fn new(map: SharedMap) -> Uses {
+    pub fn new(map: SharedMap) -> UsageTable {
         let ticks = Ticks::begin();
-        let uses = Uses {
+        let uses = UsageTable {
             ahead: AHEAD[usize::from(!map.can_grow())],
             map,
             pace: ticks.pace(),
@@ -119,7 +119,7 @@ impl Uses {
             named: HashMap::new(),
             living: Vec::new(),
             owners: HashMap::new(),
-            hidden: Hidden::default(),
+            hidden: NamespacePids::default(),
             beside: [0; PROCESS.len()],
             threads: 0,
             given: Numbers::default(),
@@ -222,7 +222,7 @@ impl Uses {
     /// Takes in what is done with. `ended` are processes whose slots are about to be given back.
     pub fn look(
         &mut self,
-        shared: &Place,
+        shared: &RunFolder,
         tally: &super::process_table::Tally,
         ended: &[(usize, ProcessEnd)],
     ) {

@@ -6,7 +6,7 @@ use weigh_schema::{Mechanism, Quality};
 use super::Level;
 
 /// What the values rest on.
-pub struct Grounds {
+pub struct Basis {
     /// How much the library did.
     pub level: Level,
     /// Whether the kernel's counts of all that was waited for are complete, and used.
@@ -59,7 +59,7 @@ fn note(metric: &str, quality: Quality, source: Option<Mechanism>, reason: &str)
     Note { metric: metric.to_owned(), quality, source, reason: reason.to_owned() }
 }
 
-impl Grounds {
+impl Basis {
     /// All there is to say.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = self.kernel_counts();

@@ -13,7 +13,7 @@ const FOLDED: usize = 64;
 
 /// A process that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct ProcessPeak {
     /// When it was started.
     pub from_ns: u64,
     /// When it ended.
@@ -25,12 +25,12 @@ pub struct Held {
 /// The bound so far.
 #[derive(Debug, Default)]
 pub struct PeakBound {
-    ended: Vec<Held>,
+    ended: Vec<ProcessPeak>,
 }
 
 impl PeakBound {
     /// A process has ended.
-    pub fn add(&mut self, held: Held) {
+    pub fn add(&mut self, held: ProcessPeak) {
         self.ended.push(held);
         if self.ended.len() > KEPT {
             self.fold();
@@ -38,8 +38,8 @@ impl PeakBound {
     }
 
     /// The bound, if `alive` are there still, until the end of time.
-    pub fn bytes(&self, alive: &[Held]) -> u64 {
-        let forever = alive.iter().map(|held| Held { to_ns: u64::MAX, ..*held });
+    pub fn bytes(&self, alive: &[ProcessPeak]) -> u64 {
+        let forever = alive.iter().map(|held| ProcessPeak { to_ns: u64::MAX, ..*held });
         greatest_sum(&self.ended.iter().copied().chain(forever).collect::<Vec<_>>())
     }
 
@@ -49,13 +49,13 @@ impl PeakBound {
         let groups = (self.ended.len() / FOLDED).max(1) as u64;
         let brief_ns = 4 * (ends.saturating_sub(begins) / groups);
         let all = std::mem::take(&mut self.ended);
-        let (mut brief, mut long): (Vec<Held>, Vec<Held>) =
+        let (mut brief, mut long): (Vec<ProcessPeak>, Vec<ProcessPeak>) =
             all.into_iter().partition(|h| h.to_ns.saturating_sub(h.from_ns) <= brief_ns);
         if long.len() > KEPT / 2 {
             brief.append(&mut long);
         }
         brief.sort_unstable_by_key(|held| held.from_ns);
-        let folded = brief.chunks(FOLDED).map(|some| Held {
+        let folded = brief.chunks(FOLDED).map(|some| ProcessPeak {
             from_ns: some.iter().map(|h| h.from_ns).min().unwrap_or_default(),
             to_ns: some.iter().map(|h| h.to_ns).max().unwrap_or_default(),
             bytes: greatest_sum(some),
@@ -64,7 +64,7 @@ impl PeakBound {
     }
 }
 
-fn greatest_sum(held: &[Held]) -> u64 {
+fn greatest_sum(held: &[ProcessPeak]) -> u64 {
     // Where one ends as another begins, the end comes first.
     let mut steps: Vec<(u64, bool, u64)> =
         held.iter().map(|h| (h.from_ns, true, h.bytes)).collect();
@@ -82,11 +82,11 @@ fn greatest_sum(held: &[Held]) -> u64 {
 mod tests {
     use super::*;
 
-    fn held(from_ns: u64, to_ns: u64, bytes: u64) -> Held {
-        Held { from_ns, to_ns, bytes }
+    fn held(from_ns: u64, to_ns: u64, bytes: u64) -> ProcessPeak {
+        ProcessPeak { from_ns, to_ns, bytes }
     }
 
-    fn bound(all: &[Held]) -> PeakBound {
+    fn bound(all: &[ProcessPeak]) -> PeakBound {
         let mut peak = PeakBound::default();
         all.iter().for_each(|held| peak.add(*held));
         peak

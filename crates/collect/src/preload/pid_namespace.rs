@@ -24,16 +24,16 @@ const REMEMBERED: usize = 65_536;
 const LATE_NS: u64 = 1_000_000_000;
 
 /// A slot whose process is not known.
-struct Wanted {
+struct UnknownSlot {
     number: u32,
     started_ns: u64,
     has_ended: bool,
 }
 
-impl Wanted {
-    fn of(slot: &Slot, number: u32) -> Wanted {
+impl UnknownSlot {
+    fn of(slot: &Slot, number: u32) -> UnknownSlot {
         let state = Life::of(slot.life.load(Ordering::Acquire)).state;
-        Wanted {
+        UnknownSlot {
             number,
             started_ns: slot.started_ns.load(Ordering::Relaxed),
             has_ended: matches!(state, STATE_ENDED | STATE_REAPED),
@@ -43,12 +43,12 @@ impl Wanted {
 
 /// Who is who.
 #[derive(Clone, Default)]
-pub struct Hidden {
+pub struct NamespacePids {
     /// By number: the PID, and when the slot says that it began.
     found: HashMap<u32, (u32, u64)>,
 }
 
-impl Hidden {
+impl NamespacePids {
     /// Finds who the slots with such numbers are, among the rows of a look that are not known by
     /// another look. `made_ns` says when a row's process was made at the earliest.
     pub fn look<'a>(
@@ -64,9 +64,9 @@ impl Hidden {
         if hidden.is_empty() {
             return;
         }
-        let mut wanted: Vec<Wanted> = hidden
+        let mut wanted: Vec<UnknownSlot> = hidden
             .iter()
-            .map(|(index, number)| Wanted::of(&shared.slots[*index], *number))
+            .map(|(index, number)| UnknownSlot::of(&shared.slots[*index], *number))
             .collect();
         let mut taken: HashSet<u32> = open.iter().map(|(_, pid)| *pid).collect();
         wanted.retain(|slot| match self.found.get(&slot.number) {
@@ -100,7 +100,7 @@ impl Hidden {
         }
     }
 
-    fn is_found(&mut self, row: &ProcessEnd, slot: Wanted) {
+    fn is_found(&mut self, row: &ProcessEnd, slot: UnknownSlot) {
         self.found.insert(slot.number, (row.pid, slot.started_ns));
     }
 

@@ -9,7 +9,7 @@ use super::layout::{
     FLAG_EXECED, FLAG_FILTERED, FLAG_GUEST, FLAG_IO, FLAG_OUT_OF_REACH, FLAG_USAGE, Life, SLOTS,
     STATE_ENDED, STATE_EXECED, STATE_REAPED, STATE_RUNNING, STATUS_KNOWN, Shared, Slot, UNTOLD,
 };
-use super::pid_namespace::{Hidden, shown};
+use super::pid_namespace::{NamespacePids, shown};
 use super::program;
 
 /// The kernel's name for a process has no more.
@@ -101,7 +101,7 @@ impl Process {
     }
 
     /// With the PIDs that weigh sees, as far as they are known.
-    pub fn found(mut self, hidden: &Hidden) -> Process {
+    pub fn found(mut self, hidden: &NamespacePids) -> Process {
         self.pid = hidden.pid_since(self.pid, self.started_ns);
         self.parent_pid = hidden.pid(self.parent_pid);
         self

@@ -10,8 +10,8 @@ use super::layout::{
     FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
     FLAG_THREADS, FLAG_URING, Shared,
 };
-use super::peak::{Held, PeakBound};
-use super::pid_namespace::{Hidden, is_hidden};
+use super::peak::{PeakBound, ProcessPeak};
+use super::pid_namespace::{NamespacePids, is_hidden};
 use super::process::{self, Process};
 use crate::poll::Poll;
 use crate::procfs;
@@ -54,7 +54,7 @@ pub struct Tally {
     /// When the command's process was made, which is where the looks count from.
     pub fork_ns: u64,
     /// The PIDs of those that do not know them.
-    pub hidden: Hidden,
+    pub hidden: NamespacePids,
     /// Events not yet handed out.
     pub events: VecDeque<Event>,
     /// Wait statuses of processes that weigh itself has waited for.
@@ -166,7 +166,7 @@ impl Tally {
             self.strangers_ended += 1;
             self.strangers_counted += u64::from(self.elsewhere.counts_in(end.pid));
             self.rss_peak_bytes = self.rss_peak_bytes.max(end.rss_peak_bytes);
-            self.peak.add(Held {
+            self.peak.add(ProcessPeak {
                 from_ns: end.started_ns + self.fork_ns,
                 to_ns: end.ended_ns.unwrap_or_default() + self.epoch_ns,
                 bytes: end.rss_peak_bytes,
@@ -212,7 +212,7 @@ impl Tally {
         self.rss_peak_bytes = self.rss_peak_bytes.max(row.rss_peak_bytes);
         let from_ns = holds_since(&process, parents.get(&process.parent_pid));
         if from_ns < ended_ns {
-            self.peak.add(Held { from_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes });
+            self.peak.add(ProcessPeak { from_ns, to_ns: ended_ns, bytes: row.rss_peak_bytes });
         }
         let told = process::last_program(&row, &process, seen.as_ref());
         self.events.push_back(Event::ProcessEnd(Box::new(told)));
@@ -298,7 +298,7 @@ impl Tally {
 
     /// The greatest sum there can have been.
     pub fn upper_bound(&self) -> u64 {
-        let held = |end: ProcessEnd| Held {
+        let held = |end: ProcessEnd| ProcessPeak {
             from_ns: end.started_ns + self.epoch_ns,
             to_ns: 0,
             bytes: end.rss_peak_bytes,
@@ -308,7 +308,7 @@ impl Tally {
         let guests: BTreeSet<u32> = self.living.iter().filter(is_guest).map(|p| p.pid).collect();
         let mut rows = self.remaining();
         rows.retain(|row| !guests.contains(&row.pid));
-        let alive: Vec<Held> = rows.into_iter().map(held).collect();
+        let alive: Vec<ProcessPeak> = rows.into_iter().map(held).collect();
         self.peak.bytes(&alive)
     }
 

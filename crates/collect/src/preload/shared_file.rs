@@ -204,7 +204,7 @@ impl Drop for Folder {
 }
 
 /// The folder of one run, with the shared file as weigh sees it.
-pub struct Place {
+pub struct RunFolder {
     /// Where it is.
     pub folder: Folder,
     map: SharedMap,
@@ -235,12 +235,12 @@ fn begins_with_records(can_grow: bool) -> Vec<Range<usize>> {
     begins_with(can_grow).into_iter().chain([records]).collect()
 }
 
-impl Place {
+impl RunFolder {
     /// Makes the folder, and begins the file; the other one that level 4 has, too.
     pub fn new(
         level: Level,
         last_resort: &Path,
-    ) -> Result<(Place, Option<SharedMap>), PreloadError> {
+    ) -> Result<(RunFolder, Option<SharedMap>), PreloadError> {
         let library = match level {
             Level::Processes => LEVEL_2,
             Level::Calls => LEVEL_3,
@@ -257,7 +257,7 @@ impl Place {
         let no_map = || PreloadError::NoPlace { tried: folder.path.display().to_string() };
         let map = maps.next().ok_or_else(no_map)?;
         let can_grow = map.can_grow();
-        let place = Place { folder, map, ahead: AHEAD[usize::from(!can_grow)] };
+        let place = RunFolder { folder, map, ahead: AHEAD[usize::from(!can_grow)] };
         place.head.room.store(place.ahead as u32, Ordering::Relaxed);
         if level != Level::Processes {
             place.head.record_room.store(first_records(can_grow) as u32, Ordering::Relaxed);
@@ -307,7 +307,7 @@ impl Place {
     }
 }
 
-impl Deref for Place {
+impl Deref for RunFolder {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {

@@ -23,7 +23,7 @@ use descriptor::{Connection, Protocol, Referred, connection, referred};
 pub use executed::auxiliary_value as auxiliary;
 pub use filter::{Stopping, filter};
 pub use opens::Opens;
-use table::Kind;
+use table::CallAction;
 
 /// More connections that do not stand yet than this are not kept in mind.
 const MOST_PENDING: usize = 65_536;
@@ -31,7 +31,7 @@ const MOST_PENDING: usize = 65_536;
 /// A call that a thread is in.
 #[derive(Clone, Copy, Debug)]
 pub struct Entered {
-    kind: Kind,
+    kind: CallAction,
     arguments: [u64; 6],
     is_32_bit: bool,
     /// What its first descriptor refers to.
@@ -119,7 +119,7 @@ impl Calls {
             is_connected: false,
             writes: false,
         };
-        if kind == Kind::Multiplexed && !entered.demultiplex(tid) {
+        if kind == CallAction::Multiplexed && !entered.demultiplex(tid) {
             return Next::Pass;
         }
         let next = self.looks(job, tid, &mut entered);
@@ -134,21 +134,21 @@ impl Calls {
     fn looks(&mut self, job: &mut Job, tid: u32, call: &mut Entered) -> Next {
         let first = call.descriptor(0);
         match call.kind {
-            Kind::Open(flags) => {
+            CallAction::Open(flags) => {
                 let is_place = |at: usize| call.arguments[at] & libc::O_PATH as u64 != 0;
                 let is_wanted = self.detail.files && !flags.is_some_and(is_place);
                 return if is_wanted { Next::Result } else { Next::Pass };
             }
-            Kind::Trace => return wish(&call.arguments),
-            Kind::Uring | Kind::Aio | Kind::Tee => return Next::Result,
-            Kind::VmSplice => {
+            CallAction::Trace => return wish(&call.arguments),
+            CallAction::Uring | CallAction::Aio | CallAction::Tee => return Next::Result,
+            CallAction::VmSplice => {
                 call.writes = descriptor::modes(tid, first).1;
                 return Next::Result;
             }
-            Kind::Multiplexed => return Next::Pass,
+            CallAction::Multiplexed => return Next::Pass,
             _ if !self.detail.network => return Next::Pass,
-            Kind::Accept => return Next::Result,
-            Kind::Settle if self.pending.is_empty() => return Next::Pass,
+            CallAction::Accept => return Next::Result,
+            CallAction::Settle if self.pending.is_empty() => return Next::Pass,
             _ => {}
         }
         call.subject = referred(tid, first);
@@ -160,8 +160,8 @@ impl Calls {
             call.is_connected = self.settle(job, tid, inode, first);
         }
         let is_result_wanted = match (call.kind, call.subject) {
-            (Kind::Settle, _) => false,
-            (Kind::Splice, _) => {
+            (CallAction::Settle, _) => false,
+            (CallAction::Splice, _) => {
                 let to = call.descriptor(2);
                 let is_pipe = match referred(tid, to) {
                     Referred::Pipe => true,
@@ -171,15 +171,16 @@ impl Calls {
                 call.writes = !is_pipe;
                 true
             }
-            (Kind::Connect, Referred::Socket { protocol: Protocol::Tcp, .. }) => {
+            (CallAction::Connect, Referred::Socket { protocol: Protocol::Tcp, .. }) => {
                 // To no address: gives up a connection.
                 let family = sys::read_memory::<2>(tid, call.arguments[1]);
                 family.is_none_or(|family| family != [0; 2])
             }
-            (Kind::Connect, _) => false,
-            (Kind::Read | Kind::Write | Kind::SendFile, Referred::Socket { protocol, .. }) => {
-                protocol != Protocol::Local
-            }
+            (CallAction::Connect, _) => false,
+            (
+                CallAction::Read | CallAction::Write | CallAction::SendFile,
+                Referred::Socket { protocol, .. },
+            ) => protocol != Protocol::Local,
             (_, subject) => matches!(subject, Referred::Socket { .. }),
         };
         if is_result_wanted { Next::Result } else { Next::Pass }
@@ -192,27 +193,27 @@ impl Calls {
         };
         let bytes = result.unwrap_or_default();
         match call.kind {
-            Kind::Open(flags) => {
+            CallAction::Open(flags) => {
                 if let Ok(fd) = result {
                     self.opened(job, tid, fd as i32, flags.is_none());
                 }
             }
-            Kind::Uring | Kind::Aio if result.is_ok() => {
+            CallAction::Uring | CallAction::Aio if result.is_ok() => {
                 let program = job.program_of(tid);
                 job.calls.by_kernel.insert(program);
             }
-            Kind::Read => self.over_net(job, tid, &call, Counter::NetReceived, bytes),
-            Kind::Write | Kind::SendFile => {
+            CallAction::Read => self.over_net(job, tid, &call, Counter::NetReceived, bytes),
+            CallAction::Write | CallAction::SendFile => {
                 self.over_net(job, tid, &call, Counter::NetSent, bytes);
             }
-            Kind::Send(flags) => {
+            CallAction::Send(flags) => {
                 self.moved(job, tid, &call, bytes, call.arguments[flags]);
                 if call.arguments[flags] & libc::MSG_FASTOPEN as u64 != 0 {
                     self.is_pending(job, tid, &call);
                 }
             }
-            Kind::Receive(flags) => self.moved(job, tid, &call, bytes, call.arguments[flags]),
-            Kind::SendMany | Kind::ReceiveMany => match result {
+            CallAction::Receive(flags) => self.moved(job, tid, &call, bytes, call.arguments[flags]),
+            CallAction::SendMany | CallAction::ReceiveMany => match result {
                 Ok(messages) => {
                     for number in 0..messages {
                         let bytes = call.message_bytes(tid, number).unwrap_or_default();
@@ -221,15 +222,15 @@ impl Calls {
                 }
                 Err(_) => self.moved(job, tid, &call, 0, 0),
             },
-            Kind::Splice | Kind::Tee => self.spliced(job, tid, &call, bytes),
-            Kind::VmSplice if result.is_ok() => self.spliced(job, tid, &call, bytes),
-            Kind::Connect => match result {
+            CallAction::Splice | CallAction::Tee => self.spliced(job, tid, &call, bytes),
+            CallAction::VmSplice if result.is_ok() => self.spliced(job, tid, &call, bytes),
+            CallAction::Connect => match result {
                 Ok(_) if !call.is_connected => count(job, tid, Counter::NetConnections, 1),
                 Ok(_) => {}
                 Err(error) if is_under_way(error) => self.is_pending(job, tid, &call),
                 Err(_) => {}
             },
-            Kind::Accept => {
+            CallAction::Accept => {
                 let accepted = result.map(|fd| referred(tid, fd as i32));
                 if let Ok(Referred::Socket { protocol: Protocol::Tcp, .. }) = accepted {
                     count(job, tid, Counter::NetConnections, 1);
@@ -290,7 +291,7 @@ impl Calls {
 
     /// By a call that the kernel's own accounting leaves out.
     fn moved(&self, job: &mut Job, tid: u32, call: &Entered, bytes: u64, flags: u64) {
-        let is_send = matches!(call.kind, Kind::Send(_) | Kind::SendMany);
+        let is_send = matches!(call.kind, CallAction::Send(_) | CallAction::SendMany);
         let (chars, calls) = match is_send {
             true => (Counter::SocketWriteChars, Counter::SocketWriteCalls),
             false => (Counter::SocketReadChars, Counter::SocketReadCalls),
@@ -311,7 +312,7 @@ impl Calls {
         };
         count(job, tid, chars, bytes);
         count(job, tid, calls, 1);
-        if call.kind != Kind::Splice || bytes == 0 {
+        if call.kind != CallAction::Splice || bytes == 0 {
             return;
         }
         if matches!(call.subject, Referred::Socket { .. }) {

@@ -28,7 +28,7 @@ use crate::host;
 use crate::io::CallKind;
 pub use counts::Counts;
 use counts::Done;
-use describe::{End, Place};
+use describe::{End, FileOffset};
 use files::{Referred, Unknown};
 use short::{LONG, Words};
 use table::Does;
@@ -411,7 +411,7 @@ fn empties(
 }
 
 /// Where it was done, and whether past the page cache.
-fn place_it(done: &mut Done, tid: u32, fd: i32, referred: &Referred, place: Place) {
+fn place_it(done: &mut Done, tid: u32, fd: i32, referred: &Referred, place: FileOffset) {
     let is_move = matches!(done.deed, Deed::Read(_) | Deed::Write(_));
     if !is_move || !referred.has_offsets() {
         return;
@@ -420,10 +420,10 @@ fn place_it(done: &mut Done, tid: u32, fd: i32, referred: &Referred, place: Plac
     done.is_direct = opened.flags & libc::O_DIRECT as u32 != 0;
     if done.error == 0 {
         done.from = match place {
-            Place::Nowhere => None,
-            Place::At(from) => Some(from),
-            Place::AtEnd(end) => has_grown(tid, fd, end, done.bytes).then_some(end),
-            Place::BeforePosition => opened.position.and_then(|at| at.checked_sub(done.bytes)),
+            FileOffset::Nowhere => None,
+            FileOffset::At(from) => Some(from),
+            FileOffset::AtEnd(end) => has_grown(tid, fd, end, done.bytes).then_some(end),
+            FileOffset::BeforePosition => opened.position.and_then(|at| at.checked_sub(done.bytes)),
         };
     }
 }

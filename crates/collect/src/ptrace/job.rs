@@ -13,7 +13,7 @@ use weigh_schema::{Counter, CounterValues, Mechanism};
 
 use super::calls::Findings;
 use super::fork_limit::Guard;
-use super::peak::{Held, UpperBound};
+use super::peak::{HeldMemory, UpperBound};
 use super::process::{Memory, Process, Thread};
 use super::sys::Sent;
 use crate::clock::Moment;
@@ -225,7 +225,7 @@ impl Job {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let own_before = pid != self.main || process.execs > 0;
         let before = (process.space, process.memory);
-        let held = if own_before { before.1.held() } else { Held::default() };
+        let held = if own_before { before.1.held() } else { HeldMemory::default() };
         if held.spaces > 0 {
             self.single.0 = self.single.0.max(before.1.virtual_peak);
             self.single.1 = self.single.1.max(before.1.swap_peak);
@@ -246,7 +246,7 @@ impl Job {
         let users = self.processes.values_mut().filter(|p| p.space == space && p.memory.is_shared);
         let Some(heir) = users.min_by_key(|process| process.id) else { return };
         heir.memory = memory;
-        self.upper.end(heir.moment, Held::default());
+        self.upper.end(heir.moment, HeldMemory::default());
         heir.moment = self.upper.begin();
     }
 
@@ -274,7 +274,7 @@ impl Job {
         let now_ns = self.now_ns();
         let Some(mut process) = self.processes.remove(&pid) else { return };
         let is_copy_of_weigh = pid == self.main && process.execs == 0;
-        let held = if is_copy_of_weigh { Held::default() } else { process.memory.held() };
+        let held = if is_copy_of_weigh { HeldMemory::default() } else { process.memory.held() };
         self.upper.end(process.moment, held);
         self.hand_over(process.space, process.memory);
         let not_its_own = if pid == self.main {
@@ -285,7 +285,8 @@ impl Job {
             process.descendants_peak
         };
         let peak = process.peak(held.bytes, reach, not_its_own);
-        self.missing.end(process.missing, Held { bytes: peak.missing, ..Held::default() });
+        self.missing
+            .end(process.missing, HeldMemory { bytes: peak.missing, ..HeldMemory::default() });
         process.memory.resident_peak = peak.last;
         self.process_peak = self.process_peak.max(peak.greatest);
         self.single.0 = self.single.0.max(process.memory.virtual_peak);
@@ -312,8 +313,8 @@ impl Job {
             self.ended.set(counter, self.ended.get(counter) - by_ended_threads);
             process.counters.set(counter, by_ended_threads + seen.get(counter));
         }
-        self.upper.end(process.moment, Held::default());
-        self.missing.end(process.missing, Held::default());
+        self.upper.end(process.moment, HeldMemory::default());
+        self.missing.end(process.missing, HeldMemory::default());
         self.hand_over(process.space, process.memory);
         self.part_from_family(&process, 0);
         self.forget(&mut process, now_ns);
@@ -355,15 +356,15 @@ impl Job {
     }
 
     /// No sum of resident sizes was ever greater.
-    pub fn upper_bound(&self) -> Held {
-        let held: HashMap<u64, Held> = self
+    pub fn upper_bound(&self) -> HeldMemory {
+        let held: HashMap<u64, HeldMemory> = self
             .processes
             .values()
             .filter(|p| p.pid != self.main || p.execs > 0)
             .map(|p| (p.moment, p.memory.held()))
             .collect();
         let of = |moment| held.get(&moment).copied().unwrap_or_default();
-        self.upper.with_living(of) + self.missing.with_living(|_| Held::default())
+        self.upper.with_living(of) + self.missing.with_living(|_| HeldMemory::default())
     }
 
     /// The greatest resident size that one process is known to have had.

@@ -11,7 +11,7 @@ use std::ops::{Add, AddAssign};
 
 /// What processes hold, at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Held {
+pub struct HeldMemory {
     /// In all.
     pub bytes: u64,
     /// Of that, what they had got by forks, and may share since.
@@ -20,11 +20,11 @@ pub struct Held {
     pub spaces: u64,
 }
 
-impl Add for Held {
-    type Output = Held;
+impl Add for HeldMemory {
+    type Output = HeldMemory;
 
-    fn add(self, more: Held) -> Held {
-        Held {
+    fn add(self, more: HeldMemory) -> HeldMemory {
+        HeldMemory {
             bytes: self.bytes + more.bytes,
             inherited: self.inherited + more.inherited,
             spaces: self.spaces + more.spaces,
@@ -32,8 +32,8 @@ impl Add for Held {
     }
 }
 
-impl AddAssign for Held {
-    fn add_assign(&mut self, more: Held) {
+impl AddAssign for HeldMemory {
+    fn add_assign(&mut self, more: HeldMemory) {
         *self = *self + more;
     }
 }
@@ -43,9 +43,9 @@ impl AddAssign for Held {
 pub struct UpperBound {
     /// For each living one, in the order of birth: what those that have ended add, at most, at the
     /// moments between its birth and that of the next one that still lives.
-    moments: BTreeMap<u64, Held>,
+    moments: BTreeMap<u64, HeldMemory>,
     /// The greatest sum at moments at which none of the living lived.
-    settled: Held,
+    settled: HeldMemory,
     /// The number of the next birth.
     next: u64,
 }
@@ -54,12 +54,12 @@ impl UpperBound {
     /// One is born; returns the number to be given at its end.
     pub fn begin(&mut self) -> u64 {
         self.next += 1;
-        self.moments.insert(self.next, Held::default());
+        self.moments.insert(self.next, HeldMemory::default());
         self.next
     }
 
     /// One has ended that held so much at most.
-    pub fn end(&mut self, number: u64, held: Held) {
+    pub fn end(&mut self, number: u64, held: HeldMemory) {
         for (_, sum) in self.moments.range_mut(number..) {
             *sum += held;
         }
@@ -71,8 +71,8 @@ impl UpperBound {
     }
 
     /// The bound, given what each of the living has held so far.
-    pub fn with_living(&self, mut held: impl FnMut(u64) -> Held) -> Held {
-        let mut living = Held::default();
+    pub fn with_living(&self, mut held: impl FnMut(u64) -> HeldMemory) -> HeldMemory {
+        let mut living = HeldMemory::default();
         self.moments.iter().fold(self.settled, |greatest, (number, sum)| {
             living += held(*number);
             greatest.max(living + *sum)
@@ -84,8 +84,8 @@ impl UpperBound {
 mod tests {
     use super::*;
 
-    fn held(bytes: u64) -> Held {
-        Held { bytes, inherited: bytes / 2, spaces: 1 }
+    fn held(bytes: u64) -> HeldMemory {
+        HeldMemory { bytes, inherited: bytes / 2, spaces: 1 }
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             let child = bound.begin();
             bound.end(child, held(bytes));
         }
-        let greatest = Held { bytes: 130, inherited: 65, spaces: 2 };
+        let greatest = HeldMemory { bytes: 130, inherited: 65, spaces: 2 };
         assert_eq!(bound.with_living(|_| held(100)), greatest);
         bound.end(parent, held(100));
         assert_eq!(bound.with_living(|_| unreachable!()), greatest);

@@ -5,7 +5,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::calls::Entered;
 use super::job::Birth;
-use super::peak::Held;
+use super::peak::HeldMemory;
 use super::sys::Ended;
 use crate::procfs::Status;
 
@@ -111,10 +111,10 @@ pub struct Memory {
 
 impl Memory {
     /// What it adds to a sum of resident sizes, at most.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> HeldMemory {
         match self.is_shared {
-            true => Held::default(),
-            false => Held {
+            true => HeldMemory::default(),
+            false => HeldMemory {
                 bytes: self.resident_peak,
                 inherited: self.anonymous_at_birth.min(self.resident_peak),
                 spaces: 1,

@@ -24,17 +24,17 @@ const PAUSE_PER_LOOK: u32 = 100;
 const GROWN: f64 = 1.02;
 
 /// Makes looks and keeps the greatest sums.
-pub struct Looks {
+pub struct RssSampler {
     /// Sums now, and the greatest so far.
     pub memory: MemoryReading,
     next: Instant,
     pause: Duration,
 }
 
-impl Looks {
+impl RssSampler {
     /// The first one comes soon.
-    pub fn new() -> Looks {
-        Looks {
+    pub fn new() -> RssSampler {
+        RssSampler {
             memory: MemoryReading::default(),
             next: Instant::now() + BETWEEN.0,
             pause: BETWEEN.0,

@@ -19,7 +19,7 @@ use weigh_schema::limit::OnLimit;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Group, Mechanism};
 
-use super::rss_sampler::Looks;
+use super::rss_sampler::RssSampler;
 use super::{TracedJob, notes, seize, sys, untraced};
 use crate::follow::{
     self, Attachment, Children, CommandSetup, Enforcement, FileCounts, FileMechanism, JobMechanism,
@@ -129,7 +129,7 @@ impl Attachment for TracedJob {
         sys::hear_of_ends_only();
         let is_filtered = self.filter.is_some();
         self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
-        self.looks = Looks::new();
+        self.looks = RssSampler::new();
         Ok(())
     }
 

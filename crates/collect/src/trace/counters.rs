@@ -15,7 +15,7 @@ use crate::perf::{
 };
 
 /// What is counted: `PERF_TYPE_*`, and its number there.
-pub type Counted = (u32, u64);
+pub type EventCode = (u32, u64);
 
 /// A counter of all CPUs.
 pub(super) struct Counter {
@@ -25,7 +25,7 @@ pub(super) struct Counter {
 }
 
 /// Why a counter cannot be had on this machine; none if it can, or if rights are missing to know.
-pub fn why_no_counter(counted: Counted) -> Option<String> {
+pub fn why_no_counter(counted: EventCode) -> Option<String> {
     let cpu = online().first().copied().unwrap_or(0);
     let error = match on_cpu(counted, cpu).err()? {
         // Of itself everybody may know more.
@@ -38,12 +38,12 @@ pub fn why_no_counter(counted: Counted) -> Option<String> {
     (!is_forbidden(&error)).then(|| explanation(&error))
 }
 
-fn event((kind, config): Counted) -> Event {
+fn event((kind, config): EventCode) -> Event {
     Event { kind, config, more: [0; 2] }
 }
 
 /// An event of one CPU that counts.
-fn on_cpu(counted: Counted, cpu: u32) -> io::Result<OwnedFd> {
+fn on_cpu(counted: EventCode, cpu: u32) -> io::Result<OwnedFd> {
     let event = open(event(counted), Of::Cpu(cpu), 0, PINNED | EXCLUDE_HYPERVISOR, None)?;
     let mut count = [0; 8];
     // One that found no place on its CPU has no count.
@@ -55,7 +55,7 @@ fn on_cpu(counted: Counted, cpu: u32) -> io::Result<OwnedFd> {
 
 impl Counter {
     /// Begins to count, on all CPUs that run.
-    pub(super) fn open(name: &str, counted: Counted) -> Result<Counter, TraceError> {
+    pub(super) fn open(name: &str, counted: EventCode) -> Result<Counter, TraceError> {
         let entries = cpus() as u32;
         let array = MapHandle::create(
             MapType::PerfEventArray,

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use weigh_schema::ring::Layout;
 
-use super::ring::{Found, Rings};
+use super::ring::{RingItem, Rings};
 
 /// So much is shown of a ring at once.
 const AT_ONCE: u64 = 256 * 1024;
@@ -70,13 +70,13 @@ impl Follower {
     /// A copy of the record at a position, if there is one, and where the next begins.
     fn take(&mut self, ring: usize, at: u64) -> Option<u64> {
         let next = match self.rings.record(ring, at, self.rings.head(ring)) {
-            Found::Record(record, next) => {
+            RingItem::Record(record, next) => {
                 self.record.clear();
                 self.record.extend_from_slice(record);
                 next
             }
-            Found::Pending => return None,
-            Found::Overtaken(_) | Found::Broken => {
+            RingItem::Pending => return None,
+            RingItem::Overtaken(_) | RingItem::Broken => {
                 self.overtaken[ring] = true;
                 return None;
             }

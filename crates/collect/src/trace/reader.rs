@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use weigh_schema::ring::Layout;
 
 use super::memory::{Access, Memory};
-use super::ring::{Found, Rings};
+use super::ring::{RingItem, Rings};
 
 /// So much is shown of a ring at once: the reader has other things to do as well.
 const AT_ONCE: u64 = 256 * 1024;
@@ -109,17 +109,17 @@ impl Reader {
                 break false;
             }
             match self.rings.record(ring, at, head) {
-                Found::Record(record, next) => {
+                RingItem::Record(record, next) => {
                     visit(record);
                     records += 1;
                     at = next;
                 }
-                Found::Pending if at == head && self.rings.head(ring) != head => {
+                RingItem::Pending if at == head && self.rings.head(ring) != head => {
                     head = self.rings.head(ring);
                 }
-                Found::Pending => break true,
+                RingItem::Pending => break true,
                 // Nobody overtakes the owner who keeps to what is agreed on.
-                Found::Overtaken(_) | Found::Broken => {
+                RingItem::Overtaken(_) | RingItem::Broken => {
                     self.broken += 1;
                     at = self.rings.head(ring);
                     break true;

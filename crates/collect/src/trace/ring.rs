@@ -16,7 +16,7 @@ const SIZE: usize = 4;
 
 /// What is at a position.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'r> {
+pub enum RingItem<'r> {
     /// A record, and where the next one begins. A reader that is not the rings' owner asks
     /// [`Rings::has_overtaken`] when it has read it.
     Record(&'r [u8], u64),
@@ -61,33 +61,33 @@ impl Rings {
     }
 
     /// What is at a position of a ring, of which this was its head not long ago.
-    pub fn record(&self, ring: usize, at: u64, head: u64) -> Found<'_> {
+    pub fn record(&self, ring: usize, at: u64, head: u64) -> RingItem<'_> {
         let there = head.wrapping_sub(at);
         if there == 0 {
-            return Found::Pending;
+            return RingItem::Pending;
         }
         // A head that is behind the position is no head.
         if !at.is_multiple_of(ALIGNMENT as u64) || there > u64::MAX / 2 {
-            return Found::Broken;
+            return RingItem::Broken;
         }
         if there > self.layout.bytes as u64 {
-            return Found::Overtaken(head);
+            return RingItem::Overtaken(head);
         }
         let place = self.layout.stamp(ring, at);
         let expected = stamp(at, self.key);
         let word = self.memory.word(place);
         if word.is_none_or(|word| word.load(Ordering::Acquire) != expected) {
-            return Found::Pending;
+            return RingItem::Pending;
         }
         let record = place + STAMP;
         let size = self.memory.bytes(record + SIZE, 4).and_then(|size| size.try_into().ok());
         let size = size.map_or(0, u32::from_le_bytes) as usize;
         if !(SIZE + 4..=MOST_RECORD).contains(&size) {
-            return Found::Broken;
+            return RingItem::Broken;
         }
         match self.memory.bytes(record, size) {
-            Some(record) => Found::Record(record, at.wrapping_add(step(size) as u64)),
-            None => Found::Broken,
+            Some(record) => RingItem::Record(record, at.wrapping_add(step(size) as u64)),
+            None => RingItem::Broken,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use weigh_collect::calls::{Counters, KernelCalls, Wanted, name};
+use weigh_collect::calls::{CallsRequest, Counters, KernelCalls, name};
 use weigh_collect::spawn::{SignalMask, spawn};
 use weigh_schema::call::{Call, Cell, Grouping, Sharing};
 use weigh_schema::subsystem::{Account, LATER, SUBSYSTEMS, Subsystem};
@@ -61,9 +61,9 @@ pub fn all() -> Vec<&'static str> {
 }
 
 /// What is asked for: these parts of the kernel, and a row for each call.
-pub fn wanted(subsystems: &[&str]) -> Wanted {
+pub fn wanted(subsystems: &[&str]) -> CallsRequest {
     let subsystems = subsystems.iter().map(|n| Subsystem::named(n).unwrap()).collect();
-    Wanted {
+    CallsRequest {
         subsystems,
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,
@@ -74,7 +74,7 @@ pub fn wanted(subsystems: &[&str]) -> Wanted {
 
 /// Follows a command, and `afterwards` until what it left behind has come to an end.
 pub fn follow(
-    wanted: &Wanted,
+    wanted: &CallsRequest,
     command: &[&str],
     afterwards: impl FnOnce(&KernelCalls),
 ) -> Followed {

@@ -27,7 +27,7 @@ pub(super) struct Numbers {
     /// Of the page that is being made: its values, and a bit for each row that has one.
     values: Vec<i64>,
     present: Option<Vec<u64>>,
-    known: Known,
+    known: Codes,
     /// Of the chunk: the least and the most, by the column's order.
     range: Option<(i64, i64)>,
     chunk: Chunk,
@@ -35,7 +35,7 @@ pub(super) struct Numbers {
 }
 
 /// What values can be said by their number.
-enum Known {
+enum Codes {
     /// Those that have come; none of the rest of the chunk, once they were too many.
     Values(Dictionary, bool),
     Names(Vec<Name>),
@@ -56,8 +56,8 @@ impl Numbers {
             values: Vec::with_capacity(PAGE_ROWS),
             present: may_lack.then(|| vec![0; PAGE_ROWS / 64]),
             known: match has_names {
-                true => Known::Names(Vec::new()),
-                false => Known::Values(Dictionary::new(), false),
+                true => Codes::Names(Vec::new()),
+                false => Codes::Values(Dictionary::new(), false),
             },
             range: None,
             chunk: Chunk::new(),
@@ -79,7 +79,7 @@ impl Numbers {
 
     /// The number that a name is put in by; none if the column has no names, or there are too many.
     pub(super) fn name(&mut self, name: &[u8]) -> Option<i64> {
-        let Known::Names(names) = &mut self.known else { return None };
+        let Codes::Names(names) = &mut self.known else { return None };
         let known = names.iter().position(|known| known.text.data() == name);
         if known.is_none() && names.len() >= MOST_NAMES {
             return None;
@@ -93,8 +93,8 @@ impl Numbers {
     /// Bytes that wait, with their dictionary.
     pub(super) fn bytes(&self) -> usize {
         let dictionary = match &self.known {
-            Known::Values(dictionary, _) => dictionary.values().len() * 8,
-            Known::Names(names) => names.iter().map(|name| 4 + name.text.len()).sum(),
+            Codes::Values(dictionary, _) => dictionary.values().len() * 8,
+            Codes::Names(names) => names.iter().map(|name| 4 + name.text.len()).sum(),
         };
         self.chunk.bytes() + dictionary
     }
@@ -126,7 +126,7 @@ impl Numbers {
         }));
         self.indices.clear();
         let count = match &mut self.known {
-            Known::Names(names) => {
+            Codes::Names(names) => {
                 for value in &self.values {
                     // A number that nobody was given is the first name's.
                     let number = names.get(*value as usize).map_or(0, |_| *value as u16);
@@ -135,7 +135,7 @@ impl Numbers {
                 }
                 names.len()
             }
-            Known::Values(dictionary, is_full) => {
+            Codes::Values(dictionary, is_full) => {
                 // Where all are the same one is enough.
                 let looked_up = if least == most { 1 } else { self.values.len() };
                 let indices = self.values[..looked_up].iter().map(|value| dictionary.index(*value));
@@ -168,11 +168,11 @@ impl Numbers {
         self.range = None;
         self.chunk.forget();
         match &mut self.known {
-            Known::Values(dictionary, is_full) => {
+            Codes::Values(dictionary, is_full) => {
                 dictionary.clear();
                 *is_full = false;
             }
-            Known::Names(names) => names.iter_mut().for_each(|name| name.is_used = false),
+            Codes::Names(names) => names.iter_mut().for_each(|name| name.is_used = false),
         }
     }
 
@@ -182,7 +182,7 @@ impl Numbers {
         let missing = Some(self.chunk.missing());
         let mut dictionary = Vec::new();
         let (count, statistics) = match &mut self.known {
-            Known::Values(values, is_full) => {
+            Codes::Values(values, is_full) => {
                 let count = values.values().len();
                 dictionary.extend(values.values().iter().flat_map(|value| value.to_le_bytes()));
                 values.clear();
@@ -190,7 +190,7 @@ impl Numbers {
                 let (least, most) = range.unzip();
                 (count, Statistics::int64(least, most, None, missing, false))
             }
-            Known::Names(names) => {
+            Codes::Names(names) => {
                 for Name { text, .. } in names.iter() {
                     dictionary.extend((text.len() as u32).to_le_bytes());
                     dictionary.extend(text.data());

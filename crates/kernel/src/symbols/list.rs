@@ -7,7 +7,7 @@ const MOST: usize = 4_000_000;
 
 /// What lies at a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SymbolContent {
     /// Instructions.
     Code,
     /// A variable, a table.
@@ -22,7 +22,7 @@ pub struct Symbol {
     /// The name.
     pub name: String,
     /// What is there.
-    pub kind: Kind,
+    pub kind: SymbolContent,
 }
 
 /// The symbols of a kernel.
@@ -126,10 +126,10 @@ fn parse_line(line: &str) -> Option<Option<Symbol>> {
 }
 
 /// What nm's letter says.
-pub(super) fn kind_of(letter: u8) -> Option<Kind> {
+pub(super) fn kind_of(letter: u8) -> Option<SymbolContent> {
     match letter.to_ascii_lowercase() {
-        b't' | b'w' => Some(Kind::Code),
-        b'd' | b'r' | b'b' | b'v' => Some(Kind::Data),
+        b't' | b'w' => Some(SymbolContent::Code),
+        b'd' | b'r' | b'b' | b'v' => Some(SymbolContent::Data),
         _ => None,
     }
 }

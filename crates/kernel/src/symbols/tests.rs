@@ -10,7 +10,14 @@ fn kinds_are_told_and_modules_left_out() {
                 ffffffff81000010 w weak\nffffffffc0000000 t other\t[module]\n";
     let symbols = Symbols::parse(text.as_bytes()).expect("symbols");
     let found: Vec<_> = symbols.list().iter().map(|s| (s.name.as_str(), s.kind)).collect();
-    assert_eq!(found, [("_text", Kind::Code), ("weak", Kind::Code), ("table", Kind::Data)]);
+    assert_eq!(
+        found,
+        [
+            ("_text", SymbolContent::Code),
+            ("weak", SymbolContent::Code),
+            ("table", SymbolContent::Data)
+        ]
+    );
     assert_eq!(symbols.address("weak"), Some(0xffff_ffff_8100_0010));
 }
 

@@ -37,7 +37,7 @@ pub struct Detail {
 
 /// What is kept of a file and process while it is in use.
 #[derive(Debug, Default)]
-struct Kept {
+struct OpenUsage {
     counting: Counting,
     opened: u32,
 }
@@ -53,7 +53,7 @@ pub struct Accounts {
 
 #[derive(Debug, Default)]
 struct All {
-    uses: HashMap<(FileId, Who), Kept>,
+    uses: HashMap<(FileId, Who), OpenUsage>,
     /// What the book was told.
     named: HashMap<FileId, Named>,
     names: Vec<Named>,

@@ -17,20 +17,20 @@ const MOST: usize = 65_536;
 /// Threads and processes that have asked for something.
 #[derive(Debug)]
 pub struct Processes {
-    known: Mutex<Known>,
+    known: Mutex<ProcessTable>,
     /// Clock ticks since the machine was started, when this began.
     began: u64,
     tick_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ProcessTable {
     threads: HashMap<u32, (u32, u64)>,
     processes: HashMap<u32, Process>,
 }
 
 /// What `/proc` says of a process.
-struct Told {
+struct ProcStatus {
     process: u32,
     parent: u32,
     name: String,
@@ -47,7 +47,7 @@ impl Processes {
         Processes { known: Mutex::default(), began, tick_ns }
     }
 
-    fn known_now(&self) -> MutexGuard<'_, Known> {
+    fn known_now(&self) -> MutexGuard<'_, ProcessTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Processes {
     }
 }
 
-fn look(thread: u32) -> Option<Told> {
+fn look(thread: u32) -> Option<ProcStatus> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let value = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
@@ -132,7 +132,7 @@ fn look(thread: u32) -> Option<Told> {
     let (process, parent) = (value("Tgid:")?, value("PPid:")?);
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (name, started) = named(&stat)?;
-    Some(Told { process, parent, name, started })
+    Some(ProcStatus { process, parent, name, started })
 }
 
 /// Name and start of a process; its name may have any character.

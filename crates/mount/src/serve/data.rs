@@ -25,7 +25,7 @@ const SEEK_HOLE: i32 = 4;
 
 /// A piece of a file, as it is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct DataRequest {
     pub handle: u64,
     pub from: u64,
     pub flags: i32,
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
     pub by_call: bool,
 }
 
-impl Wanted {
+impl DataRequest {
     fn is_direct(self) -> bool {
         OFlags::from_bits_retain(self.flags as u32).contains(OFlags::DIRECT)
     }
@@ -44,7 +44,7 @@ impl Served {
     pub(super) fn read_at(
         &self,
         request: &Request,
-        wanted: Wanted,
+        wanted: DataRequest,
         size: u32,
         give: impl FnOnce(&[u8]),
     ) -> Outcome<()> {
@@ -66,7 +66,12 @@ impl Served {
         })
     }
 
-    pub(super) fn write_at(&self, request: &Request, wanted: Wanted, data: &[u8]) -> Outcome<u32> {
+    pub(super) fn write_at(
+        &self,
+        request: &Request,
+        wanted: DataRequest,
+        data: &[u8],
+    ) -> Outcome<u32> {
         let since = Instant::now();
         let handle = self.handle(wanted.handle)?;
         let file = handle.file()?;
@@ -83,7 +88,7 @@ impl Served {
         &self,
         request: &Request,
         handle: &Handle,
-        wanted: Wanted,
+        wanted: DataRequest,
         (direction, bytes, asked): (usize, u64, u64),
         since: Instant,
     ) {
@@ -100,7 +105,7 @@ impl Served {
     }
 
     /// The process that reads or writes.
-    fn mover(&self, request: &Request, file: &OpenFile, wanted: Wanted) -> Who {
+    fn mover(&self, request: &Request, file: &OpenFile, wanted: DataRequest) -> Who {
         match request.pid() {
             0 => file.opener,
             thread if wanted.by_call => self.accounts.who(thread),
@@ -113,7 +118,7 @@ impl Served {
         &self,
         request: &Request,
         file: &OpenFile,
-        wanted: Wanted,
+        wanted: DataRequest,
         (call, since): (Call, Instant),
         error: Errno,
     ) {

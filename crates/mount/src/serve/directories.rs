@@ -13,7 +13,7 @@ use super::listing::Listing;
 use super::served::{Handle, Served, reopen};
 use crate::accounts::{Call, Done};
 use crate::inodes::Inode;
-use crate::table::{Place, refer};
+use crate::table::{DirectoryName, refer};
 
 fn kind(entry: &DirEntry) -> FileType {
     match entry.file_type() {
@@ -96,7 +96,7 @@ impl Served {
             return !reply.add(attributes.ino, next, name, &BELIEVED, &attributes, GENERATION);
         }
         let told = refer(directory, name)
-            .and_then(|fd| self.inodes.told(fd, Place { parent: directory, name }));
+            .and_then(|fd| self.inodes.told(fd, DirectoryName { parent: directory, name }));
         let Ok((inode, attributes)) = told else { return true };
         let ttl = believed(&attributes);
         let is_full = reply.add(attributes.ino, next, name, &ttl, &attributes, GENERATION);

@@ -16,7 +16,7 @@ use weigh_schema::io::Who;
 
 use super::answer::{BELIEVED, GENERATION, Outcome, believed};
 use super::attributes::{Change, Noted};
-use super::data::Wanted;
+use super::data::DataRequest;
 use super::names::New;
 use super::served::{Served, Sight};
 use crate::accounts::{Call, Done};
@@ -332,7 +332,7 @@ impl Filesystem for Served {
     ) {
         // The kernel says whose locks hold for what a call reads; the page cache has none.
         let by_call = owner.is_some();
-        let wanted = Wanted { handle: handle.0, from, flags: flags.0, by_call };
+        let wanted = DataRequest { handle: handle.0, from, flags: flags.0, by_call };
         let mut reply = Some(reply);
         let given = self.read_at(request, wanted, size, |data| {
             if let Some(reply) = reply.take() {
@@ -357,7 +357,7 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let by_call = !how.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let wanted = Wanted { handle: handle.0, from, flags: flags.0, by_call };
+        let wanted = DataRequest { handle: handle.0, from, flags: flags.0, by_call };
         match self.write_at(request, wanted, data) {
             Ok(written) => reply.written(written),
             Err(error) => reply.error(errno(error)),

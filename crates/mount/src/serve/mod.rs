@@ -14,7 +14,7 @@ mod served;
 mod settings;
 
 pub use served::{Served, Sight, State};
-pub use settings::{Control, Wish};
+pub use settings::{Control, MountRequest};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::served::{Back, Handle, HowOpen, ITSELF, OpenFile, Served, Sight, reop
 use crate::caller::{self, Caller};
 use crate::inodes::{Inode, Opened, device, object, stat};
 use crate::mountpoint::is_privileged;
-use crate::table::{Place, refer};
+use crate::table::{DirectoryName, refer};
 
 /// What of the caller's flags is meant for the file below: where to write the kernel above has worked out,
 /// and what goes past its page cache need not go past the one below, whose memory has to be aligned.
@@ -49,7 +49,7 @@ impl Served {
     }
 
     fn found(&self, parent: &Inode, name: &OsStr) -> Outcome<(Arc<Inode>, FileAttr)> {
-        self.inodes.told(refer(parent, name)?, Place { parent, name })
+        self.inodes.told(refer(parent, name)?, DirectoryName { parent, name })
     }
 
     /// What a name means, without telling the kernel of it.
@@ -113,7 +113,7 @@ impl Served {
 
     fn has_moved(&self, parent: &Inode, name: &OsStr) {
         if let Ok(fd) = refer(parent, name) {
-            self.inodes.renamed(fd, Place { parent, name });
+            self.inodes.renamed(fd, DirectoryName { parent, name });
         }
     }
 
@@ -170,7 +170,7 @@ impl Served {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         let refer = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let (inode, attributes) =
-            self.inodes.told(refer, Place { parent: &parent, name: new.name })?;
+            self.inodes.told(refer, DirectoryName { parent: &parent, name: new.name })?;
         Ok((self.opened(OpenFile { fd, inode, opener }, wanted, back), attributes))
     }
 

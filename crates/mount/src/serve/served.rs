@@ -12,7 +12,7 @@ use weigh_schema::io::Who;
 
 use super::answer::Outcome;
 use super::listing::Listing;
-use super::settings::Wish;
+use super::settings::MountRequest;
 use crate::accounts::Accounts;
 use crate::inodes::Inode;
 use crate::table::Inodes;
@@ -50,7 +50,7 @@ pub struct Served {
     pub(super) next: AtomicU64,
     pub(super) accounts: Arc<Accounts>,
     pub(super) state: Arc<State>,
-    pub(super) wish: Wish,
+    pub(super) wish: MountRequest,
 }
 
 /// What is open.
@@ -82,7 +82,7 @@ impl Served {
     /// Serves a folder.
     pub fn new(
         inodes: Arc<Inodes>,
-        wish: Wish,
+        wish: MountRequest,
         accounts: Arc<Accounts>,
         state: Arc<State>,
     ) -> Served {

@@ -11,7 +11,7 @@ pub type Control = fn(BorrowedFd<'_>, u32, &mut [u8; 32]) -> io::Result<usize>;
 
 /// What is asked of a mount.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct MountRequest {
     /// Each read and write is to come here.
     pub exact: bool,
     /// The kernel may read and write by itself.

@@ -20,7 +20,7 @@ fn served() -> (tempfile::TempDir, Served) {
     let root = rustix::fs::open(folder.path(), flags, Mode::empty()).expect("it is there");
     let (inodes, _) = Inodes::new(root).expect("a folder");
     let control = |_: BorrowedFd<'_>, _: u32, _: &mut [u8; 32]| Ok(0);
-    let wish = Wish { exact: true, may_pass: false, detail: Detail::default(), control };
+    let wish = MountRequest { exact: true, may_pass: false, detail: Detail::default(), control };
     let accounts = Arc::new(Accounts::new(wish.detail));
     (folder, Served::new(Arc::new(inodes), wish, accounts, Arc::default()))
 }

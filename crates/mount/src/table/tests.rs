@@ -13,7 +13,7 @@ fn inodes(folder: &Path) -> (Inodes, Arc<Inode>) {
 }
 
 fn told(inodes: &Inodes, root: &Inode, name: &str) -> (Arc<Inode>, FileAttr) {
-    let at = Place { parent: root, name: OsStr::new(name) };
+    let at = DirectoryName { parent: root, name: OsStr::new(name) };
     inodes.told(refer(root, at.name).expect("opens"), at).expect("told")
 }
 
@@ -60,7 +60,7 @@ fn what_is_not_held_any_more_is_found_again_under_its_last_name() {
     std::fs::rename(scratch.path().join("1"), scratch.path().join("0")).expect("renamed");
     assert_eq!(inodes.get(nodes[0]).expect_err("replaced"), Errno::STALE);
     assert_eq!(inodes.get(nodes[1]).expect_err("away"), Errno::STALE);
-    let at = Place { parent: &root, name: OsStr::new("0") };
+    let at = DirectoryName { parent: &root, name: OsStr::new("0") };
     inodes.renamed(refer(&root, at.name).expect("opens"), at);
     assert_eq!(inodes.get(nodes[1]).expect("found").node, nodes[1]);
 }

@@ -2,7 +2,7 @@
 
 use super::capture::Capture;
 use super::refusal::At;
-use crate::custom_subsystem::{Own, OwnNumber, OwnPart};
+use crate::custom_subsystem::{CustomParts, OwnNumber, OwnPart};
 use crate::subsystem::Subsystem;
 use crate::unit::Unit;
 
@@ -80,7 +80,7 @@ pub struct LaterRule {
 
 impl Configuration {
     /// The parts as accounts need them, in the order of their numbers.
-    pub fn own(&self) -> Own {
+    pub fn own(&self) -> CustomParts {
         self.subsystems.iter().map(OwnSubsystem::part).collect::<Vec<OwnPart>>().into()
     }
 }

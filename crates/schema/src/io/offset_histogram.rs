@@ -7,14 +7,14 @@ pub const PLACE_SHIFT: u64 = 12;
 
 /// Bytes by place. All places are as wide as they must be for the last to reach the file's furthest byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct OffsetHistogram {
     /// How wide each place is, as a power of two.
     pub shift: u32,
     /// Read, and written.
     pub bytes: [[u64; PLACES]; 2],
 }
 
-impl Places {
+impl OffsetHistogram {
     /// Makes the places wider, if they are not so wide yet.
     pub fn widen(&mut self, shift: u32) {
         let by = shift.saturating_sub(self.shift);
@@ -44,18 +44,18 @@ impl Places {
     }
 
     /// Takes in what was done elsewhere, or later.
-    pub fn fold(&mut self, other: &Places) {
+    pub fn fold(&mut self, other: &OffsetHistogram) {
         self.combine(other, u64::saturating_add);
     }
 
     /// What has come since, if `before` was the same at an earlier time.
-    pub fn since(&self, before: &Places) -> Places {
+    pub fn since(&self, before: &OffsetHistogram) -> OffsetHistogram {
         let mut rest = self.clone();
         rest.combine(before, u64::saturating_sub);
         rest
     }
 
-    fn combine(&mut self, other: &Places, combine: fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &OffsetHistogram, combine: fn(u64, u64) -> u64) {
         let mut other = other.clone();
         other.widen(self.shift);
         self.widen(other.shift);
@@ -79,15 +79,15 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn places(shift: u32, read: &[u64]) -> Places {
-        let mut places = Places { shift, ..Places::default() };
+    fn places(shift: u32, read: &[u64]) -> OffsetHistogram {
+        let mut places = OffsetHistogram { shift, ..OffsetHistogram::default() };
         places.bytes[0][..read.len()].copy_from_slice(read);
         places
     }
 
     #[test]
     fn an_access_lies_in_as_many_places_as_it_reaches() {
-        let mut found = Places::default();
+        let mut found = OffsetHistogram::default();
         found.add(0, 4000, 200);
         assert_eq!(found, places(12, &[96, 104]));
         found.add(0, 0, 0);

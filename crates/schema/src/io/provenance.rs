@@ -50,7 +50,7 @@ pub struct Price {
 
 /// What a report stands on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grounds {
+pub struct ReportBasis {
     /// How calls were seen.
     pub mechanism: Mechanism,
     /// How far bytes and calls can be trusted, all together.
@@ -65,7 +65,7 @@ pub struct Grounds {
     pub notes: Vec<String>,
 }
 
-impl Grounds {
+impl ReportBasis {
     /// Whether reads, or writes, are not seen at all.
     pub fn unseen(&self) -> Unseen {
         let is = |key: &str| {
@@ -75,9 +75,9 @@ impl Grounds {
     }
 }
 
-impl Default for Grounds {
-    fn default() -> Grounds {
-        Grounds {
+impl Default for ReportBasis {
+    fn default() -> ReportBasis {
+        ReportBasis {
             mechanism: Mechanism::Bpf,
             quality: Quality::Exact,
             witness: None,

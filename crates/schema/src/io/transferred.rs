@@ -22,7 +22,7 @@ impl Unseen {
 
 /// Bytes and calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Told", into = "Told")]
+#[serde(from = "ReportFields", into = "ReportFields")]
 pub struct Transferred {
     /// Bytes read.
     pub read_bytes: u64,
@@ -38,7 +38,7 @@ pub struct Transferred {
 
 /// The same as it is written: what is not known is absent.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct ReportFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     read_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,10 +49,10 @@ struct Told {
     write_calls: Option<u64>,
 }
 
-impl From<Transferred> for Told {
-    fn from(known: Transferred) -> Told {
+impl From<Transferred> for ReportFields {
+    fn from(known: Transferred) -> ReportFields {
         let (reads, writes) = (!known.unseen.reads, !known.unseen.writes);
-        Told {
+        ReportFields {
             read_bytes: reads.then_some(known.read_bytes),
             read_calls: reads.then_some(known.read_calls),
             written_bytes: writes.then_some(known.written_bytes),
@@ -61,8 +61,8 @@ impl From<Transferred> for Told {
     }
 }
 
-impl From<Told> for Transferred {
-    fn from(told: Told) -> Transferred {
+impl From<ReportFields> for Transferred {
+    fn from(told: ReportFields) -> Transferred {
         Transferred {
             read_bytes: told.read_bytes.unwrap_or(0),
             read_calls: told.read_calls.unwrap_or(0),

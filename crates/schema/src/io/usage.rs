@@ -7,7 +7,7 @@ use crate::quality::Mechanism;
 use super::called::{Called, Untold};
 use super::field::{FIELDS, Field, Fold, SIZES};
 use super::object::{FileId, Object};
-use super::offset_histogram::Places;
+use super::offset_histogram::OffsetHistogram;
 use super::transfer::Transfer;
 
 /// So many stretches of a file are remembered in each direction.
@@ -217,7 +217,7 @@ pub struct Use {
     /// Reads and writes.
     pub directions: [Direction; 2],
     /// Where in the file.
-    pub places: Places,
+    pub places: OffsetHistogram,
     /// The call that took longest: its time, its number, and when it ended.
     pub slowest: (u64, u64, u64),
     /// The mechanisms that counted this.

@@ -11,14 +11,14 @@ use super::layout::{HEAD, account_length, later_start, own_start};
 use super::on_request::{COUNTED_RATIO, CPU_COUNTERS, CpuCounter};
 use super::part::Subsystem;
 use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
-use crate::custom_subsystem::{Own, OwnNumber};
+use crate::custom_subsystem::{CustomParts, OwnNumber};
 use crate::unit::Number;
 
 /// An account: the numbers of the shared structure, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     numbers: Vec<u64>,
-    own: Option<Own>,
+    own: Option<CustomParts>,
 }
 
 impl Default for Account {
@@ -38,8 +38,8 @@ impl Account {
     }
 
     /// With the names of the parts that a configuration defines.
-    pub fn with_own(self, own: &Own) -> Account {
-        Account { own: Some(Own::clone(own)), ..self }
+    pub fn with_own(self, own: &CustomParts) -> Account {
+        Account { own: Some(CustomParts::clone(own)), ..self }
     }
 
     /// Says how long the calls took.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{PROGRAMS, Places, Server, Settings};
-use weigh_collect::calls::{Attached, Counters, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
 use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::{Grouping, Sharing};
 
@@ -48,7 +48,7 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
         by_functions: "for programs a --config can define such a part",
     })?;
     make_folder(&settings.socket)?;
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: parts.built_in,
         grouping: Grouping::Call,
         sharing: settings.sharing,

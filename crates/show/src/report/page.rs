@@ -10,7 +10,7 @@ use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
-use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
+use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
@@ -100,7 +100,7 @@ pub struct MetricRow {
     /// Its heading.
     pub group: Group,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its unit.
     pub unit: Unit,
     /// The name of its series, if it has one.

@@ -18,7 +18,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
-use weigh_schema::{Group, Kind, METRICS, Mechanism, Number, Quality, Unit, Value};
+use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 /// A recording in memory.
 pub struct Recording {
@@ -326,7 +326,7 @@ fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[Fi
         "cpu_cache_misses_total" => {
             measured(4.9e9, Mechanism::Perf, Quality::Estimated, Some(perf_note))
         }
-        _ if m.kind == Kind::Counter => exact(total),
+        _ if m.kind == MetricKind::Counter => exact(total),
         _ => exact(0.0),
     }
 }

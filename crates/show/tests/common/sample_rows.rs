@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
-use weigh_schema::{Group, Kind, METRICS, Quality, Unit, Value};
+use weigh_schema::{Group, METRICS, MetricKind, Quality, Unit, Value};
 
 use super::{WALL, started};
 
@@ -130,7 +130,7 @@ fn with_metrics(mut row: ProcessRow, chance: &mut Chance) -> ProcessRow {
             "delay_cpu_seconds" => cpu * 0.07,
             _ if m.group == Group::Network || m.group == Group::Waiting => 0.0,
             "page_faults_major_total" | "memory_peak_swap_bytes" => 0.0,
-            _ if m.unit == Unit::Bytes && m.kind == Kind::Peak => size,
+            _ if m.unit == Unit::Bytes && m.kind == MetricKind::Peak => size,
             _ if m.unit == Unit::Bytes => size * 0.1,
             _ => (size / 3e4).floor(),
         };
@@ -178,7 +178,7 @@ pub fn samples(summary: &Summary) -> Vec<SampleRow> {
         for (i, part) in shape.iter().enumerate() {
             grown += part / whole;
             let value = match m.kind {
-                Kind::Counter => total * grown,
+                MetricKind::Counter => total * grown,
                 _ => total * part / greatest,
             };
             rows.push(SampleRow {

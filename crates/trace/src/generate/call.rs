@@ -8,14 +8,14 @@ use super::writer::{CALL, CALL_KEY, KEPT, TGID_TID, TIME, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{Test, TextSource};
 use crate::event::TEXT_BYTES;
-use crate::path_resolve::{End, Hop, Meaning, Place, Shape};
+use crate::path_resolve::{End, Hop, Meaning, PathEnd, Shape};
 use crate::probe::Content;
 use crate::record::CUT;
 use crate::signature::{Attach, REGISTERS_OF_CALL, SAVED_HEAD, SAVED_REGISTERS};
 
 /// A text that is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Kept {
+struct StoredText {
     at: u32,
     address_at: u32,
 }
@@ -149,7 +149,7 @@ impl Writer<'_> {
     }
 
     /// A text into the room for it on the stack.
-    fn keep_text(&mut self, kept: Kept, room: i16, absent: Label) {
+    fn keep_text(&mut self, kept: StoredText, room: i16, absent: Label) {
         let base = room + kept.at as i16;
         self.code.load(R::R0, R::Frame, room + kept.address_at as i16, 8);
         self.code.jump_if_constant(When::Equal, R::R0, 0, absent);
@@ -171,7 +171,7 @@ impl Writer<'_> {
     }
 
     /// The same at the end, into what was kept.
-    fn read_late(&mut self, kept: Kept, absent: Label) {
+    fn read_late(&mut self, kept: StoredText, absent: Label) {
         self.kept_register(kept.address_at, 8);
         self.code.jump_if_constant(When::Equal, R::R0, 0, absent);
         self.code.store(R::Frame, KEPT, R::R0, 8);
@@ -206,7 +206,7 @@ impl Writer<'_> {
     fn register(&mut self, register: u32) {
         let (absent, end) = (self.code.label(), self.code.label());
         let hop = Hop { offset: register, is_typed: true };
-        let place = Place {
+        let place = PathEnd {
             slot: 0,
             hops: Vec::new(),
             end: End::Loaded { hop, bits: None },
@@ -224,18 +224,18 @@ impl Writer<'_> {
     }
 
     /// The texts that fields and filters look at.
-    fn kept(&self) -> Vec<Kept> {
-        let mut all: Vec<Kept> = Vec::new();
-        let mut add = |place: &Place| {
+    fn kept(&self) -> Vec<StoredText> {
+        let mut all: Vec<StoredText> = Vec::new();
+        let mut add = |place: &PathEnd| {
             if let End::SavedText { at, address_at, .. } = place.end {
-                let kept = Kept { at, address_at };
+                let kept = StoredText { at, address_at };
                 if !all.contains(&kept) {
                     all.push(kept);
                 }
             }
         };
         for field in &self.probe.fields {
-            if let Content::Text { source: TextSource::Place(place), .. } = &field.content {
+            if let Content::Text { source: TextSource::PathEnd(place), .. } = &field.content {
                 add(place);
             }
         }
@@ -246,14 +246,14 @@ impl Writer<'_> {
     }
 }
 
-fn texts(test: &Test, add: &mut impl FnMut(&Place)) {
+fn texts(test: &Test, add: &mut impl FnMut(&PathEnd)) {
     match test {
         Test::And(a, b) | Test::Or(a, b) => {
             texts(a, add);
             texts(b, add);
         }
         Test::Not(of) => texts(of, add),
-        Test::Text { source: TextSource::Place(place), .. } => add(place),
+        Test::Text { source: TextSource::PathEnd(place), .. } => add(place),
         Test::Text { .. } | Test::Number { .. } => {}
     }
 }

@@ -68,7 +68,7 @@ impl Writer<'_> {
                 self.room_of(field);
                 self.code.call(Helper::CurrentComm);
             }
-            Content::Text { source: TextSource::Place(place), is_user } => {
+            Content::Text { source: TextSource::PathEnd(place), is_user } => {
                 self.address(place, absent);
                 self.code.store(R::Frame, LEFT, R::R0, 8);
                 self.code.with(Op::Move, R::R3, R::R0);

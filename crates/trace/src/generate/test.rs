@@ -4,7 +4,7 @@ use super::writer::{LEFT, TEXT, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::{COMPARED_BYTES, Right, Source, Test, TextSource};
 use crate::filter::Comparison;
-use crate::path_resolve::{End, Place};
+use crate::path_resolve::{End, PathEnd};
 use crate::state::BANKS;
 
 impl Writer<'_> {
@@ -27,8 +27,8 @@ impl Writer<'_> {
                         Source::Tgid | Source::Tid => self.learn_thread(),
                         Source::Cpu => self.learn_cpu(),
                         Source::Id => self.learn_id(),
-                        Source::Place(Place { end: End::Duration, .. }) => self.learn_time(),
-                        Source::Event | Source::Size | Source::Place(_) | Source::Counter(_) => {}
+                        Source::PathEnd(PathEnd { end: End::Duration, .. }) => self.learn_time(),
+                        Source::Event | Source::Size | Source::PathEnd(_) | Source::Counter(_) => {}
                     }
                 }
             }
@@ -116,7 +116,7 @@ impl Writer<'_> {
                 code.call(Helper::CurrentComm);
                 16
             }
-            TextSource::Place(place) => {
+            TextSource::PathEnd(place) => {
                 self.address(place, absent);
                 let reader = self.text_reader(place.meaning.is_of_program());
                 let code = &mut self.code;

@@ -6,7 +6,7 @@ use crate::condition::Source;
 use crate::counter::Counter;
 use crate::generate::writer::Access;
 use crate::operand::Operand;
-use crate::path_resolve::{End, Hop, Meaning, Place};
+use crate::path_resolve::{End, Hop, Meaning, PathEnd};
 use crate::vocabulary::Vocabulary;
 
 /// `BPF_F_CURRENT_CPU` of `<linux/bpf.h>`.
@@ -33,7 +33,7 @@ impl Writer<'_> {
             Source::Event => self.code.constant(R::R0, u64::from(self.slot.number)),
             Source::Size => self.code.constant(R::R0, u64::from(self.probe.record_bytes)),
             Source::Id => self.code.load(R::R0, R::Frame, ID, 8),
-            Source::Place(place) => {
+            Source::PathEnd(place) => {
                 if place.meaning == Meaning::Names(Vocabulary::Syscalls) {
                     self.leave_compatible_out(absent);
                 }
@@ -62,7 +62,7 @@ impl Writer<'_> {
         code.load(R::R0, R::Frame, TEXT, 8);
     }
 
-    pub(super) fn place_value(&mut self, place: &Place, absent: Label) {
+    pub(super) fn place_value(&mut self, place: &PathEnd, absent: Label) {
         let signed = place.is_signed;
         match place.end {
             End::Argument => {
@@ -92,7 +92,7 @@ impl Writer<'_> {
     }
 
     /// R0 is where the place lies: behind its pointers, or where the pointer that it is leads to.
-    pub(super) fn address(&mut self, place: &Place, absent: Label) {
+    pub(super) fn address(&mut self, place: &PathEnd, absent: Label) {
         match place.end {
             End::Inside { offset } => {
                 self.pointer(place, absent);
@@ -108,7 +108,7 @@ impl Writer<'_> {
     }
 
     /// R1 is the last pointer of the way, and not NULL.
-    fn pointer(&mut self, place: &Place, absent: Label) {
+    fn pointer(&mut self, place: &PathEnd, absent: Label) {
         self.argument(place.slot, absent);
         self.code.with(Op::Move, R::R1, R::R0);
         self.code.jump_if_constant(When::Equal, R::R1, 0, absent);

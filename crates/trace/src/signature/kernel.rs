@@ -1,7 +1,7 @@
 //! What the kernel hands over at tracepoints and functions, by its types.
 
 use super::layout::{Argument, Attach, Signature};
-use crate::btf::{Btf, BtfError, Kind};
+use crate::btf::{Btf, BtfError, TypeKind};
 use crate::error::{NoSignature, Wrong};
 use crate::suggest::nearest;
 
@@ -46,7 +46,7 @@ pub fn of_function(btf: &Btf, name: &str, returns: bool) -> Result<Signature, No
     let prototype = prototype(btf, btf_id).map_err(damaged)?;
     let mut arguments = arguments(btf, prototype, 0).map_err(damaged)?;
     if returns
-        && let Ok(Kind::Prototype(kind)) = btf.kind(prototype)
+        && let Ok(TypeKind::Prototype(kind)) = btf.kind(prototype)
         && kind != 0
     {
         let slot = arguments.last().map_or(0, |last| next_slot(btf, last));
@@ -64,8 +64,8 @@ fn prototype(btf: &Btf, mut id: u32) -> Result<u32, BtfError> {
     for _ in 0..4 {
         let (bare, kind) = btf.bare(id)?;
         match kind {
-            Kind::Pointer(next) | Kind::Function(next) => id = next,
-            Kind::Prototype(_) => return Ok(bare),
+            TypeKind::Pointer(next) | TypeKind::Function(next) => id = next,
+            TypeKind::Prototype(_) => return Ok(bare),
             _ => break,
         }
     }

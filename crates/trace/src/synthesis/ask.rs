@@ -52,7 +52,7 @@ pub struct TableAsk {
 
 /// Kinds of things that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AskKind {
     /// The time between two events.
     Latency(PairAsk),
     /// First events that a second one follows; or those that none follows.
@@ -86,7 +86,7 @@ pub struct Ask {
     /// As it was written.
     pub text: String,
     /// What.
-    pub kind: Kind,
+    pub kind: AskKind,
 }
 
 impl Ask {
@@ -95,7 +95,7 @@ impl Ask {
         read(text, |cursor| {
             let first = which(cursor)?;
             cursor.need("->")?;
-            Ok(Kind::Latency(pair(cursor, first)?))
+            Ok(AskKind::Latency(pair(cursor, first)?))
         })
     }
 
@@ -114,7 +114,7 @@ impl Ask {
             let pair = pair(cursor, first)?;
             // Without an end, none could ever be said not to be followed, or all would have to be kept.
             match pair.within_ns {
-                Some(_) => Ok(Kind::Sequence { pair, is_not }),
+                Some(_) => Ok(AskKind::Sequence { pair, is_not }),
                 None => Err(cursor.expected("'within 1ms', or another time")),
             }
         })
@@ -122,7 +122,7 @@ impl Ask {
 
     /// Reads what is behind `--rate`.
     pub fn rate(text: &str) -> Result<Ask, Refusal> {
-        read(text, |cursor| Ok(Kind::Rate(table(cursor)?)))
+        read(text, |cursor| Ok(AskKind::Rate(table(cursor)?)))
     }
 
     /// Reads what is behind `--top`.
@@ -134,7 +134,7 @@ impl Ask {
                 let wrong = Wrong::Range { number: most.to_string(), allowed };
                 return Err(span.refuse(cursor.text(), wrong));
             }
-            Ok(Kind::Top { most: most as usize, table: table(cursor)? })
+            Ok(AskKind::Top { most: most as usize, table: table(cursor)? })
         })
     }
 
@@ -142,17 +142,19 @@ impl Ask {
     pub fn histogram(text: &str) -> Result<Ask, Refusal> {
         read(text, |cursor| {
             let value = event::nameless(cursor)?;
-            Ok(Kind::Histogram { value, table: table(cursor)? })
+            Ok(AskKind::Histogram { value, table: table(cursor)? })
         })
     }
 
     /// The events that it names.
     pub fn events(&self) -> Vec<&Which> {
         match &self.kind {
-            Kind::Latency(pair) | Kind::Sequence { pair, .. } => vec![&pair.first, &pair.second],
-            Kind::Rate(table) | Kind::Top { table, .. } | Kind::Histogram { table, .. } => {
-                table.of.iter().collect()
+            AskKind::Latency(pair) | AskKind::Sequence { pair, .. } => {
+                vec![&pair.first, &pair.second]
             }
+            AskKind::Rate(table)
+            | AskKind::Top { table, .. }
+            | AskKind::Histogram { table, .. } => table.of.iter().collect(),
         }
     }
 }
@@ -168,10 +170,10 @@ impl Ask {
     /// What is counted by keys.
     pub(super) fn table(&self) -> Option<&TableAsk> {
         match &self.kind {
-            Kind::Rate(table) | Kind::Top { table, .. } | Kind::Histogram { table, .. } => {
-                Some(table)
-            }
-            Kind::Latency(_) | Kind::Sequence { .. } => None,
+            AskKind::Rate(table)
+            | AskKind::Top { table, .. }
+            | AskKind::Histogram { table, .. } => Some(table),
+            AskKind::Latency(_) | AskKind::Sequence { .. } => None,
         }
     }
 
@@ -179,7 +181,7 @@ impl Ask {
     pub fn fields_of_table(&self) -> Vec<&Field> {
         let by = self.table().into_iter().flat_map(|table| &table.by);
         let value = match &self.kind {
-            Kind::Histogram { value, .. } => Some(value),
+            AskKind::Histogram { value, .. } => Some(value),
             _ => None,
         };
         by.chain(value).collect()
@@ -188,7 +190,7 @@ impl Ask {
 
 fn read(
     text: &str,
-    kind: impl FnOnce(&mut Cursor<'_>) -> Result<Kind, Refusal>,
+    kind: impl FnOnce(&mut Cursor<'_>) -> Result<AskKind, Refusal>,
 ) -> Result<Ask, Refusal> {
     let mut cursor = Cursor::new(text)?;
     let kind = kind(&mut cursor)?;
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn all_kinds_are_read() {
-        let Kind::Latency(pair) = Ask::latency(
+        let AskKind::Latency(pair) = Ask::latency(
             "sched:sched_wakeup -> sched_switch by p->pid == next->pid, cpu within 10 ms",
         )
         .unwrap()
@@ -268,17 +270,17 @@ mod tests {
         assert_eq!(pair.within_ns, Some(10_000_000));
 
         let ask = Ask::sequence("0 not followed by user:libc.so.6:free by tid within 1us").unwrap();
-        let Kind::Sequence { pair, is_not: true } = ask.kind else { panic!("{ask:?}") };
+        let AskKind::Sequence { pair, is_not: true } = ask.kind else { panic!("{ask:?}") };
         assert_eq!(pair.first.name, Err(0));
         assert_eq!(pair.second.name.as_deref(), Ok("user:libc.so.6:free"));
 
         let ask = Ask::top("10 of net:net_dev_queue, fn:vfs_write%return by comm, cpu").unwrap();
-        let Kind::Top { most: 10, table } = ask.kind else { panic!("{ask:?}") };
+        let AskKind::Top { most: 10, table } = ask.kind else { panic!("{ask:?}") };
         assert_eq!(table.of.len(), 2);
         assert_eq!(table.by.len(), 2);
-        assert!(matches!(Ask::rate("by event").unwrap().kind, Kind::Rate(_)));
+        assert!(matches!(Ask::rate("by event").unwrap().kind, AskKind::Rate(_)));
         let ask = Ask::histogram("skb->len by cpu").unwrap();
-        let Kind::Histogram { value, .. } = ask.kind else { panic!("{ask:?}") };
+        let AskKind::Histogram { value, .. } = ask.kind else { panic!("{ask:?}") };
         assert_eq!(value.name, "skb->len");
     }
 

@@ -18,7 +18,7 @@ const MOST_CPUS: u32 = 1 << 16;
 
 /// A record that waits.
 #[derive(Clone, Copy)]
-struct Held {
+struct PendingRecord {
     time_ns: u64,
     from: usize,
     to: usize,
@@ -28,7 +28,7 @@ struct Held {
 #[derive(Default)]
 struct Lane {
     bytes: Vec<u8>,
-    held: Vec<Held>,
+    held: Vec<PendingRecord>,
     /// So many of these have been handed on.
     gone: usize,
     is_in_order: bool,
@@ -117,7 +117,7 @@ impl Lane {
         self.bytes.extend_from_slice(record);
         let is_younger = self.held.last().is_none_or(|last| last.time_ns <= time_ns);
         self.is_in_order = is_younger && (self.is_in_order || self.held.is_empty());
-        self.held.push(Held { time_ns, from, to: self.bytes.len() });
+        self.held.push(PendingRecord { time_ns, from, to: self.bytes.len() });
         self.newest = self.newest.max(Some(time_ns));
     }
 

@@ -18,14 +18,14 @@ mod spread;
 mod stage;
 mod table;
 
-use weigh_schema::synthesis::{Found, REPORT, SynthesisReport};
+use weigh_schema::synthesis::{REPORT, SynthesisReport, SynthesisResult};
 
 use crate::error::{Refusal, Wrong};
 use crate::event::Field;
 use crate::probe::Probe;
 use crate::record::Record;
 use crate::suggest::nearest;
-use ask::{Ask, Kind, Which};
+use ask::{Ask, AskKind, Which};
 pub use output::Out;
 use stage::Stage;
 
@@ -75,11 +75,13 @@ impl Ask {
     pub fn needs(&self, names: &[&str]) -> Result<Vec<(usize, Vec<&Field>)>, Refusal> {
         let text = &self.text;
         match &self.kind {
-            Kind::Latency(pair) | Kind::Sequence { pair, .. } => Ok(vec![
+            AskKind::Latency(pair) | AskKind::Sequence { pair, .. } => Ok(vec![
                 (pair.first.need_one(names, text)?, pair.by.iter().map(|(a, _)| a).collect()),
                 (pair.second.need_one(names, text)?, pair.by.iter().map(|(_, b)| b).collect()),
             ]),
-            Kind::Rate(table) | Kind::Top { table, .. } | Kind::Histogram { table, .. } => {
+            AskKind::Rate(table)
+            | AskKind::Top { table, .. }
+            | AskKind::Histogram { table, .. } => {
                 let mut events: Vec<usize> = Vec::new();
                 for which in &table.of {
                     events.extend(which.need(names, text)?);
@@ -117,7 +119,7 @@ impl Synthesis {
         let mut derived = 0;
         for (number, ask) in asks.iter().enumerate() {
             stages.push(Stage::new(ask, probes, most, number as u64, derived)?);
-            derived += u32::from(matches!(ask.kind, Kind::Sequence { .. }));
+            derived += u32::from(matches!(ask.kind, AskKind::Sequence { .. }));
         }
         Ok(Synthesis { stages, events: 0 })
     }
@@ -172,7 +174,7 @@ impl Synthesis {
         let found = self.stages.iter().map(|stage| {
             let events = stage.events();
             let sampling = |event: &usize| gaps.sampling.get(*event).cloned().flatten();
-            Found {
+            SynthesisResult {
                 asked: stage.asked().to_string(),
                 lost_total: events.iter().filter_map(|event| gaps.lost.get(*event)).sum(),
                 sampled: events.iter().filter_map(sampling).collect(),

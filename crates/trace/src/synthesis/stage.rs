@@ -4,7 +4,7 @@
 
 use weigh_schema::synthesis::{Pairs as Told, What};
 
-use super::ask::{Ask, Kind, PairAsk};
+use super::ask::{Ask, AskKind, PairAsk};
 use super::between::Between;
 use super::derived::Derived;
 use super::key::{Key, Part, number};
@@ -76,15 +76,15 @@ impl Stage {
         derived: u32,
     ) -> Result<Stage, Refusal> {
         let work = match &ask.kind {
-            Kind::Latency(pair) => pairs(ask, pair, None, probes, most, (number, derived))?,
-            Kind::Sequence { pair, is_not } => {
+            AskKind::Latency(pair) => pairs(ask, pair, None, probes, most, (number, derived))?,
+            AskKind::Sequence { pair, is_not } => {
                 pairs(ask, pair, Some(*is_not), probes, most, (number, derived))?
             }
-            Kind::Rate(_) => table(ask, probes, most, (Detail::Rate, What::Rate, usize::MAX))?,
-            Kind::Top { most: rows, .. } => {
+            AskKind::Rate(_) => table(ask, probes, most, (Detail::Rate, What::Rate, usize::MAX))?,
+            AskKind::Top { most: rows, .. } => {
                 table(ask, probes, most, (Detail::Count, What::Top, *rows))?
             }
-            Kind::Histogram { .. } => {
+            AskKind::Histogram { .. } => {
                 table(ask, probes, most, (Detail::Values, What::Histogram, usize::MAX))?
             }
         };
@@ -325,7 +325,7 @@ fn side(
 ) -> Result<Side, Refusal> {
     let probe = probes[event];
     let value = match &ask.kind {
-        Kind::Histogram { .. } => fields.pop(),
+        AskKind::Histogram { .. } => fields.pop(),
         _ => None,
     };
     let value = value.map(|field| {

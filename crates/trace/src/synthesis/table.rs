@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What was counted of a key.
 #[derive(Default)]
-struct Counted {
+struct KeyCounts {
     events: u64,
     seconds: Seconds,
     values: Option<Box<Spread>>,
@@ -69,7 +69,7 @@ pub struct Table {
     by: Vec<String>,
     detail: Detail,
     most: usize,
-    rows: HashMap<Box<[u8]>, Counted>,
+    rows: HashMap<Box<[u8]>, KeyCounts>,
     others: u64,
     without_key: u64,
 }
@@ -113,16 +113,16 @@ impl Table {
     /// The rows with most events, so many at most. It is so late by the events' clock, and they were followed for so
     /// long.
     pub fn told(&self, key: &Key, most: usize, now_ns: u64, seconds: f64) -> Told {
-        let mut all: Vec<(&[u8], &Counted)> =
+        let mut all: Vec<(&[u8], &KeyCounts)> =
             self.rows.iter().map(|(key, row)| (&**key, row)).collect();
         all.sort_unstable_by_key(|(key, row)| (Reverse(row.events), *key));
         let rest = all.split_off(most.min(all.len()));
-        let rate = |row: &Counted| Rate {
+        let rate = |row: &KeyCounts| Rate {
             per_second: row.events as f64 / seconds.max(1e-9),
             last: row.seconds.last(now_ns),
             most: row.seconds.most,
         };
-        let row = |(bytes, row): (&[u8], &Counted)| Row {
+        let row = |(bytes, row): (&[u8], &KeyCounts)| Row {
             key: key.read(bytes),
             events_total: row.events,
             rate: (self.detail == Detail::Rate).then(|| rate(row)),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::io::{Field, Numbers, Object};
 
 use crate::io::numbers::seconds;
-use crate::io::packed_row::Kept;
+use crate::io::packed_row::RowState;
 
 /// So many processes, in words.
 pub(super) fn processes(count: usize) -> String {
@@ -29,7 +29,7 @@ pub(super) struct File {
 }
 
 impl File {
-    pub(super) fn of(rows: &[(u32, &Kept)]) -> File {
+    pub(super) fn of(rows: &[(u32, &RowState)]) -> File {
         let object = rows.iter().map(|(_, row)| row.object).max().unwrap_or_default();
         let mut file = File { object, ..File::default() };
         let mut read: BTreeMap<u32, u64> = BTreeMap::new();

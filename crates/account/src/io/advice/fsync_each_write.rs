@@ -5,7 +5,7 @@ use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
 
 use super::file::File;
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 const SYNCS: u64 = 20;
 
@@ -17,10 +17,10 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let (small, all) = (file.get(Field::SmallSyncs), file.get(Field::Syncs));
     let written = file.numbers.bytes_by_calls(1);
-    (small >= SYNCS).then(|| Found {
+    (small >= SYNCS).then(|| Finding {
         text: format!(
             "{small} of {all} syncs came after less than 64 KiB of new data, {} B on average; syncs took {}. Write \
              more before each",

@@ -5,7 +5,7 @@ use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
 
 use super::file::{File, processes};
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 const OPENS: u64 = 1000;
 const EACH: u64 = 4;
@@ -18,11 +18,11 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let opens = file.get(Field::Opens);
     let moves = file.numbers.calls_of(0) + file.numbers.calls_of(1);
     let metadata = file.get(Field::Metadata) + file.get(Field::Seeks);
-    (file.is_of_disk() && opens >= OPENS && moves < EACH * opens).then(|| Found {
+    (file.is_of_disk() && opens >= OPENS && moves < EACH * opens).then(|| Finding {
         text: format!(
             "opened {opens} times by {} for {moves} reads and writes, with {metadata} calls of metadata and \
              seeks; opens and metadata took {}. Keep it open",

@@ -5,7 +5,7 @@ use weigh_schema::amount::{show_seconds, show_size};
 use weigh_schema::io::Field;
 
 use super::file::File;
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 const READERS: usize = 4;
 const LEAST: u64 = 16 << 20;
@@ -18,13 +18,13 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let readers: Vec<u64> = file.read.iter().copied().filter(|bytes| *bytes >= LEAST).collect();
     let sum: u64 = readers.iter().sum();
     let reach = file.get(Field::Highest).saturating_sub(file.numbers.known(Field::Lowest)?);
     // If they share it out among themselves, all together read no more than there is.
     let is_so = file.is_of_disk() && readers.len() >= READERS && sum > 2 * reach;
-    is_so.then(|| Found {
+    is_so.then(|| Finding {
         text: format!(
             "{} processes read {} of {} that there are; reading took {}. Let one read and hand it on, or map the file",
             readers.len(),

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::byte_text;
 use weigh_schema::io::{Advice, FileId};
 
-use super::packed_row::Kept;
+use super::packed_row::RowState;
 use super::usage_table::IoBook;
 use file::File;
 pub use rule::Rule;
@@ -34,7 +34,7 @@ pub const RULES: &[Rule] = &[
 
 /// What the rules have to say, what took most time first.
 pub fn advice(book: &IoBook) -> Vec<Advice> {
-    let mut files: HashMap<FileId, Vec<(u32, &Kept)>> = HashMap::new();
+    let mut files: HashMap<FileId, Vec<(u32, &RowState)>> = HashMap::new();
     for ((file, who), row) in &book.rows {
         files.entry(*file).or_default().push((who.pid, row));
     }

@@ -5,7 +5,7 @@ use weigh_schema::amount::{percent, show_seconds, show_size};
 use weigh_schema::io::Field;
 
 use super::file::{File, is_share};
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 const READS: u64 = 1000;
 const SHARE: u64 = 50;
@@ -20,13 +20,13 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let random = file.get(Field::RandomReads) + file.get(Field::SequentialReads);
     let (calls, read) = (file.numbers.calls_of(0), file.numbers.bytes_by_calls(0));
     let filled = file.get(Field::Filled);
     let is_so =
         file.is_of_disk() && random >= READS && is_share(random, calls, SHARE) && filled > 2 * read;
-    is_so.then(|| Found {
+    is_so.then(|| Finding {
         text: format!(
             "{} % of {calls} reads go back or ahead irregularly; {} were read and {} came into the page cache for it{}; \
              reading took {}. Announce random reads (POSIX_FADV_RANDOM), or sort them by offset",

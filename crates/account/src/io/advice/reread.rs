@@ -5,7 +5,7 @@ use weigh_schema::amount::{show_seconds, show_size};
 use weigh_schema::io::Field;
 
 use super::file::{File, is_share};
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 const LEAST: u64 = 16 << 20;
 const SHARE: u64 = 50;
@@ -17,11 +17,11 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let (again, all) = (file.get(Field::Reread), file.numbers.bytes_by_calls(0));
     let opens = file.get(Field::Opens);
     let is_so = file.is_of_disk() && again >= LEAST && is_share(again, all, SHARE);
-    is_so.then(|| Found {
+    is_so.then(|| Finding {
         text: format!(
             "{} of {} read are bytes that the same process had read before, in {opens} opens; reading took {}. Keep \
              what was read, or map the file",

@@ -12,11 +12,11 @@ pub struct Rule {
     pub threshold: &'static str,
     /// Why that is the threshold, and what to do.
     pub reason: &'static str,
-    pub(super) apply: fn(&File) -> Option<Found>,
+    pub(super) apply: fn(&File) -> Option<Finding>,
 }
 
 /// What a rule found.
-pub(super) struct Found {
+pub(super) struct Finding {
     /// What was seen and what to do; the file is named before it.
     pub(super) text: String,
     pub(super) seconds: f64,

@@ -6,7 +6,7 @@ use weigh_schema::amount::{percent, show_amount, show_seconds};
 use weigh_schema::io::{Field, bucket_start};
 
 use super::file::{File, is_share, processes};
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 
 /// Below this a call costs more than what it moves.
 const SMALL: u64 = 4096;
@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let reads = look(file, 0, Field::ConsecutiveReads, Field::ReadTime, "reads");
     let writes = look(file, 1, Field::ConsecutiveWrites, Field::WriteTime, "writes");
     match (reads, writes) {
@@ -31,7 +31,7 @@ fn apply(file: &File) -> Option<Found> {
     }
 }
 
-fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Option<Found> {
+fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Option<Finding> {
     let sizes = &file.numbers.sizes[way];
     let small = |bucket: &usize| (1..SMALL).contains(&bucket_start(*bucket));
     let calls: u64 = sizes.iter().sum();
@@ -40,7 +40,7 @@ fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Opt
     let following = file.get(follows);
     let is_so = few >= CALLS && is_share(few, calls, SHARE) && is_share(following, calls, SHARE);
     let (from, to) = (bucket_start(common), bucket_start(common + 1) - 1);
-    is_so.then(|| Found {
+    is_so.then(|| Finding {
         text: format!(
             "{} % of {calls} {what} are smaller than 4 KiB, most of {from} to {} each, {} % go on where the last \
              one ended, by {}; they took {}. Use a buffer of 64 KiB or more, or one process that {what} for all",

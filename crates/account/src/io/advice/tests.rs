@@ -8,7 +8,7 @@ fn speaks(numbers: Numbers, processes: usize) -> Vec<String> {
     let mut book = IoBook::default();
     for pid in 0..processes {
         let row = Row { object: Object::Regular, numbers: numbers.clone(), ..Row::default() };
-        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), Kept::of(row));
+        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), RowState::of(row));
     }
     let advice = advice(&book);
     assert!(advice.iter().all(|advice| !advice.figures.is_empty() && !advice.text.is_empty()));
@@ -103,7 +103,7 @@ fn only_those_who_did_it_are_counted() {
     ];
     for (pid, numbers) in used.into_iter().enumerate() {
         let row = Row { object: Object::Regular, numbers, ..Row::default() };
-        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), Kept::of(row));
+        book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), RowState::of(row));
     }
     let told = advice(&book).into_iter().map(|advice| {
         let processes = advice.figures.get("processes_total").map(|number| number.as_f64());

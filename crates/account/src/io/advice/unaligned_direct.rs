@@ -5,7 +5,7 @@ use weigh_schema::amount::percent;
 use weigh_schema::io::Field;
 
 use super::file::File;
-use super::rule::{Found, Rule};
+use super::rule::{Finding, Rule};
 use crate::io::numbers::seconds;
 
 const CALLS: u64 = 100;
@@ -18,9 +18,9 @@ pub const RULE: Rule = Rule {
     apply,
 };
 
-fn apply(file: &File) -> Option<Found> {
+fn apply(file: &File) -> Option<Finding> {
     let (unaligned, all) = (file.get(Field::Unaligned), file.get(Field::Direct));
-    (unaligned >= CALLS).then(|| Found {
+    (unaligned >= CALLS).then(|| Finding {
         text: format!(
             "{unaligned} of {all} reads and writes with O_DIRECT ({} %) are not aligned to 4096 bytes. Align offsets and \
              lengths, or leave O_DIRECT out",

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use weigh_collect::calls::clients::Page;
-use weigh_collect::calls::{Counters, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_parse::client::REPLY_BYTES;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Followed, Reason, Request, layout};
@@ -50,7 +50,7 @@ struct Served {
 }
 
 fn served() -> Served {
-    let wanted = Wanted {
+    let wanted = CallsRequest {
         subsystems: SUBSYSTEMS.iter().collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use weigh_schema::call::{BorderProbes, FunctionProbes, ProbeCost, ProbedBy};
 
 use super::cost::Trial;
-use super::kprobe::{Kprobes, Place};
+use super::kprobe::{Kprobes, ProbePoint};
 use super::{Functions, Probe, recipe};
 use crate::calls::layout::skeleton;
 use crate::calls::link::{Link, Program};
@@ -34,14 +34,14 @@ const AT_ONCE: usize = 16;
 
 /// How functions are probed here.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct ProbeMethod {
     kprobes: Kprobes,
     by: ProbedBy,
 }
 
 /// What was found out before anything else was attached.
 pub(in crate::calls) struct Tried {
-    way: Way,
+    way: ProbeMethod,
     cost: Option<ProbeCost>,
 }
 
@@ -50,7 +50,7 @@ impl Tried {
         self.cost
     }
 
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> ProbeMethod {
         self.way
     }
 }
@@ -72,7 +72,7 @@ impl Functions {
         let kprobes = Kprobes::of_this_kernel().ok_or_else(none)?;
         let is_loaded = skeleton.progs.own__enter_many.autoload();
         let by = if is_loaded { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
-        let mut way = Way { kprobes, by };
+        let mut way = ProbeMethod { kprobes, by };
         let programs = Programs::of(skeleton);
         let mut trial = Trial::begin(skeleton, &programs, &way);
         if trial.is_err() && way.by == ProbedBy::KprobeMulti {
@@ -130,7 +130,7 @@ impl Functions {
         &self,
         parts: u64,
         programs: &Programs,
-        way: Way,
+        way: ProbeMethod,
         states: &mut States,
         links: &mut Vec<Link>,
     ) -> ProbedBy {
@@ -138,7 +138,7 @@ impl Functions {
         let at_once = if is_multi { self.at_once(parts, programs) } else { None };
         let by = if at_once.is_some() { ProbedBy::KprobeMulti } else { ProbedBy::Kprobe };
         links.extend(at_once.into_iter().flatten());
-        self.attach_the_rest(parts, programs, &Way { by, ..way }, states, links);
+        self.attach_the_rest(parts, programs, &ProbeMethod { by, ..way }, states, links);
         by
     }
 
@@ -147,7 +147,7 @@ impl Functions {
         &self,
         parts: u64,
         programs: &Programs,
-        way: &Way,
+        way: &ProbeMethod,
         states: &mut States,
         links: &mut Vec<Link>,
     ) {
@@ -202,9 +202,9 @@ impl Functions {
     }
 }
 
-impl Way {
-    fn one_by_one(&self) -> Way {
-        Way { kprobes: self.kprobes, by: ProbedBy::Kprobe }
+impl ProbeMethod {
+    fn one_by_one(&self) -> ProbeMethod {
+        ProbeMethod { kprobes: self.kprobes, by: ProbedBy::Kprobe }
     }
 }
 
@@ -235,7 +235,7 @@ fn loaded(program: &Option<Program>) -> io::Result<&Program> {
 /// Attaches to a function's entry and, if that matters, to its return.
 pub(super) fn attach_place(
     programs: &Programs,
-    way: &Way,
+    way: &ProbeMethod,
     (function, address): (&str, u64),
     returns: bool,
     cookie: u64,
@@ -245,7 +245,7 @@ pub(super) fn attach_place(
         return attach_many(programs, &one).map_err(|error| error.to_string());
     }
     let attach = |program: &Option<Program>, at_return| {
-        let place = Place { function, address, at_return };
+        let place = ProbePoint { function, address, at_return };
         way.kprobes.attach(loaded(program)?, &place, cookie)
     };
     // The return first: an entry without one would have to be mended.

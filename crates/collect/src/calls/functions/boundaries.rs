@@ -11,7 +11,7 @@ use weigh_schema::call::ChosenBy;
 
 /// Parts, and what has to be probed for them.
 #[derive(Clone, Debug, Default)]
-pub struct Borders {
+pub struct PartBoundaries {
     /// By whom the functions were chosen.
     pub chosen_by: ChosenBy,
     /// Why not by the analysis.
@@ -42,9 +42,9 @@ pub struct BorderFunction {
     pub is_traceable: bool,
 }
 
-impl Borders {
+impl PartBoundaries {
     /// What weigh knows by itself, of these parts; and why nothing better is known.
-    pub fn of_list(is_wanted: &dyn Fn(&str) -> bool, why: String) -> Borders {
+    pub fn of_list(is_wanted: &dyn Fn(&str) -> bool, why: String) -> PartBoundaries {
         let border = |(part, functions): &(&str, &[&str])| Border {
             part: (*part).to_string(),
             functions: functions
@@ -54,7 +54,7 @@ impl Borders {
             forbidden: 0,
         };
         let wanted = BORDERS.iter().filter(|(part, _)| is_wanted(part));
-        Borders {
+        PartBoundaries {
             chosen_by: ChosenBy::List,
             why: Some(why),
             parts: wanted.map(border).collect(),

@@ -20,7 +20,7 @@ const POINTER_BYTES: usize = 8;
 
 /// Something to capture, as the kernel side needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::calls) struct Found {
+pub(in crate::calls) struct CaptureSource {
     pub(in crate::calls) argument: u8,
     /// All but the last are followed as pointers.
     pub(in crate::calls) offsets: Vec<u32>,
@@ -54,7 +54,7 @@ impl Types {
     }
 
     /// Finds what is to be captured of a function.
-    pub(super) fn find(&self, function: &Function, capture: &Capture) -> Refused<Found> {
+    pub(super) fn find(&self, function: &Function, capture: &Capture) -> Refused<CaptureSource> {
         let (btf, prototype) = self.prototype(function)?;
         let (number, argument) = match capture.is_of_return() {
             true => (RETURNED, returned(&prototype)),
@@ -63,7 +63,11 @@ impl Types {
         let Some(argument) = argument else {
             return refuse(capture, &format!("something that {} returns", function.name));
         };
-        let mut walk = Walk { btf, capture, found: Found { argument: number, ..Found::default() } };
+        let mut walk = Walk {
+            btf,
+            capture,
+            found: CaptureSource { argument: number, ..CaptureSource::default() },
+        };
         walk.along(argument)?;
         Ok(walk.found)
     }
@@ -111,7 +115,7 @@ fn returned<'a>(prototype: &FuncProto<'a>) -> Option<BtfType<'a>> {
 struct Walk<'a> {
     btf: &'a Btf<'static>,
     capture: &'a Capture,
-    found: Found,
+    found: CaptureSource,
 }
 
 impl<'a> Walk<'a> {
@@ -249,7 +253,7 @@ mod tests {
     use weigh_schema::configuration::At;
 
     /// Of this kernel's own types, so that the test needs no kernel of a certain version.
-    fn find(function: &str, capture: &str) -> Result<Found, String> {
+    fn find(function: &str, capture: &str) -> Result<CaptureSource, String> {
         let text = format!("[subsystem.x.boundary]\n{function} = {{ n = \"{capture}\" }}\n");
         let read = weigh_schema::configuration::parse("f", &text).expect("it is read");
         let boundary = &read.subsystems[0].boundary[0];

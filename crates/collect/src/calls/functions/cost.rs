@@ -14,7 +14,7 @@ use rustix::process::PidfdFlags;
 use weigh_schema::call::ProbeCost;
 use weigh_schema::subsystem::Subsystem;
 
-use super::attach::{Programs, Way, attach_place};
+use super::attach::{ProbeMethod, Programs, attach_place};
 use super::{Functions, Recipe, recipe};
 use crate::calls::layout::{self, skeleton};
 use crate::calls::link::Link;
@@ -61,7 +61,7 @@ impl Trial {
     pub(super) fn begin(
         skeleton: &mut skeleton::CallsSkel<'static>,
         programs: &Programs,
-        way: &Way,
+        way: &ProbeMethod,
     ) -> Result<Trial, String> {
         // Whatever is asked for: this one is.
         let part = Subsystem::named(ALWAYS).map_or(0, Subsystem::index) as u32;

@@ -22,7 +22,7 @@ pub(super) struct Kprobes {
 }
 
 /// Where a probe is to be.
-pub(super) struct Place<'a> {
+pub(super) struct ProbePoint<'a> {
     pub(super) function: &'a str,
     /// 0: the name has to do.
     pub(super) address: u64,
@@ -62,7 +62,7 @@ impl Kprobes {
     pub(super) fn attach(
         &self,
         program: &Program,
-        place: &Place<'_>,
+        place: &ProbePoint<'_>,
         cookie: u64,
     ) -> Result<Link, KprobeError> {
         // It has to live as long as the kernel may read it.

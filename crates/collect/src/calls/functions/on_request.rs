@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore as _, MapHandle};
 
-use super::attach::{Programs, States, Tried, Way};
+use super::attach::{ProbeMethod, Programs, States, Tried};
 use super::{Functions, let_go};
 use crate::calls::layout::skeleton;
 use crate::calls::link::Link;
@@ -18,7 +18,7 @@ use crate::job::JobError;
 /// The functions of all parts, and those of them that are attached.
 pub(in crate::calls) struct OnRequest {
     functions: Functions,
-    way: Way,
+    way: ProbeMethod,
     programs: Programs,
     /// What the rules of parts have noted.
     notes: [MapHandle; 2],

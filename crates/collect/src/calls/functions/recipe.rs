@@ -3,7 +3,7 @@
 use std::mem::{offset_of, size_of};
 
 use super::Recipe;
-use super::captures::Found;
+use super::captures::CaptureSource;
 use crate::calls::layout::skeleton::types;
 
 fn put(value: &mut [u8], at: usize, bytes: &[u8]) {
@@ -45,7 +45,7 @@ pub(super) fn bytes(recipe: &Recipe) -> Vec<u8> {
 const MOST_SUMS: usize = 4;
 const MOST_STEPS: usize = 6;
 
-fn capture(value: &mut [u8], start: usize, found: &Found) {
+fn capture(value: &mut [u8], start: usize, found: &CaptureSource) {
     let small = |at: usize, number: u8| (start + at, number);
     for (at, number) in [
         small(offset_of!(types::capture, argument), found.argument),

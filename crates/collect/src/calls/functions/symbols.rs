@@ -7,7 +7,7 @@ use weigh_schema::nearest;
 
 /// A name in the list.
 #[derive(Default)]
-struct Known {
+struct SymbolEntry {
     /// How many functions have it.
     many: u32,
     /// Where one of them is; 0 if the kernel does not show addresses.
@@ -15,7 +15,7 @@ struct Known {
 }
 
 /// The functions by name; none if the list cannot be read.
-pub(super) struct Symbols(HashMap<String, Known>);
+pub(super) struct Symbols(HashMap<String, SymbolEntry>);
 
 impl Symbols {
     pub(super) fn of_this_kernel() -> Symbols {
@@ -25,7 +25,7 @@ impl Symbols {
 
     /// Lines such as `ffffffff81000000 T _stext`, with `[module]` behind those of modules.
     fn parse(text: &[u8]) -> Symbols {
-        let mut functions: HashMap<String, Known> = HashMap::new();
+        let mut functions: HashMap<String, SymbolEntry> = HashMap::new();
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             let (Some(address), Some(kind), Some(name)) =

@@ -39,8 +39,8 @@ impl Ticks {
     }
 
     /// How fast it runs, as far as that can be told by now.
-    pub(crate) fn pace(&self) -> Pace {
-        Pace(self.0.and_then(|began| Some((began, self.scale_after(BRIEF)?))))
+    pub(crate) fn pace(&self) -> TickRate {
+        TickRate(self.0.and_then(|began| Some((began, self.scale_after(BRIEF)?))))
     }
 
     /// Nanoseconds for each 2^32 ticks.
@@ -58,9 +58,9 @@ impl Ticks {
 
 /// How fast the counter runs; where there is none, ticks are the nanoseconds of the monotonic clock.
 #[derive(Clone, Copy)]
-pub(crate) struct Pace(Option<(Moment, u64)>);
+pub(crate) struct TickRate(Option<(Moment, u64)>);
 
-impl Pace {
+impl TickRate {
     /// How long so many ticks are.
     pub(crate) fn span_ns(&self, ticks: u64) -> u64 {
         self.0.map_or(ticks, |(_, scale)| span(ticks, scale))

@@ -3,11 +3,11 @@
 use weigh_schema::Unit;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, Places, SEEN, STRIDES, Sources,
-    Stretch, Use, Who,
+    Direction, FIELDS, Field, FileId, Fold, Named, Numbers, Object, OffsetHistogram, SEEN, STRIDES,
+    Sources, Stretch, Use, Who,
 };
 
-use crate::calls::shim::ticks::Pace;
+use crate::calls::shim::ticks::TickRate;
 use crate::preload::uses_layout::{DIRECTION, DIRECTION_WORDS, NAME_BYTES, USE};
 
 /// How the kernel marks a path that leads nowhere any more.
@@ -72,7 +72,7 @@ impl Words {
     }
 
     /// What was done with it; none if the numbers are too few.
-    pub fn used(&self, pid: u32, pace: &Pace, began_ns: u64) -> Option<Use> {
+    pub fn used(&self, pid: u32, pace: &TickRate, began_ns: u64) -> Option<Use> {
         let moment = |at: u64| pace.moment_ns(at).saturating_sub(began_ns);
         let mut numbers = Numbers::from_words(self.0.get(USE.len()..)?)?;
         for field in FIELDS.iter().filter(|field| field.unit() == Unit::Seconds) {
@@ -101,7 +101,7 @@ impl Words {
                 moment(self.get("slowest_at")),
             ),
             // Where in the file is not kept apart in the programs.
-            places: Places::default(),
+            places: OffsetHistogram::default(),
         })
     }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use weigh_schema::io::{Event, FileId};
 
-use super::Uses;
+use super::UsageTable;
 use crate::preload::uses_layout::{UNLINKED, UNLINKED_AT, UNLINKED_FILE};
 
 /// Looks after which one that is not told of whole is given up: its teller was killed.
 const PATIENCE: u32 = 40;
 
-impl Uses {
+impl UsageTable {
     /// Takes in what was told since the last look.
     pub(super) fn take_unlinked(&mut self) {
         let told = self.head("unlinked").load(Ordering::Acquire);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use libc::sock_filter;
 
-use super::table::{ABIS, Abi, Kind, X32};
+use super::table::{ABIS, Abi, CallAction, X32};
 use crate::call_filter::CallFilter;
 use crate::follow::JobDetail;
 use crate::io::short::is_known_abi;
@@ -62,7 +62,7 @@ fn part(abi: &Abi, stopping: Stopping) -> Vec<sock_filter> {
         maps.first().iter().for_each(|map| part.extend(by_argument(**map, &copies)));
     } else if stopping.files {
         // Theirs are not told apart, but counted.
-        let moves = |kind| matches!(kind, Kind::Read | Kind::Write);
+        let moves = |kind| matches!(kind, CallAction::Read | CallAction::Write);
         let calls = abi.calls.iter().filter(|(_, kind)| moves(*kind));
         numbers.extend(calls.map(|(number, _)| *number as u32));
     }
@@ -103,10 +103,10 @@ fn by_argument(mmap: u32, copies: &[u32]) -> Vec<sock_filter> {
     program
 }
 
-fn is_wanted(kind: Kind, detail: JobDetail) -> bool {
+fn is_wanted(kind: CallAction, detail: JobDetail) -> bool {
     match kind {
-        Kind::Open(_) => detail.files,
-        Kind::Trace | Kind::Uring | Kind::Aio => true,
+        CallAction::Open(_) => detail.files,
+        CallAction::Trace | CallAction::Uring | CallAction::Aio => true,
         _ => detail.network,
     }
 }

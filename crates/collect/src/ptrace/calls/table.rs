@@ -7,7 +7,7 @@ use libc::c_long;
 
 /// What a call does that is of interest; the numbers are those of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CallAction {
     /// Opens a file; where its flags are, if they are an argument.
     Open(Option<usize>),
     /// Takes bytes from descriptor 0; the kernel counts that itself, but for where they came from.
@@ -54,7 +54,7 @@ pub struct Abi {
     /// Whether addresses are 4 bytes long.
     pub is_32_bit: bool,
     /// The calls of interest.
-    pub calls: &'static [(c_long, Kind)],
+    pub calls: &'static [(c_long, CallAction)],
 }
 
 /// Numbers from here on are those of x32 programs, which are not known here.
@@ -64,34 +64,34 @@ pub const X32: u64 = 0x4000_0000;
 macro_rules! native {
     ($($more:expr,)*) => {
         &[
-            (libc::SYS_openat, Kind::Open(Some(2))),
-            (libc::SYS_openat2, Kind::Open(None)),
-            (libc::SYS_open_by_handle_at, Kind::Open(Some(2))),
-            (libc::SYS_mq_open, Kind::Open(Some(1))),
-            (libc::SYS_read, Kind::Read),
-            (libc::SYS_readv, Kind::Read),
-            (libc::SYS_preadv2, Kind::Read),
-            (libc::SYS_write, Kind::Write),
-            (libc::SYS_writev, Kind::Write),
-            (libc::SYS_pwritev2, Kind::Write),
-            (libc::SYS_sendfile, Kind::SendFile),
-            (libc::SYS_sendto, Kind::Send(3)),
-            (libc::SYS_sendmsg, Kind::Send(2)),
-            (libc::SYS_recvfrom, Kind::Receive(3)),
-            (libc::SYS_recvmsg, Kind::Receive(2)),
-            (libc::SYS_sendmmsg, Kind::SendMany),
-            (libc::SYS_recvmmsg, Kind::ReceiveMany),
-            (libc::SYS_splice, Kind::Splice),
-            (libc::SYS_tee, Kind::Tee),
-            (libc::SYS_vmsplice, Kind::VmSplice),
-            (libc::SYS_connect, Kind::Connect),
-            (libc::SYS_accept, Kind::Accept),
-            (libc::SYS_accept4, Kind::Accept),
-            (libc::SYS_getsockopt, Kind::Settle),
-            (libc::SYS_close, Kind::Settle),
-            (libc::SYS_ptrace, Kind::Trace),
-            (libc::SYS_io_uring_setup, Kind::Uring),
-            (libc::SYS_io_setup, Kind::Aio),
+            (libc::SYS_openat, CallAction::Open(Some(2))),
+            (libc::SYS_openat2, CallAction::Open(None)),
+            (libc::SYS_open_by_handle_at, CallAction::Open(Some(2))),
+            (libc::SYS_mq_open, CallAction::Open(Some(1))),
+            (libc::SYS_read, CallAction::Read),
+            (libc::SYS_readv, CallAction::Read),
+            (libc::SYS_preadv2, CallAction::Read),
+            (libc::SYS_write, CallAction::Write),
+            (libc::SYS_writev, CallAction::Write),
+            (libc::SYS_pwritev2, CallAction::Write),
+            (libc::SYS_sendfile, CallAction::SendFile),
+            (libc::SYS_sendto, CallAction::Send(3)),
+            (libc::SYS_sendmsg, CallAction::Send(2)),
+            (libc::SYS_recvfrom, CallAction::Receive(3)),
+            (libc::SYS_recvmsg, CallAction::Receive(2)),
+            (libc::SYS_sendmmsg, CallAction::SendMany),
+            (libc::SYS_recvmmsg, CallAction::ReceiveMany),
+            (libc::SYS_splice, CallAction::Splice),
+            (libc::SYS_tee, CallAction::Tee),
+            (libc::SYS_vmsplice, CallAction::VmSplice),
+            (libc::SYS_connect, CallAction::Connect),
+            (libc::SYS_accept, CallAction::Accept),
+            (libc::SYS_accept4, CallAction::Accept),
+            (libc::SYS_getsockopt, CallAction::Settle),
+            (libc::SYS_close, CallAction::Settle),
+            (libc::SYS_ptrace, CallAction::Trace),
+            (libc::SYS_io_uring_setup, CallAction::Uring),
+            (libc::SYS_io_setup, CallAction::Aio),
             $($more,)*
         ]
     };
@@ -101,20 +101,20 @@ macro_rules! native {
 macro_rules! compat {
     ($($more:expr,)*) => {
         &[
-            (3, Kind::Read),
-            (4, Kind::Write),
-            (5, Kind::Open(Some(1))),
-            (6, Kind::Settle),
-            (8, Kind::Open(None)), // creat
-            (26, Kind::Trace),
-            (102, Kind::Multiplexed), // socketcall
-            (145, Kind::Read),        // readv
-            (146, Kind::Write),       // writev
-            (187, Kind::SendFile),
-            (239, Kind::SendFile), // sendfile64
-            (425, Kind::Uring),
-            (437, Kind::Open(None)), // openat2
-            (417, Kind::ReceiveMany), // recvmmsg_time64
+            (3, CallAction::Read),
+            (4, CallAction::Write),
+            (5, CallAction::Open(Some(1))),
+            (6, CallAction::Settle),
+            (8, CallAction::Open(None)), // creat
+            (26, CallAction::Trace),
+            (102, CallAction::Multiplexed), // socketcall
+            (145, CallAction::Read),        // readv
+            (146, CallAction::Write),       // writev
+            (187, CallAction::SendFile),
+            (239, CallAction::SendFile), // sendfile64
+            (425, CallAction::Uring),
+            (437, CallAction::Open(None)), // openat2
+            (417, CallAction::ReceiveMany), // recvmmsg_time64
             $($more,)*
         ]
     };
@@ -126,30 +126,33 @@ pub const ABIS: &[Abi] = &[
     Abi {
         audit_arch: 0xc000_003e,
         is_32_bit: false,
-        calls: native![(libc::SYS_open, Kind::Open(Some(1))), (libc::SYS_creat, Kind::Open(None)),],
+        calls: native![
+            (libc::SYS_open, CallAction::Open(Some(1))),
+            (libc::SYS_creat, CallAction::Open(None)),
+        ],
     },
     Abi {
         audit_arch: 0x4000_0003,
         is_32_bit: true,
         calls: compat![
-            (245, Kind::Aio),           // io_setup
-            (277, Kind::Open(Some(1))), // mq_open
-            (295, Kind::Open(Some(2))), // openat
-            (313, Kind::Splice),
-            (315, Kind::Tee),
-            (316, Kind::VmSplice),
-            (337, Kind::ReceiveMany),
-            (342, Kind::Open(Some(2))), // open_by_handle_at
-            (345, Kind::SendMany),
-            (362, Kind::Connect),
-            (364, Kind::Accept),     // accept4
-            (365, Kind::Settle),     // getsockopt
-            (369, Kind::Send(3)),    // sendto
-            (370, Kind::Send(2)),    // sendmsg
-            (371, Kind::Receive(3)), // recvfrom
-            (372, Kind::Receive(2)), // recvmsg
-            (378, Kind::Read),       // preadv2
-            (379, Kind::Write),      // pwritev2
+            (245, CallAction::Aio),           // io_setup
+            (277, CallAction::Open(Some(1))), // mq_open
+            (295, CallAction::Open(Some(2))), // openat
+            (313, CallAction::Splice),
+            (315, CallAction::Tee),
+            (316, CallAction::VmSplice),
+            (337, CallAction::ReceiveMany),
+            (342, CallAction::Open(Some(2))), // open_by_handle_at
+            (345, CallAction::SendMany),
+            (362, CallAction::Connect),
+            (364, CallAction::Accept),     // accept4
+            (365, CallAction::Settle),     // getsockopt
+            (369, CallAction::Send(3)),    // sendto
+            (370, CallAction::Send(2)),    // sendmsg
+            (371, CallAction::Receive(3)), // recvfrom
+            (372, CallAction::Receive(2)), // recvmsg
+            (378, CallAction::Read),       // preadv2
+            (379, CallAction::Write),      // pwritev2
         ],
     },
 ];
@@ -162,27 +165,27 @@ pub const ABIS: &[Abi] = &[
         audit_arch: 0x4000_0028,
         is_32_bit: true,
         calls: compat![
-            (243, Kind::Aio),           // io_setup
-            (274, Kind::Open(Some(1))), // mq_open
-            (283, Kind::Connect),
-            (285, Kind::Accept),
-            (289, Kind::Send(3)),       // send
-            (290, Kind::Send(3)),       // sendto
-            (291, Kind::Receive(3)),    // recv
-            (292, Kind::Receive(3)),    // recvfrom
-            (295, Kind::Settle),        // getsockopt
-            (296, Kind::Send(2)),       // sendmsg
-            (297, Kind::Receive(2)),    // recvmsg
-            (322, Kind::Open(Some(2))), // openat
-            (340, Kind::Splice),
-            (342, Kind::Tee),
-            (343, Kind::VmSplice),
-            (365, Kind::ReceiveMany),
-            (366, Kind::Accept),        // accept4
-            (371, Kind::Open(Some(2))), // open_by_handle_at
-            (374, Kind::SendMany),
-            (392, Kind::Read),  // preadv2
-            (393, Kind::Write), // pwritev2
+            (243, CallAction::Aio),           // io_setup
+            (274, CallAction::Open(Some(1))), // mq_open
+            (283, CallAction::Connect),
+            (285, CallAction::Accept),
+            (289, CallAction::Send(3)),       // send
+            (290, CallAction::Send(3)),       // sendto
+            (291, CallAction::Receive(3)),    // recv
+            (292, CallAction::Receive(3)),    // recvfrom
+            (295, CallAction::Settle),        // getsockopt
+            (296, CallAction::Send(2)),       // sendmsg
+            (297, CallAction::Receive(2)),    // recvmsg
+            (322, CallAction::Open(Some(2))), // openat
+            (340, CallAction::Splice),
+            (342, CallAction::Tee),
+            (343, CallAction::VmSplice),
+            (365, CallAction::ReceiveMany),
+            (366, CallAction::Accept),        // accept4
+            (371, CallAction::Open(Some(2))), // open_by_handle_at
+            (374, CallAction::SendMany),
+            (392, CallAction::Read),  // preadv2
+            (393, CallAction::Write), // pwritev2
         ],
     },
 ];
@@ -192,7 +195,10 @@ pub const ABIS: &[Abi] = &[
 pub const ABIS: &[Abi] = &[];
 
 /// A call of interest, or none; an error if the numbers of such programs are not known here.
-pub fn kind(audit_arch: u32, number: u64) -> Result<Option<(&'static Abi, Kind)>, UnknownAbi> {
+pub fn kind(
+    audit_arch: u32,
+    number: u64,
+) -> Result<Option<(&'static Abi, CallAction)>, UnknownAbi> {
     let abi = ABIS.iter().find(|abi| abi.audit_arch == audit_arch);
     let abi = abi.filter(|abi| abi.is_32_bit || number < X32).ok_or(UnknownAbi)?;
     let known = abi.calls.iter().find(|(known, _)| u64::try_from(*known) == Ok(number));
@@ -204,17 +210,17 @@ pub fn kind(audit_arch: u32, number: u64) -> Result<Option<(&'static Abi, Kind)>
 pub struct UnknownAbi;
 
 /// What one of the calls behind socketcall(2) does.
-pub fn multiplexed(number: u64) -> Option<Kind> {
+pub fn multiplexed(number: u64) -> Option<CallAction> {
     Some(match number {
-        3 => Kind::Connect,
-        5 | 18 => Kind::Accept,
-        9 | 11 => Kind::Send(3),
-        10 | 12 => Kind::Receive(3),
-        15 => Kind::Settle,
-        16 => Kind::Send(2),
-        17 => Kind::Receive(2),
-        19 => Kind::ReceiveMany,
-        20 => Kind::SendMany,
+        3 => CallAction::Connect,
+        5 | 18 => CallAction::Accept,
+        9 | 11 => CallAction::Send(3),
+        10 | 12 => CallAction::Receive(3),
+        15 => CallAction::Settle,
+        16 => CallAction::Send(2),
+        17 => CallAction::Receive(2),
+        19 => CallAction::ReceiveMany,
+        20 => CallAction::SendMany,
         _ => return None,
     })
 }
@@ -237,9 +243,9 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn numbers_are_those_of_the_program_s_own_kind() {
         let of = |arch, number| kind(arch, number).map(|found| found.map(|(_, kind)| kind));
-        assert_eq!(of(0xc000_003e, 1), Ok(Some(Kind::Write)));
+        assert_eq!(of(0xc000_003e, 1), Ok(Some(CallAction::Write)));
         assert_eq!(of(0x4000_0003, 1), Ok(None), "exit");
-        assert_eq!(of(0x4000_0003, 4), Ok(Some(Kind::Write)));
+        assert_eq!(of(0x4000_0003, 4), Ok(Some(CallAction::Write)));
         assert_eq!(of(0xc000_003e, X32 + 1), Err(UnknownAbi));
         assert_eq!(of(0x8000_0016, 4), Err(UnknownAbi), "another machine's");
     }

@@ -12,7 +12,7 @@ use weigh_schema::io::{
 
 use super::files::Referred;
 use super::witness::Witness;
-use crate::io::{Apart, Telling};
+use crate::io::{RowScope, Telling};
 
 /// So many files and processes are kept at one moment, as in the kernel.
 const MOST_USES: usize = 32_768;
@@ -85,7 +85,7 @@ pub struct Counts {
     began_ns: u64,
     has_begun: bool,
     telling: Telling,
-    apart: Apart,
+    apart: RowScope,
     members: HashMap<u32, Member>,
     uses: HashMap<(FileId, Who), Counting>,
     rest: Counting,
@@ -118,7 +118,7 @@ pub struct Counts {
 
 impl Counts {
     /// Of nobody so far; one stop is known to take so long.
-    pub fn new(telling: Telling, apart: Apart, stop_seconds: f64) -> Counts {
+    pub fn new(telling: Telling, apart: RowScope, stop_seconds: f64) -> Counts {
         Counts {
             began_ns: crate::clock::monotonic_ns(),
             has_begun: false,
@@ -304,7 +304,7 @@ impl Counts {
     pub fn did(&mut self, who: Who, referred: Option<&Referred>, done: &Done) {
         self.tell(who, referred.map(|referred| referred.file), done);
         self.witness.did(who.tid, done);
-        let key = Who { tid: if self.apart == Apart::Threads { who.tid } else { 0 }, ..who };
+        let key = Who { tid: if self.apart == RowScope::Threads { who.tid } else { 0 }, ..who };
         let Some(referred) = referred else { return self.did_in_rest(done) };
         let key = (referred.file, key);
         if !self.uses.contains_key(&key) && self.uses.len() >= MOST_USES {
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_given_again_is_of_another_file() {
-        let mut counts = Counts::new(Telling::Sums, Apart::Processes, 0.0);
+        let mut counts = Counts::new(Telling::Sums, RowScope::Processes, 0.0);
         let file = FileId { device: 1, inode: 7, generation: 5 };
         let mut seen = |is_deleted| {
             counts.kept_apart(Referred { file, object: Object::Regular, is_deleted }).file

@@ -14,7 +14,7 @@ const MOST_PIECES: u64 = 1024;
 
 /// Where in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FileOffset {
     /// In none.
     Nowhere,
     /// From there on.
@@ -37,7 +37,7 @@ pub struct End {
     /// Bytes moved.
     pub bytes: u64,
     /// Where.
-    pub place: Place,
+    pub place: FileOffset,
     /// Of an open: whether it makes the file empty.
     pub truncates: bool,
     /// Whether the call's time is this end's.
@@ -151,7 +151,7 @@ impl Described<'_> {
             deed,
             calls: u64::from(self.result.is_ok()),
             bytes: 0,
-            place: Place::Nowhere,
+            place: FileOffset::Nowhere,
             truncates: false,
             is_timed: true,
             asked: None,
@@ -180,8 +180,8 @@ impl Described<'_> {
             let moved_on = |at| self.number_at(at, self.words.offset_bytes);
             let from = variable.map(|at| moved_on(at).and_then(|to| to.checked_sub(bytes)));
             let place = match from {
-                None => Place::BeforePosition,
-                Some(from) => from.map_or(Place::Nowhere, Place::At),
+                None => FileOffset::BeforePosition,
+                Some(from) => from.map_or(FileOffset::Nowhere, FileOffset::At),
             };
             End { bytes, place, asked: Some(asked), ..self.end(self.fd(fd), deed) }
         };
@@ -224,13 +224,13 @@ impl Described<'_> {
             end.bytes = self.pieces(self.arguments[1], end.calls, (8 * word, 7 * word), length);
         }
         end.place = match self.kind {
-            _ if self.end.is_some() => self.end.map_or(Place::Nowhere, Place::AtEnd),
-            Call::CALL_PREAD | Call::CALL_PWRITE => Place::At(self.arguments[3]),
+            _ if self.end.is_some() => self.end.map_or(FileOffset::Nowhere, FileOffset::AtEnd),
+            Call::CALL_PREAD | Call::CALL_PWRITE => FileOffset::At(self.arguments[3]),
             // preadv2 and its like: -1 is the file's own position.
             Call::CALL_PREADV | Call::CALL_PWRITEV if self.arguments[3].cast_signed() >= 0 => {
-                Place::At(self.arguments[3])
+                FileOffset::At(self.arguments[3])
             }
-            _ => Place::BeforePosition,
+            _ => FileOffset::BeforePosition,
         };
         end
     }

@@ -16,10 +16,10 @@ use crate::ptrace::calls::descriptor::Name;
 use crate::ptrace::sys::{Call, read_text};
 
 /// A folder's descriptor, and where the path lies that begins there.
-type Place = (c_int, u64);
+type PathArgument = (c_int, u64);
 
 /// What a call would take a name from: that file, and which one gets the name instead.
-fn places(call: &Call) -> Option<(Place, Option<Place>)> {
+fn places(call: &Call) -> Option<(PathArgument, Option<PathArgument>)> {
     let here = libc::AT_FDCWD;
     let [a, b, c, d, flags, _] = call.arguments;
     match c_long::try_from(call.number).ok()? {
@@ -47,7 +47,7 @@ pub fn loses_last(tid: u32, call: &Call) -> Option<FileId> {
 }
 
 /// What is there, and how many names it has.
-fn at(tid: u32, (folder, path): Place) -> Option<(Referred, u32)> {
+fn at(tid: u32, (folder, path): PathArgument) -> Option<(Referred, u32)> {
     let text = read_text(tid, path)?;
     let path = Path::new(OsStr::from_bytes(&text));
     let of_thread = |name: &str| format!("/proc/{tid}/{name}");

@@ -141,11 +141,12 @@ fn a_follower_finds_that_he_was_overtaken() {
     let mut made = Made::new(1);
     let rings = Rings::map(made.files[0].as_fd()).unwrap();
     (0..80).for_each(|_| made.write(0, 40, 40));
-    let first = |rings: &Rings| matches!(rings.record(0, 0, rings.head(0)), Found::Record(_, 48));
+    let first =
+        |rings: &Rings| matches!(rings.record(0, 0, rings.head(0)), RingItem::Record(_, 48));
     assert!(first(&rings) && !rings.has_overtaken(0, 0));
     (0..10).for_each(|_| made.write(0, 40, 40));
     assert!(!first(&rings) && rings.has_overtaken(0, 0));
-    assert_eq!(rings.record(0, 0, rings.head(0)), Found::Overtaken(90 * 48));
+    assert_eq!(rings.record(0, 0, rings.head(0)), RingItem::Overtaken(90 * 48));
 }
 
 /// What a writer without the key would put where the stamps of the next round will be.

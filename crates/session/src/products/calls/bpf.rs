@@ -19,7 +19,7 @@ use weigh_schema::call::{Call, CallsReport, CounterState, REPORT};
 use super::recorder::{CallRecorder, CallSink};
 use super::served_programs::{INTERVAL, ServedPrograms, state, undriven_packets};
 use super::{CallsMeasurement, CallsOutcome};
-use crate::local_agent::{self, Place};
+use crate::local_agent::{self, SocketFolder};
 use crate::{Command, Launcher, Session, Source, SourceError, must_run};
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
@@ -49,14 +49,14 @@ pub(super) fn follow(
     let served = match settings.pid {
         // It runs already, and knows no other place than the agent's.
         Some(_) => None,
-        None => Place::make(),
+        None => SocketFolder::make(),
     };
     let (place, listener) = served.unzip();
     let mut server = listener.map(|at| Server::at(at, local_agent::settings())).transpose()?;
     if let Some(server) = &mut server {
         server.leave_out(left_out);
     }
-    let variables: Vec<_> = place.iter().map(Place::variable).collect();
+    let variables: Vec<_> = place.iter().map(SocketFolder::variable).collect();
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
     let began_ns = weigh_collect::clock::monotonic_ns();

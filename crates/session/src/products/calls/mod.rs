@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use weigh_agent::LeftOut;
-use weigh_collect::calls::{Counters, Functions, Wanted};
+use weigh_collect::calls::{CallsRequest, Counters, Functions};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::SpawnError;
@@ -88,7 +88,7 @@ pub struct CallsOutcome {
 /// A measurement whose settings were found to be possible. Nothing is started yet.
 pub struct CallsMeasurement<'a> {
     settings: &'a CallsSettings,
-    wanted: Wanted,
+    wanted: CallsRequest,
     functions: Functions,
     left_out: LeftOut,
 }
@@ -103,7 +103,7 @@ impl<'a> CallsMeasurement<'a> {
             config_owner: "the configuration of weigh calls",
             by_functions: "it takes --functions",
         })?;
-        let wanted = Wanted {
+        let wanted = CallsRequest {
             subsystems: built_in,
             grouping: settings.grouping,
             every_call: true,

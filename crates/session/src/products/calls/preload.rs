@@ -15,7 +15,7 @@ use anyhow::bail;
 use weigh_account::{Owners, call_kinds};
 use weigh_agent::{Server, Settings};
 use weigh_collect::calls::shim::{CallSet, Shim, why_not};
-use weigh_collect::calls::{ANYTHING, Functions, KernelCalls, Telling, Wanted};
+use weigh_collect::calls::{ANYTHING, CallsRequest, Functions, KernelCalls, Telling};
 use weigh_collect::job::JobError;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_schema::Mechanism;
@@ -80,9 +80,9 @@ pub(super) fn refuse(settings: &CallsSettings) -> anyhow::Result<()> {
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
 pub(super) fn follow(
     settings: &CallsSettings,
-    wanted: &Wanted,
+    wanted: &CallsRequest,
 ) -> anyhow::Result<Result<CallsOutcome, SpawnError>> {
-    let wanted = Wanted { every_call: false, ..wanted.clone() };
+    let wanted = CallsRequest { every_call: false, ..wanted.clone() };
     let chosen = CallSet::of(&settings.only)?;
     let shim = Shim::new()?;
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default())?;

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weigh_account::{Owners, call_row};
 use weigh_collect::calls::{Attached, KernelCalls, name};
 use weigh_collect::clock::monotonic_ns;
-use weigh_schema::call::{Call, Later, Tally};
+use weigh_schema::call::{Call, LateCost, Tally};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
@@ -18,7 +18,7 @@ pub trait CallSink {
     fn emit(&mut self, row: &CallRow) -> anyhow::Result<()>;
 
     /// Takes costs that came after a call, some or all of them, whether the call has come already or not.
-    fn emit_deferred(&mut self, costs: &Later) -> anyhow::Result<()>;
+    fn emit_deferred(&mut self, costs: &LateCost) -> anyhow::Result<()>;
 
     /// Some deferred costs were lost from one time to another, since the Unix epoch. Times come in their order.
     fn lose_deferred(&mut self, from_ns: i64, until_ns: i64);
@@ -66,7 +66,7 @@ impl CallRecorder {
     }
 
     /// Takes in what came later.
-    pub fn record_deferred(&mut self, deferred: &[Later]) {
+    pub fn record_deferred(&mut self, deferred: &[LateCost]) {
         for costs in deferred {
             let Ok(sink) = &mut self.sink else { return };
             if let Err(error) = sink.emit_deferred(costs) {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_agent::{RemoteError, RemoteIo};
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::{
-    Apart, BesideTracedIo, FileSystem, KernelIo, LibraryIo, Telling, TracedIo,
+    BesideTracedIo, FileSystem, KernelIo, LibraryIo, RowScope, Telling, TracedIo,
 };
 use weigh_collect::notice;
 use weigh_collect::preload::why_blind_in;
@@ -30,8 +30,8 @@ const NO_THREADS: &str = "--by thread: only --mechanism bpf and ptrace tell thre
 fn only_kernel(settings: &IoSettings) -> Option<&'static str> {
     match (settings.each_call, settings.apart) {
         (true, _) => Some(ONLY_BPF),
-        (false, Apart::Threads) => Some(NO_THREADS),
-        (false, Apart::Processes) => None,
+        (false, RowScope::Threads) => Some(NO_THREADS),
+        (false, RowScope::Processes) => None,
     }
 }
 
@@ -169,7 +169,7 @@ fn tell_choice(settings: &IoSettings, by: &str, error: &anyhow::Error) {
 fn by_file_system(
     folder: &Path,
     telling: Telling,
-    apart: Apart,
+    apart: RowScope,
 ) -> anyhow::Result<Box<dyn FileMechanism>> {
     let place = FileSystem::of(folder).context("--mount")?;
     let kernel = KernelIo::open_file_system(telling, apart, &place).context(
@@ -179,7 +179,10 @@ fn by_file_system(
 }
 
 /// The kernel side: weigh's own, or, without the rights for that, the agent's.
-pub fn by_kernel(telling: Telling, apart: Apart) -> Result<Box<dyn FileMechanism>, MechanismError> {
+pub fn by_kernel(
+    telling: Telling,
+    apart: RowScope,
+) -> Result<Box<dyn FileMechanism>, MechanismError> {
     let own = KernelIo::open(telling, apart).map(|own| Box::new(own) as Box<dyn FileMechanism>);
     let agent = || -> Result<Box<dyn FileMechanism>, RemoteError> {
         Ok(Box::new(RemoteIo::open(&weigh_agent::socket(), telling, apart)?))
@@ -221,7 +224,7 @@ mod tests {
             pid: None,
             mount: None,
             mechanism,
-            apart: Apart::Processes,
+            apart: RowScope::Processes,
             each_call: false,
             seccomp: false,
             duration: None,
@@ -255,7 +258,7 @@ mod tests {
             [bpf(), bpf(), bpf(), no(ONLY_BPF), no(ONLY_BPF), ptrace()]
         );
         assert_eq!(
-            planned(|settings| settings.apart = Apart::Threads),
+            planned(|settings| settings.apart = RowScope::Threads),
             [bpf(), bpf(), bpf(), no(NO_THREADS), no(NO_THREADS), ptrace()]
         );
         let begun = "a process that runs already takes --mechanism bpf or ptrace: programs get the library when they \

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weigh_collect::io::Apart;
+use weigh_collect::io::RowScope;
 
 /// One measurement of reads and writes.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct IoSettings {
     /// How reads and writes are seen.
     pub mechanism: IoMechanism,
     /// Whose numbers are kept apart.
-    pub apart: Apart,
+    pub apart: RowScope,
     /// Whether each call has a row.
     pub each_call: bool,
     /// Whether a tracer stops only calls on files, by a filter in the job.

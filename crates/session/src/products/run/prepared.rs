@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use weigh_account::LimitWatch;
 use weigh_collect::allowed::AllowedGroups;
 use weigh_collect::follow::{CommandSetup, FileMechanism, JobMechanism};
-use weigh_collect::io::Apart;
+use weigh_collect::io::RowScope;
 use weigh_collect::spawn::{SpawnError, With};
 use weigh_collect::{message, notice};
 use weigh_schema::Mechanism;
@@ -116,7 +116,7 @@ fn check_rows(settings: &RunSettings) -> anyhow::Result<()> {
     if io.each_call && by_library {
         bail!("--io-calls: only --mechanism bpf and ptrace tell of each call");
     }
-    if io.apart == Apart::Threads && by_library {
+    if io.apart == RowScope::Threads && by_library {
         bail!("--io-by thread: only --mechanism bpf and ptrace tell threads apart");
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weigh_account::WatchSpec;
-use weigh_collect::io::{Apart, Telling};
+use weigh_collect::io::{RowScope, Telling};
 use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 use weigh_schema::limit::{Limit, OnLimit};
@@ -78,7 +78,7 @@ pub struct RunIoSettings {
     /// Whether each call has a row.
     pub each_call: bool,
     /// Whose numbers are kept apart.
-    pub apart: Apart,
+    pub apart: RowScope,
     /// The folder that is served to the job, if it is that which is measured.
     pub mount: Option<ServedFolder>,
 }
@@ -218,8 +218,12 @@ pub(super) mod tests {
     impl RunSettings {
         /// With reads and writes by file.
         pub fn with_io(self, mechanism: RunIoMechanism) -> RunSettings {
-            let io =
-                RunIoSettings { mechanism, each_call: false, apart: Apart::Processes, mount: None };
+            let io = RunIoSettings {
+                mechanism,
+                each_call: false,
+                apart: RowScope::Processes,
+                mount: None,
+            };
             RunSettings { io: Some(io), ..self }
         }
     }

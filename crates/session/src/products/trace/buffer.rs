@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use weigh_collect::trace::KernelTrace;
-use weigh_trace::buffer_spec::{Delivery, Into};
+use weigh_trace::buffer_spec::{BufferOptions, Delivery};
 use weigh_trace::condition::Test;
 use weigh_trace::generate;
 use weigh_trace::record::Record;
@@ -32,7 +32,7 @@ pub struct StreamBuffer {
     /// Which of the stream's.
     pub number: usize,
     /// As it was asked for, with what was changed since.
-    pub asked: Into,
+    pub asked: BufferOptions,
     /// Which records go in.
     pub predicate: Option<Test>,
     /// As of a probe's filter: which bank its programs look at, and which is told to hold.
@@ -67,7 +67,7 @@ impl StreamBuffer {
     pub fn new(
         name: String,
         number: usize,
-        asked: Into,
+        asked: BufferOptions,
         rings: Rings,
         pipeline: Pipeline,
     ) -> StreamBuffer {

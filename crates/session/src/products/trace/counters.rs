@@ -5,7 +5,7 @@
 use weigh_collect::trace::{KernelTrace, TraceError, why_no_counter};
 use weigh_trace::counter::{COUNTERS, Counter, Named};
 use weigh_trace::error::{Refusal, Wrong};
-use weigh_trace::event::{Event, Field, Wanted};
+use weigh_trace::event::{Event, Field, FieldContent};
 use weigh_trace::probe::Probe;
 
 /// Those that are open, each with what programs find it by.
@@ -25,7 +25,7 @@ pub fn check(event: &Event) -> Result<(), Refusal> {
 }
 
 fn of_field(field: &Field, event: &Event) -> Result<(), Refusal> {
-    let Wanted::Counter { counter, name } = &field.wanted else { return Ok(()) };
+    let FieldContent::Counter { counter, name } = &field.wanted else { return Ok(()) };
     let Some(why) = why_no_counter((counter.kind, counter.config)) else { return Ok(()) };
     let here = here().iter().map(|named| named.name).collect();
     let wrong = Wrong::CounterNotHere { name: name.clone(), why, here };

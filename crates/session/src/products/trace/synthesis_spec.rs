@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use weigh_trace::error::Refusal;
 use weigh_trace::event::Field;
 use weigh_trace::probe::ID;
-use weigh_trace::synthesis::ask::{Ask, Kind};
+use weigh_trace::synthesis::ask::{Ask, AskKind};
 use weigh_trace::synthesis::key::Part;
 
 use super::default_pairs;
@@ -64,8 +64,9 @@ pub fn read(settings: &SynthesisSettings) -> anyhow::Result<Vec<SynthesisSpec>> 
 
 /// What is drawn shows pairs, also where none are asked for.
 pub fn add_default_pairs(specs: &mut Vec<SynthesisSpec>, names: &[&str]) {
-    let has_pairs =
-        specs.iter().any(|spec| matches!(spec.ask.kind, Kind::Latency(_) | Kind::Sequence { .. }));
+    let has_pairs = specs
+        .iter()
+        .any(|spec| matches!(spec.ask.kind, AskKind::Latency(_) | AskKind::Sequence { .. }));
     if !has_pairs {
         specs.extend(default_pairs::pairs(names).into_iter().map(SynthesisSpec::default_pair));
     }

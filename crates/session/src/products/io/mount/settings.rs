@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weigh_collect::io::Apart;
+use weigh_collect::io::RowScope;
 
 /// A folder that is served at another place.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct ServedFolder {
     /// Whether each call has a row.
     pub each_call: bool,
     /// Whose numbers are kept apart.
-    pub apart: Apart,
+    pub apart: RowScope,
 }
 
 /// How reads and writes at a mount are counted.

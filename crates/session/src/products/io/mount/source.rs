@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Resource, getrlimit};
 use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
-use weigh_collect::io::{Apart, FileSystem, KernelIo, Telling};
+use weigh_collect::io::{FileSystem, KernelIo, RowScope, Telling};
 use weigh_mount::{Detail, Mounted, Sight, call_name};
 use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
 
@@ -78,7 +78,7 @@ fn by_kernel(
     detail: Detail,
 ) -> anyhow::Result<MountSource> {
     let telling = if detail.each_call { Telling::Each } else { Telling::Sums };
-    let apart = if detail.by_thread { Apart::Threads } else { Apart::Processes };
+    let apart = if detail.by_thread { RowScope::Threads } else { RowScope::Processes };
     let kernel = KernelIo::open_file_system(telling, apart, system)
         .context("--mechanism bpf does not work here")?;
     let io = KernelAtMount { kernel, mounted: Arc::clone(mounted) };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weigh_collect::file_flags::control;
-use weigh_collect::io::Apart;
+use weigh_collect::io::RowScope;
 use weigh_mount::{Detail, MountError, Mounted, Place, Wish};
 
 use super::settings::{MountMechanism, ServedFolder};
@@ -20,7 +20,7 @@ impl MountSpec {
     /// Refuses folders that cannot be used.
     pub fn check(folder: &ServedFolder) -> Result<MountSpec, MountError> {
         let place = Mounted::check(&folder.source, &folder.mountpoint)?;
-        let by_thread = folder.apart == Apart::Threads;
+        let by_thread = folder.apart == RowScope::Threads;
         let detail = Detail { each_call: folder.each_call, by_thread };
         let (exact, may_pass) = (folder.is_exact, folder.may_pass);
         Ok(MountSpec { place, wish: Wish { exact, may_pass, detail, control } })

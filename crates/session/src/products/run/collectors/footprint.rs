@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weigh_collect::footprint::{
-    Baseline, FileIdentity, FootprintReport, FootprintScanner, Pace, Peak,
+    Baseline, FileIdentity, FootprintReport, FootprintScanner, Peak, ScanRate,
 };
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{Grounds, Tally};
@@ -45,7 +45,7 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
     }
     let roots = if watched.is_empty() { vec![PathBuf::from(".")] } else { watched.clone() };
     let is_limited = with.settings.limits.iter().any(|limit| ALL.contains(&limit.metric.name));
-    let pace = if is_limited { Pace::Limited } else { Pace::Relaxed };
+    let pace = if is_limited { ScanRate::Limited } else { ScanRate::Relaxed };
     let scanner = FootprintScanner::start(&roots, &own_files(with), pace);
     let scanner = scanner.map_err(|e| e.to_string())?;
     Ok(Box::new(Footprint { scanner, begun: Instant::now() }))

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
 use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
-use weigh_collect::io::{Apart, MAPPED_READ, MAPPED_WRITTEN, Telling, name};
+use weigh_collect::io::{MAPPED_READ, MAPPED_WRITTEN, RowScope, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
 use weigh_schema::Unit;
@@ -107,17 +107,17 @@ pub(super) fn start(
             _ if by_tracer => {
                 return by_follower().map_or_else(by_kernel, Ok);
             }
-            (Telling::Sums, Apart::Processes) => {
+            (Telling::Sums, RowScope::Processes) => {
                 let Some(gatherer) = by_follower() else { return by_kernel() };
                 let RunSettings { command, is_quiet, .. } = settings;
                 mechanism::tell_if_blind(&command[0], "--io-mechanism", *is_quiet);
                 return Ok(gatherer);
             }
-            (Telling::Sums, Apart::Threads) => "--io-by thread: rows are each process's",
-            (Telling::Each, Apart::Processes) => {
+            (Telling::Sums, RowScope::Threads) => "--io-by thread: rows are each process's",
+            (Telling::Each, RowScope::Processes) => {
                 "--io-calls: no row for each call, only sums by file"
             }
-            (Telling::Each, Apart::Threads) => {
+            (Telling::Each, RowScope::Threads) => {
                 "--io-calls, --io-by thread: only sums by file and process"
             }
         };

@@ -1,7 +1,7 @@
 //! The buffers of a stream: made with it, and added, changed and removed while it runs.
 
 use anyhow::{Context as _, anyhow, bail};
-use weigh_trace::buffer_spec::{self, Delivery, Into, Spread};
+use weigh_trace::buffer_spec::{self, BufferOptions, Delivery, Spread};
 use weigh_trace::condition::Test;
 use weigh_trace::predicate;
 use weigh_trace::probe::Probe;
@@ -21,18 +21,18 @@ pub fn requested(
     settings: &TraceSettings,
     specs: &[SynthesisSpec],
     wants_names: bool,
-) -> anyhow::Result<Vec<(String, Into)>> {
+) -> anyhow::Result<Vec<(String, BufferOptions)>> {
     let mut all = Vec::new();
     if settings.buffers.is_empty() || settings.output.is_some() || !specs.is_empty() {
         // Who waits for the order of all CPUs finds processes gone whose functions are to be named.
         let is_one = settings.total_order || wants_names && !settings.per_cpu;
         let spread = if is_one { Spread::One } else { Spread::PerCpu };
-        let main = Into {
+        let main = BufferOptions {
             spread: Some(spread),
             bytes: settings.ring_bytes,
             delivery: settings.wake_bytes.map(Delivery::Bytes),
             output: settings.output.clone(),
-            ..Into::default()
+            ..BufferOptions::default()
         };
         all.push((MAIN.to_string(), main));
     }
@@ -49,7 +49,7 @@ pub fn requested(
     }
 }
 
-fn predicate_of(asked: &Into) -> Option<&str> {
+fn predicate_of(asked: &BufferOptions) -> Option<&str> {
     asked.predicate.as_ref()?.as_deref()
 }
 
@@ -58,7 +58,7 @@ impl LocalStream {
     pub(super) fn make(
         &mut self,
         name: String,
-        asked: Into,
+        asked: BufferOptions,
         probes: &[&Probe],
         pipeline: Option<Pipeline>,
     ) -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ impl LocalStream {
     /// The file that a buffer goes to, if it has one.
     fn open_output(
         &self,
-        asked: &Into,
+        asked: &BufferOptions,
         probes: &[&Probe],
     ) -> anyhow::Result<Option<Box<dyn RecordSink>>> {
         let Some(path) = &asked.output else { return Ok(None) };
@@ -103,13 +103,13 @@ impl LocalStream {
         })
     }
 
-    fn spread<'a>(&self, asked: &'a Into) -> &'a Spread {
+    fn spread<'a>(&self, asked: &'a BufferOptions) -> &'a Spread {
         let usual = if self.is_one { &Spread::One } else { &Spread::PerCpu };
         asked.spread.as_ref().unwrap_or(usual)
     }
 
     /// The events that go in have to be followed.
-    fn know_events(&self, asked: &Into, probes: &[&Probe]) -> anyhow::Result<()> {
+    fn know_events(&self, asked: &BufferOptions, probes: &[&Probe]) -> anyhow::Result<()> {
         for name in asked.events.iter().flatten() {
             let is = |probe: &&Probe| {
                 probe.name == *name || probe.name.split_once(':').is_some_and(|(_, e)| e == name)
@@ -122,7 +122,7 @@ impl LocalStream {
         Ok(())
     }
 
-    fn test_of(&self, asked: &Into, probes: &[&Probe]) -> anyhow::Result<Option<Test>> {
+    fn test_of(&self, asked: &BufferOptions, probes: &[&Probe]) -> anyhow::Result<Option<Test>> {
         let event = |name: &str| {
             let is = |probe: &&Probe| {
                 probe.name == name || probe.name.split_once(':').is_some_and(|(_, e)| e == name)
@@ -215,7 +215,7 @@ impl LocalStream {
         if has_other_rings {
             self.is_not_read(index)?;
         }
-        let asked = Into {
+        let asked = BufferOptions {
             spread: said.spread.or(before.spread.clone()),
             bytes: said.bytes.or(before.bytes),
             events: said.events.or(before.events.clone()),
@@ -232,7 +232,7 @@ impl LocalStream {
             true => Some(Rings::make(self.spread(&asked), asked.bytes, 1 - half)?),
             false => None,
         };
-        let counts = |asked: &Into| matches!(asked.delivery, Some(Delivery::Records(_)));
+        let counts = |asked: &BufferOptions| matches!(asked.delivery, Some(Delivery::Records(_)));
         let is_other = rings.is_some() || has_other_events || counts(&asked) != counts(&before);
         let wake = self.usual_wake;
         let (kernel, state, held) = (&self.kernel, &self.state, &mut self.buffers[index]);
