@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
-use weigh_agent::{Places, Server, Settings, is_served, listen_at, turn_all_away};
+use weigh_agent::{SlotQuota, Server, Settings, is_served, listen_at, turn_all_away};
 use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_collect::daemonize::start_itself;
 use weigh_schema::Mechanism;
@@ -35,7 +35,7 @@ const PROGRAMS: usize = 4096;
 
 /// Whom to serve, who is of one command.
 pub fn settings() -> Settings {
-    let places = Places { of_users: 2 * PROGRAMS, of_a_user: PROGRAMS, of_root: PROGRAMS };
+    let places = SlotQuota { of_users: 2 * PROGRAMS, of_a_user: PROGRAMS, of_root: PROGRAMS };
     Settings { programs: places, copies: places, ..Settings::default() }
 }
 

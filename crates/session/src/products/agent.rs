@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weigh_agent::{PROGRAMS, Places, Server, Settings};
+use weigh_agent::{PROGRAMS, SlotQuota, Server, Settings};
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
 use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::{Grouping, Sharing};
@@ -56,7 +56,7 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
         counters: Counters::all(),
     };
     let calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
-    let programs = Places { of_a_user: settings.programs_per_user, ..PROGRAMS };
+    let programs = SlotQuota { of_a_user: settings.programs_per_user, ..PROGRAMS };
     let serving = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&settings.socket, serving)?;
     memory_reserve::hold();

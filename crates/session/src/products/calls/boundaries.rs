@@ -4,7 +4,7 @@
 //! of `weigh calls`. Refuses calls that this kernel does not have. Without an image of the kernel it takes the short list
 //! that weigh brings along, and says why.
 
-use weigh_collect::calls::{Border, BorderFunction, Borders};
+use weigh_collect::calls::{Border, BorderFunction, PartBoundaries};
 use weigh_collect::notice;
 use weigh_kernel::{Allowed, Analysis, AnalysisError, SubsystemBorder, Subsystems};
 use weigh_schema::call::ChosenBy;
@@ -53,14 +53,14 @@ pub(super) fn choose(
     names: Option<&[String]>,
     is_removed: &dyn Fn(&str) -> bool,
     calls: &[String],
-) -> Result<Borders, KernelMapError> {
+) -> Result<PartBoundaries, KernelMapError> {
     let is_wanted = |name: &str| match names {
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => DEFAULT_PARTS.contains(&name) && !is_removed(name),
     };
     let parts: Vec<String> = parts().into_iter().filter(|part| is_wanted(name_of(part))).collect();
     if parts.is_empty() {
-        return Ok(Borders::default());
+        return Ok(PartBoundaries::default());
     }
     let question = MapQuery { calls: calls.to_vec(), parts };
     match map_running(&question, false) {
@@ -72,11 +72,11 @@ pub(super) fn choose(
             error @ (KernelMapError::NoSuchName(_)
             | KernelMapError::Analysis { source: AnalysisError::NoCall(_), .. }),
         ) => Err(error),
-        Err(error) => Ok(Borders::of_list(&is_wanted, error.to_string())),
+        Err(error) => Ok(PartBoundaries::of_list(&is_wanted, error.to_string())),
     }
 }
 
-fn of_analysis(analysis: &Analysis) -> Borders {
+fn of_analysis(analysis: &Analysis) -> PartBoundaries {
     let mut parts: Vec<Border> = Vec::new();
     for border in &analysis.subsystems {
         let found = of_part(border);
@@ -92,7 +92,7 @@ fn of_analysis(analysis: &Analysis) -> Borders {
     let place = |part: &Border| DEFAULT_PARTS.iter().position(|usual| *usual == part.part);
     parts.sort_by_key(|part| place(part).unwrap_or(DEFAULT_PARTS.len()));
     let calls = analysis.calls.iter().map(|(call, part)| (*call, name_of(part).to_string()));
-    Borders { chosen_by: ChosenBy::Analysis, why: None, parts, calls: calls.collect() }
+    PartBoundaries { chosen_by: ChosenBy::Analysis, why: None, parts, calls: calls.collect() }
 }
 
 fn of_part(border: &SubsystemBorder) -> Border {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weigh_account::io::{IoBook, IoSeries, Kept, Row, Run, Step, file_use, io_call};
+use weigh_account::io::{IoBook, IoSeries, RowState, Row, Run, Step, file_use, io_call};
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::MAPPED_READ;
 use weigh_collect::io::last_look::{Generation, LastLooks};
@@ -235,7 +235,7 @@ fn give_room(
     series: &mut IoSeries,
     name: fn(u64) -> String,
     emit: &mut dyn FnMut(Update),
-) -> Vec<((FileId, Who), Kept)> {
+) -> Vec<((FileId, Who), RowState)> {
     let left = book.make_room();
     for (key, row) in &left {
         let row = row.row();

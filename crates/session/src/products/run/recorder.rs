@@ -11,7 +11,7 @@ use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::update::{Scope, Update};
-use weigh_schema::{Kind, METRICS};
+use weigh_schema::{MetricKind, METRICS};
 
 use crate::sink::Sink;
 
@@ -156,7 +156,7 @@ impl<'a> Recorder<'a> {
         mut samples: Vec<(&'static str, f64)>,
         metrics: &BTreeMap<String, Value>,
     ) {
-        let totals = METRICS.iter().filter(|metric| metric.kind == Kind::Counter);
+        let totals = METRICS.iter().filter(|metric| metric.kind == MetricKind::Counter);
         for (name, series) in totals.filter_map(|metric| Some((metric.name, metric.series?))) {
             samples.retain(|(sampled, _)| *sampled != series);
             let value = metrics.get(name).and_then(Value::number);

@@ -77,7 +77,7 @@ fn function(symbols: &Symbols, address: u64) -> Option<(&str, u64)> {
     let list = symbols.list();
     let behind = list.partition_point(|symbol| symbol.address <= address);
     let last = list.get(behind.checked_sub(1)?)?;
-    let is_inside = behind < list.len() && last.kind == weigh_kernel::Kind::Code;
+    let is_inside = behind < list.len() && last.kind == weigh_kernel::SymbolContent::Code;
     is_inside.then(|| (last.name.as_str(), address - last.address))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
 use weigh_mount::Mounted;
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, ReportBasis, Process, Tally, Use};
 
 use super::provenance;
 
@@ -40,13 +40,13 @@ impl FileEvents for MountIo {
         Tally { untold: self.mounted.untold(), ..Tally::default() }
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         let sight = self.mounted.sight();
         let grounds = provenance::grounds(sight);
         let refused = self.mounted.refused();
         let calls = provenance::calls_without_rows(sight).filter(|_| self.each_call);
         let notes = refused.iter().map(provenance::refused).chain(calls.map(str::to_string));
-        Grounds { notes: notes.collect(), ..grounds }
+        ReportBasis { notes: notes.collect(), ..grounds }
     }
 
     fn detach(&mut self) {

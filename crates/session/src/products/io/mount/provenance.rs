@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weigh_mount::Sight;
-use weigh_schema::io::{Field, Grounds, Transfer, Trust};
+use weigh_schema::io::{Field, ReportBasis, Transfer, Trust};
 use weigh_schema::{Mechanism, Quality};
 
 use Quality::{Estimated, Unavailable};
@@ -72,7 +72,7 @@ const READS: [&str; 3] = ["read_bytes", "read_calls", "read_seconds"];
 const WRITES: [&str; 3] = ["written_bytes", "write_calls", "write_seconds"];
 
 /// How the numbers of such a mount are to be read.
-pub fn grounds(sight: Sight) -> Grounds {
+pub fn grounds(sight: Sight) -> ReportBasis {
     let mut all: Vec<(&str, Quality, &str)> = ALWAYS.to_vec();
     let mapped = Transfer::Mapped.name();
     let unavailable = |keys: [&'static str; 3], why| keys.map(|key| (key, Unavailable, why));
@@ -100,7 +100,7 @@ pub fn grounds(sight: Sight) -> Grounds {
     let qualities = all
         .chain(fields)
         .map(|(key, quality, reason)| (key, Trust { quality, reason: reason.to_string() }));
-    Grounds {
+    ReportBasis {
         mechanism: Mechanism::Fuse,
         quality: match sight {
             Sight::Passing => Unavailable,
@@ -108,7 +108,7 @@ pub fn grounds(sight: Sight) -> Grounds {
             Sight::Exact => Quality::Exact,
         },
         qualities: BTreeMap::from_iter(qualities),
-        ..Grounds::default()
+        ..ReportBasis::default()
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
 use weigh_collect::io::{FileSystem, KernelIo, RowScope, Telling};
 use weigh_mount::{Detail, Mounted, Sight, call_name};
-use weigh_schema::io::{Event, FileId, Grounds, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, ReportBasis, Process, Tally, Use};
 
 use super::fuse::MountIo;
 use super::provenance;
@@ -116,7 +116,7 @@ impl FileEvents for KernelAtMount {
         Tally { living: 0, ..self.kernel.tally() }
     }
 
-    fn grounds(&self) -> Grounds {
+    fn grounds(&self) -> ReportBasis {
         let mut grounds = FileEvents::grounds(&self.kernel);
         grounds.notes.extend(self.mounted.refused().iter().map(provenance::refused));
         grounds

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use weigh_collect::file_flags::control;
 use weigh_collect::io::RowScope;
-use weigh_mount::{Detail, MountError, Mounted, Place, Wish};
+use weigh_mount::{Detail, MountError, Mounted, MountPaths, MountRequest};
 
 use super::settings::{MountMechanism, ServedFolder};
 use super::source::MountSource;
 
 /// What is to be served, and where.
 pub struct MountSpec {
-    place: Place,
-    wish: Wish,
+    place: MountPaths,
+    wish: MountRequest,
 }
 
 impl MountSpec {
@@ -23,7 +23,7 @@ impl MountSpec {
         let by_thread = folder.apart == RowScope::Threads;
         let detail = Detail { each_call: folder.each_call, by_thread };
         let (exact, may_pass) = (folder.is_exact, folder.may_pass);
-        Ok(MountSpec { place, wish: Wish { exact, may_pass, detail, control } })
+        Ok(MountSpec { place, wish: MountRequest { exact, may_pass, detail, control } })
     }
 
     pub(super) fn mountpoint(&self) -> &Path {

@@ -10,7 +10,7 @@ use weigh_collect::footprint::{
     Baseline, FileIdentity, FootprintReport, FootprintScanner, Peak, ScanRate,
 };
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::io::{Grounds, Tally};
+use weigh_schema::io::{ReportBasis, Tally};
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -165,7 +165,7 @@ fn growth(before: &Baseline, scans: &str) -> String {
 
 /// Makes the growth exact where the files can only have grown: no call of the job can have freed space, so the last
 /// scan, after its end, is the greatest. Else says why it is not.
-pub(super) fn settle_growth(findings: &mut Findings, tally: &Tally, grounds: &Grounds) {
+pub(super) fn settle_growth(findings: &mut Findings, tally: &Tally, grounds: &ReportBasis) {
     let grew = findings.grew_until_the_end;
     let Some(value) = findings.given.get_mut(GROWTH).filter(|v| v.value.is_some()) else { return };
     match why_not_seen(tally, grounds) {
@@ -179,7 +179,7 @@ pub(super) fn settle_growth(findings: &mut Findings, tally: &Tally, grounds: &Gr
 }
 
 /// Why space may have been freed that no scan knows of.
-fn why_not_seen(tally: &Tally, grounds: &Grounds) -> Option<String> {
+fn why_not_seen(tally: &Tally, grounds: &ReportBasis) -> Option<String> {
     match tally.freeing_calls {
         None => Some(format!("calls that free space are not looked at by {}", grounds.mechanism)),
         Some(calls @ 1..) => Some(format!("{calls} calls may have freed space")),
@@ -204,7 +204,7 @@ mod tests {
             reason: Some("scans".to_string()),
         };
         findings.given.insert(GROWTH.to_string(), value);
-        settle_growth(&mut findings, &tally, &Grounds { quality, ..Grounds::default() });
+        settle_growth(&mut findings, &tally, &ReportBasis { quality, ..ReportBasis::default() });
         let value = &findings.given[GROWTH];
         (value.quality, value.reason.clone().unwrap_or_default())
     }

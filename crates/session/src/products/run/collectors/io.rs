@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use weigh_account::io::{IoBook, Run, Saved, file_use, found, report};
+use weigh_account::io::{IoBook, Run, Checkpoint, file_use, found, report};
 use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
 use weigh_collect::io::{MAPPED_READ, MAPPED_WRITTEN, RowScope, Telling, name};
 use weigh_collect::notice;
@@ -161,7 +161,7 @@ struct FileUses {
     gatherer: Gatherer,
     /// What is mounted for the job, if that is whence it is known.
     mount: Option<MountEnd>,
-    saved: Saved,
+    saved: Checkpoint,
     began: Instant,
     next_look: Instant,
     next_record: Instant,
@@ -171,7 +171,7 @@ impl FileUses {
     fn of(gatherer: Gatherer, mount: Option<MountEnd>) -> FileUses {
         let now = Instant::now();
         let (next_look, next_record) = (now + LOOK, now);
-        let saved = Saved::default();
+        let saved = Checkpoint::default();
         FileUses { gatherer, mount, saved, began: now, next_look, next_record }
     }
 
