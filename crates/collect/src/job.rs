@@ -27,7 +27,7 @@ use crate::cpu_waits::WaitPrograms;
 use crate::features::{Offers, Parts};
 use crate::follow::{
     self, Attachment, CpuWaits, Enforcement, JobDetail, JobMechanism, JobReader, MechanismError,
-    Members, MemoryBound, OpenCounts, RunningAttachment, ZombieReader,
+    Members, MemoryBound, OpenCounts, RunningAttachment, RunningOffer, ZombieReader,
 };
 pub use crate::job_error::JobError;
 pub(crate) use crate::job_error::{bpf, not_joined};
@@ -116,6 +116,9 @@ pub struct Owner {
 }
 
 impl KernelJob {
+    /// Whether it attaches to processes that run already.
+    pub const RUNNING: RunningOffer = Ok(());
+
     /// Loads and attaches the programs. Nothing is followed until it is armed.
     pub fn open(detail: JobDetail, enforced: Enforced) -> Result<KernelJob, JobError> {
         KernelJob::open_for(detail, enforced, None)
@@ -130,7 +133,10 @@ impl KernelJob {
         enforced: Enforced,
         owner: Option<Owner>,
     ) -> Result<KernelJob, JobError> {
-        requirements::check()?;
+        requirements::check().map_err(|missing| match detail.joins {
+            true => missing.to_join(),
+            false => missing,
+        })?;
         let may_end = enforced.any && owner.is_none();
         libbpf_log::collect();
         let kernel = core_types::of_this_kernel();

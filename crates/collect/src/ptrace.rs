@@ -54,7 +54,7 @@ use weigh_schema::event::{Event, JobReading};
 use self::io::IoCalls;
 pub(crate) use self::io::{Counts, SharedCounts};
 use crate::call_filter::CallFilter;
-use crate::follow::JobDetail;
+use crate::follow::{JobDetail, RunningOffer};
 use crate::io::{RowScope, SharedJob, Telling};
 use crate::preload::LibraryEntry;
 use crate::{clock, rusage};
@@ -93,6 +93,9 @@ pub struct TracedJob {
 }
 
 impl TracedJob {
+    /// Whether it attaches to processes that run already.
+    pub const RUNNING: RunningOffer = Ok(());
+
     /// Whether a process can be traced here at all, tried with one.
     pub fn check() -> Result<(), TraceError> {
         trial::try_out().map_err(|error| refusal::why(None, error))
@@ -192,7 +195,9 @@ impl TracedJob {
     /// All threads of a process that runs are traced from now on.
     pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
         sys::hear_of_ends_only();
-        self.start(move |tracer| tracer.join(pid))
+        self.start(move |tracer| tracer.join(pid))?;
+        self.looks = Looks::new();
+        Ok(())
     }
 
     /// Whether a process is traced.

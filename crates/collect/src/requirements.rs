@@ -41,6 +41,26 @@ pub enum Missing {
         /// Their names.
         missing: String,
     },
+    /// The same, to join a process that runs already: an agent does not do that for `weigh run`.
+    #[error(
+        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
+         group `weigh` alone (`weigh-grant on`, by setcap); `weigh agent` follows what `weigh run` starts, and no \
+         process that runs already"
+    )]
+    CapabilityToJoin {
+        /// Their names.
+        missing: String,
+    },
+}
+
+impl Missing {
+    /// The same where a process that runs already was to be joined.
+    pub(crate) fn to_join(self) -> Missing {
+        match self {
+            Missing::Capability { missing } => Missing::CapabilityToJoin { missing },
+            other => other,
+        }
+    }
 }
 
 /// What an agent follows for a user, in the words of its verbs.
@@ -96,4 +116,17 @@ pub fn is_in_user_namespace() -> bool {
 /// CPUs that the kernel has set up counters for.
 pub(crate) fn possible_cpus() -> u32 {
     libbpf_rs::num_possible_cpus().map_or(1, |n| n as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_join_a_process_no_agent_is_named_as_a_way() {
+        let missing = || Missing::Capability { missing: "CAP_BPF".to_string() };
+        assert!(missing().to_string().contains("it is enough that root starts `weigh agent`"));
+        let said = missing().to_join().to_string();
+        assert!(said.contains("CAP_BPF missing") && !said.contains("it is enough"), "{said}");
+    }
 }

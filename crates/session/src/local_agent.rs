@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
-use weigh_agent::{SlotQuota, Server, Settings, is_served, listen_at, turn_all_away};
+use weigh_agent::{Server, Settings, SlotQuota, is_served, listen_at, turn_all_away};
 use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_collect::daemonize::start_itself;
 use weigh_schema::Mechanism;

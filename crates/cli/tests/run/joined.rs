@@ -1,12 +1,14 @@
 //! `weigh run --pid`: a process that runs already, and what it starts.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::agent::NOBODY;
 use crate::support::processes::is_alive;
 use crate::support::run::{Scratch, set_surroundings};
-use crate::support::{wait_until, weigh_binary};
-use weigh_schema::Quality;
+use crate::support::{wait_until, weigh_binary, weigh_for_everybody};
 use weigh_schema::summary::{ExitKind, Summary};
+use weigh_schema::{Mechanism, Quality};
 
 /// A shell that runs such a script.
 fn job(scratch: &Scratch, script: &str) -> Child {
@@ -17,7 +19,11 @@ fn job(scratch: &Scratch, script: &str) -> Child {
 
 /// A weigh that has joined it.
 fn joined(scratch: &Scratch, job: &Child, options: &[&str]) -> Child {
-    let mut weigh = Command::new(weigh_binary());
+    joined_by(Command::new(weigh_binary()), scratch, job, options)
+}
+
+/// The same, by this weigh.
+fn joined_by(mut weigh: Command, scratch: &Scratch, job: &Child, options: &[&str]) -> Child {
     set_surroundings(&mut weigh, scratch);
     weigh.args(["run", "-q", "--pid", &job.id().to_string(), "-o"]).arg(scratch.path("recording"));
     let weigh = weigh.arg("--json").arg(scratch.path("summary.json")).args(options);
@@ -68,6 +74,41 @@ fn what_was_used_before_is_not_counted_and_all_that_follows_is() {
     // The witness: what the files hold.
     let length = |name: &str| std::fs::metadata(scratch.path("work").join(name)).expect(name).len();
     assert_eq!((length("after"), length("own")), (1_234_567, 4_321));
+}
+
+/// A user without privileges follows its own process: what it used before is in no value, and it goes on afterwards.
+#[test]
+fn one_s_own_process_is_followed_without_rights() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let script = "
+        write() { dd if=/dev/zero of=$1 bs=$2 count=1 status=none; }
+        write before 777777
+        touch ready
+        until [ -e gate ]; do sleep 0.05; done
+        write after 1234567
+        printf '%04321d' 0 > own
+        exit 7";
+    let mut shell = Command::new("bash");
+    set_surroundings(&mut shell, &scratch);
+    let shell = shell.args(["-c", script]).stdout(Stdio::null()).uid(NOBODY).gid(NOBODY);
+    let mut job = shell.spawn().expect("a job");
+    wait_until("the job waits", 20.0, || scratch.path("work/ready").exists());
+    let mut weigh = Command::new(weigh_for_everybody());
+    weigh.env("WEIGH_SOCKET", scratch.path("none")).uid(NOBODY).gid(NOBODY);
+    let mut weigh = joined_by(weigh, &scratch, &job, &[]);
+    std::fs::write(scratch.path("work/gate"), "").expect("the gate");
+    assert_eq!(job.wait().expect("the job ends").code(), Some(7), "its end is its own");
+    assert!(weigh.wait().expect("weigh ends").success());
+    let summary = summary(&scratch);
+    let exit = summary.exit.as_ref().expect("an end");
+    assert_eq!((exit.kind, exit.code), (ExitKind::Exited, Some(7)));
+    let written = &summary.metrics["io_written_bytes_total"];
+    assert_eq!(written.source, Mechanism::Ptrace, "{written:?}");
+    assert_eq!(number(&summary, "io_written_bytes_total"), 1_234_567.0 + 4_321.0);
+    // The witness: what the files hold.
+    let length = |name: &str| std::fs::metadata(scratch.path("work").join(name)).expect(name).len();
+    assert_eq!((length("before"), length("after"), length("own")), (777_777, 1_234_567, 4_321));
 }
 
 #[test]
@@ -127,8 +168,10 @@ fn what_does_not_go_with_a_process_that_runs_is_refused() {
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let by = said(&["run", "--mechanism", "ptrace", "--pid", "1"]);
-    assert!(by.contains("only --mechanism bpf"), "{by}");
+    for (mechanism, why) in [("preload", "when they begin"), ("poll", "another's child")] {
+        let by = said(&["run", "--mechanism", mechanism, "--pid", "1"]);
+        assert!(by.contains("only --mechanism bpf and ptrace") && by.contains(why), "{by}");
+    }
     assert!(said(&["run", "--pid", "1", "--", "true"]).contains("--pid"));
     assert!(said(&["run", "--pid", "1", "--cgroup"]).contains("--cgroup"));
     assert!(said(&["run", "--for", "1s", "--", "true"]).contains("--pid"));

@@ -84,6 +84,8 @@ pub struct Job {
     pub unseen_io: u64,
     /// What is known of the calls that it makes, if they are looked at.
     pub calls: Findings,
+    /// The greatest high-water mark from before the job that ended or given up memory has not passed.
+    pub mark_not_passed: u64,
     /// Whether CPU time had to be taken from clock ticks.
     pub cpu_by_ticks: bool,
     /// Why processes with one address space may have been taken for several.
@@ -121,6 +123,7 @@ impl Job {
             unseen_ends: 0,
             unseen_io: 0,
             calls: Findings::default(),
+            mark_not_passed: 0,
             cpu_by_ticks: false,
             not_compared: None,
             guard: Guard::new(),
@@ -226,6 +229,8 @@ impl Job {
         let own_before = pid != self.main || process.execs > 0;
         let before = (process.space, process.memory);
         let held = if own_before { before.1.held() } else { HeldMemory::default() };
+        let not_passed = before.1.mark_not_passed().unwrap_or_default();
+        self.mark_not_passed = self.mark_not_passed.max(not_passed);
         if held.spaces > 0 {
             self.single.0 = self.single.0.max(before.1.virtual_peak);
             self.single.1 = self.single.1.max(before.1.swap_peak);
@@ -276,6 +281,8 @@ impl Job {
         let is_copy_of_weigh = pid == self.main && process.execs == 0;
         let held = if is_copy_of_weigh { HeldMemory::default() } else { process.memory.held() };
         self.upper.end(process.moment, held);
+        let not_passed = process.memory.mark_not_passed().unwrap_or_default();
+        self.mark_not_passed = self.mark_not_passed.max(not_passed);
         self.hand_over(process.space, process.memory);
         let not_its_own = if pid == self.main {
             // weigh's own copy grows until it has become the command, by what it touches: by
@@ -372,6 +379,13 @@ impl Job {
         let living = self.processes.values().filter(|p| p.pid != self.main || p.execs > 0);
         let known = living.map(|p| p.memory.resident_peak.max(p.held_before));
         known.max().unwrap_or_default().max(self.process_peak)
+    }
+
+    /// A process of the job may have held up to this: so much it had held before the job, and no process is known to have
+    /// held more since.
+    pub fn mark_not_passed(&self) -> Option<u64> {
+        let living = self.processes.values().filter_map(|process| process.memory.mark_not_passed());
+        living.chain([self.mark_not_passed]).max().filter(|mark| *mark > self.process_peak())
     }
 
     /// The rows of the living.

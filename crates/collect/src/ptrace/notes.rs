@@ -41,6 +41,8 @@ pub struct Findings {
     pub rss_sum: (u64, u64),
     /// Why address spaces could not be told apart, if they could not.
     pub spaces: Option<String>,
+    /// What a process had held before the job, if no process has passed that.
+    pub mark_not_passed: Option<u64>,
 }
 
 /// What is known of the calls of a job.
@@ -175,6 +177,16 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
         );
         add("memory_peak_rss_sum_bytes", Quality::Estimated, &reason);
     }
+    if let Some(mark) = findings.mark_not_passed {
+        let reason = format!(
+            "{sampled}; between two looks it may have been more, up to the {mark} bytes that the process had held before"
+        );
+        for metric in
+            ["memory_peak_process_rss_bytes", "memory_peak_bytes", "memory_peak_rss_sum_bytes"]
+        {
+            add(metric, Quality::Sampled, &reason);
+        }
+    }
     if let Some(reason) = &findings.spaces {
         for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
             add(metric, Quality::Estimated, reason);
@@ -214,6 +226,15 @@ mod tests {
 
     fn of<'a>(notes: &'a [Note], metric: &str) -> Vec<&'a Note> {
         notes.iter().filter(|note| note.metric == metric).collect()
+    }
+
+    #[test]
+    fn a_mark_from_before_the_job_makes_peaks_sampled() {
+        let found = Findings { mark_not_passed: Some(7_000_003), ..Findings::default() };
+        let notes = notes(&found);
+        let note = of(&notes, "memory_peak_process_rss_bytes")[0];
+        assert_eq!(note.quality, Quality::Sampled);
+        assert!(note.reason.contains("7000003 bytes"), "{}", note.reason);
     }
 
     #[test]

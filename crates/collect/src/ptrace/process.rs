@@ -107,9 +107,17 @@ pub struct Memory {
     pub hugetlb_peak: u64,
     /// Whether it is another process's memory.
     pub is_shared: bool,
+    /// The high-water marks, resident and virtual, when the job began, if it is older: they tell nothing of the job
+    /// until they are passed.
+    pub marks_before: (u64, u64),
 }
 
 impl Memory {
+    /// The high-water mark from before the job, where the job has not passed it.
+    pub fn mark_not_passed(&self) -> Option<u64> {
+        Some(self.marks_before.0).filter(|mark| *mark > self.resident_peak)
+    }
+
     /// What it adds to a sum of resident sizes, at most.
     pub fn held(&self) -> HeldMemory {
         match self.is_shared {
@@ -126,15 +134,17 @@ impl Memory {
     pub fn see(&mut self, status: &Status) {
         let Some(resident) = status.rss_bytes else { return };
         self.resident = resident;
-        self.resident_peak =
-            self.resident_peak.max(resident).max(status.rss_peak_bytes.unwrap_or_default());
+        let passed =
+            |mark: Option<u64>, before| mark.filter(|mark| *mark > before).unwrap_or_default();
+        let mark = passed(status.rss_peak_bytes, self.marks_before.0);
+        self.resident_peak = self.resident_peak.max(resident).max(mark);
         self.anonymous = status.anonymous_bytes.unwrap_or_default();
         self.shared = status.shared_bytes.unwrap_or_default();
         self.hugetlb = status.hugetlb_bytes.unwrap_or_default();
         self.hugetlb_peak = self.hugetlb_peak.max(self.hugetlb);
         self.size = status.virtual_bytes.unwrap_or_default();
-        self.virtual_peak =
-            self.virtual_peak.max(self.size).max(status.virtual_peak_bytes.unwrap_or_default());
+        let mark = passed(status.virtual_peak_bytes, self.marks_before.1);
+        self.virtual_peak = self.virtual_peak.max(self.size).max(mark);
         self.swap = status.swap_bytes.unwrap_or_default();
         self.swap_peak = self.swap_peak.max(self.swap);
     }
@@ -234,6 +244,17 @@ impl Process {
             name: String::new(),
             command: Vec::new(),
         }
+    }
+
+    /// It ran before the job began. What the kernel keeps of it as a whole holds that, too, and its children's.
+    pub fn has_run_before(&mut self, command: Vec<String>, status: Option<&Status>) {
+        (self.execs, self.command) = (1, command);
+        (self.is_plain, self.has_shared) = (false, true);
+        let Some(status) = status else { return };
+        let mark = |mark: Option<u64>| mark.unwrap_or_default();
+        self.memory.marks_before = (mark(status.rss_peak_bytes), mark(status.virtual_peak_bytes));
+        self.memory.see(status);
+        (self.uid, self.name) = (status.uid, status.name.clone());
     }
 
     /// It has new memory, the `space`, and a new program.

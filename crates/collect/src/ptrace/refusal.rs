@@ -48,7 +48,7 @@ pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
         }
         (Some(libc::EPERM), _, Some(1)) if !own.is_root() => {
             "kernel.yama.ptrace_scope is 1, which lets only who started a process trace it: start it by \
-             weigh (weigh io --mechanism ptrace -- COMMAND), follow it as root, or \
+             weigh (--mechanism ptrace -- COMMAND), follow it as root, or \
              `sysctl kernel.yama.ptrace_scope=0`"
                 .to_owned()
         }

@@ -110,6 +110,7 @@ impl TracedJob {
             cpu_by_ticks: job.cpu_by_ticks,
             rss_sum: (seen, upper),
             spaces: job.not_compared.clone(),
+            mark_not_passed: job.mark_not_passed(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weigh_agent::{PROGRAMS, SlotQuota, Server, Settings};
+use weigh_agent::{PROGRAMS, Server, Settings, SlotQuota};
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
 use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::{Grouping, Sharing};

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use libc::c_int;
+use weigh_schema::CounterValues;
 
 use super::Tracer;
 use crate::ptrace::fork_limit::{Guard, Verdict};
@@ -38,6 +39,16 @@ impl Tracer {
         for tid in &seized {
             let birth = if *tid == pid { Birth::Own(0, 0) } else { Birth::Thread };
             job.born(*tid, pid, birth);
+            let mut before = CounterValues::default();
+            self.files.all(pid, *tid, &mut before);
+            if let Some(thread) = job.threads.get_mut(tid) {
+                (thread.seen, thread.before) = (before.clone(), before);
+            }
+        }
+        let (command, _) = self.files.command(pid);
+        let status = self.files.status_of(pid);
+        if let Some(process) = job.processes.get_mut(&pid) {
+            process.has_run_before(command, status.as_ref());
         }
         self.io.iter_mut().for_each(|io| io.joins(pid, seized.len()));
         // From this stop on they stop at their calls.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weigh_account::io::{IoBook, IoSeries, RowState, Row, Run, Step, file_use, io_call};
+use weigh_account::io::{IoBook, IoSeries, Row, RowState, Run, Step, file_use, io_call};
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::MAPPED_READ;
 use weigh_collect::io::last_look::{Generation, LastLooks};

@@ -6,6 +6,7 @@ use anyhow::bail;
 use weigh_schema::Mechanism;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
 
+use super::mechanism::running_offer;
 use super::settings::{Collector, RunIoMechanism, RunSettings};
 
 /// A mechanism, at a level.
@@ -35,6 +36,7 @@ pub(super) fn candidates(
         .filter(|following| mechanism.is_none_or(|mechanism| following.mechanism == mechanism))
         .filter(|following| is_asked_for || !without_bpf || following.mechanism != Mechanism::Bpf)
         .filter(has)
+        .filter(|following| settings.pid.is_none() || running_offer(following.mechanism).is_ok())
         .map(|following| {
             let level = settings.level.unwrap_or(following.unasked);
             Candidate { following, level, is_asked_for }
@@ -95,7 +97,7 @@ fn check_filter(settings: &RunSettings, candidates: &[Candidate]) -> anyhow::Res
 }
 
 /// The name of a mechanism, as in options.
-fn name(mechanism: Option<Mechanism>) -> &'static str {
+pub(super) fn name(mechanism: Option<Mechanism>) -> &'static str {
     let following = mechanism.and_then(|m| FOLLOWINGS.iter().find(|f| f.mechanism == m));
     following.map_or("auto", |following| following.name)
 }
@@ -126,6 +128,7 @@ mod tests {
         use Mechanism::{Bpf, Proc, Ptrace};
         let plain = settings;
         let level = |level| RunSettings { level: Some(level), ..settings() };
+        let joins = || RunSettings { pid: Some(7), ..settings() };
         let io = || settings().with_io(RunIoMechanism::Auto);
         let without_bpf = || RunSettings { without: vec![Collector::Bpf], ..settings() };
         for (settings, mechanism, expected) in [
@@ -137,6 +140,9 @@ mod tests {
             (level(Level::Notification), None, "bpf2 ptrace2 preload2"),
             (level(Level::Interposition), None, "bpf3 preload3 ptrace3"),
             (io(), None, "bpf3 preload3 ptrace2 poll1"),
+            (joins(), None, "bpf3 ptrace2"),
+            (joins(), Some(Ptrace), "ptrace2"),
+            (RunSettings { pid: Some(7), ..without_bpf() }, None, "ptrace2"),
             (settings().with_io(RunIoMechanism::Ptrace), None, "ptrace2"),
             (
                 level(Level::Query),

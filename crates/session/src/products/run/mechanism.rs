@@ -5,7 +5,7 @@
 
 use anyhow::anyhow;
 use weigh_agent::{RemoteError, RemoteJob};
-use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError};
+use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError, RunningOffer};
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
@@ -23,6 +23,16 @@ use crate::error::in_full;
 use crate::products::io::mechanism::stops;
 
 type Failures = [Refusal<Candidate, anyhow::Error>];
+
+/// Whether a mechanism attaches to a process that runs already; else why not.
+pub(super) fn running_offer(mechanism: Mechanism) -> RunningOffer {
+    match mechanism {
+        Mechanism::Bpf => KernelJob::RUNNING,
+        Mechanism::Ptrace => TracedJob::RUNNING,
+        Mechanism::Preload => PreloadedJob::RUNNING,
+        _ => PolledJob::RUNNING,
+    }
+}
 
 /// The first that works; why the others do not is told.
 pub(super) fn open(
@@ -91,6 +101,13 @@ fn none_works(
     settings: &RunSettings,
     failures: Vec<Refusal<Candidate, anyhow::Error>>,
 ) -> anyhow::Error {
+    if settings.pid.is_some() {
+        let why = |refusal: &Refusal<Candidate, anyhow::Error>| {
+            format!("--mechanism {}: {}", refusal.mechanism.following.name, in_full(&refusal.error))
+        };
+        let all: Vec<String> = failures.iter().map(why).collect();
+        return anyhow!("--pid does not work here by {}", all.join("; nor by "));
+    }
     let why = why_not_better(settings, &failures);
     let Some(first) = failures.into_iter().next().filter(|first| first.mechanism.is_asked_for)
     else {
@@ -98,12 +115,9 @@ fn none_works(
     };
     let Refusal { mechanism, error } = first;
     let name = mechanism.following.name;
-    match settings.pid {
-        _ if is_kept_out(&error) => {
-            anyhow!("--mechanism {name} does not work here: {error}; nor does another")
-        }
-        Some(_) => error.context("--pid takes --mechanism bpf, which does not work here"),
-        None => error.context(format!("--mechanism {name} does not work here")),
+    match is_kept_out(&error) {
+        true => anyhow!("--mechanism {name} does not work here: {error}; nor does another"),
+        false => error.context(format!("--mechanism {name} does not work here")),
     }
 }
 

@@ -16,11 +16,12 @@ use weigh_collect::spawn::{SpawnError, With};
 use weigh_collect::{message, notice};
 use weigh_schema::Mechanism;
 use weigh_schema::event::JobReading;
+use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::Limit;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 
-use super::candidates::{Candidate, candidates};
+use super::candidates::{self, Candidate, candidates};
 use super::collectors::{self, ActiveCollector, Findings, Subject};
 use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
@@ -58,7 +59,8 @@ impl RunPlan {
         if settings.duration.is_some() && settings.pid.is_none() {
             bail!("--for is for --pid only: a command is followed to its end");
         }
-        let candidates = candidates(&settings, follower(&settings)?)?;
+        check_running(&settings)?;
+        let candidates = candidates(&settings, settings.mechanism)?;
         let folder = settings.io.as_ref().and_then(|io| io.mount.as_ref());
         let mount = folder.map(MountSpec::check).transpose()?;
         check_rows(&settings)?;
@@ -97,15 +99,17 @@ impl RunPlan {
     }
 }
 
-/// What has to follow the job, if that was asked for, or only one can.
-fn follower(settings: &RunSettings) -> anyhow::Result<Option<Mechanism>> {
-    match (settings.pid, settings.mechanism) {
-        (None, mechanism) => Ok(mechanism),
-        (Some(_), None | Some(Mechanism::Bpf)) => Ok(Some(Mechanism::Bpf)),
-        (Some(_), Some(_)) => {
-            bail!("--pid: only --mechanism bpf follows a process that runs already")
-        }
+/// Refuses a mechanism that was named and does not attach to a process that runs already.
+fn check_running(settings: &RunSettings) -> anyhow::Result<()> {
+    let (Some(_), Some(mechanism)) = (settings.pid, settings.mechanism) else { return Ok(()) };
+    let name = |mechanism| candidates::name(Some(mechanism));
+    if let Err(why) = mechanism::running_offer(mechanism) {
+        let able = FOLLOWINGS.iter().map(|following| following.mechanism);
+        let able = able.filter(|able| mechanism::running_offer(*able).is_ok()).map(name);
+        let able = able.collect::<Vec<_>>().join(" and ");
+        bail!("--pid: only --mechanism {able} attach to it: {} {why}", name(mechanism));
     }
+    Ok(())
 }
 
 /// What a library in the job's programs cannot tell of reads and writes.

@@ -11,7 +11,7 @@ use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::update::{Scope, Update};
-use weigh_schema::{MetricKind, METRICS};
+use weigh_schema::{METRICS, MetricKind};
 
 use crate::sink::Sink;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
 use weigh_mount::Mounted;
-use weigh_schema::io::{Event, FileId, ReportBasis, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use super::provenance;
 

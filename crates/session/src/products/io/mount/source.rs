@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use weigh_collect::follow::{Attachment, FileEvents, FileMechanism, FileState, MechanismError};
 use weigh_collect::io::{FileSystem, KernelIo, RowScope, Telling};
 use weigh_mount::{Detail, Mounted, Sight, call_name};
-use weigh_schema::io::{Event, FileId, ReportBasis, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use super::fuse::MountIo;
 use super::provenance;

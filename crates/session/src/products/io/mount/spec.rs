@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weigh_collect::file_flags::control;
 use weigh_collect::io::RowScope;
-use weigh_mount::{Detail, MountError, Mounted, MountPaths, MountRequest};
+use weigh_mount::{Detail, MountError, MountPaths, MountRequest, Mounted};
 
 use super::settings::{MountMechanism, ServedFolder};
 use super::source::MountSource;

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use weigh_account::io::{IoBook, Run, Checkpoint, file_use, found, report};
+use weigh_account::io::{Checkpoint, IoBook, Run, file_use, found, report};
 use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
 use weigh_collect::io::{MAPPED_READ, MAPPED_WRITTEN, RowScope, Telling, name};
 use weigh_collect::notice;
