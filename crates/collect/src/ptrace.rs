@@ -196,7 +196,7 @@ impl TracedJob {
     pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
         sys::hear_of_ends_only();
         self.start(move |tracer| tracer.join(pid))?;
-        self.looks = Looks::new();
+        self.looks = RssSampler::new();
         Ok(())
     }
 
