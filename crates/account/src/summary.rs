@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::event::{JobReading, MemoryParts, Note, SharedMemoryReading};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
 
@@ -50,20 +51,22 @@ pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Op
     let (user, system) = cpu_split(&reading.counters);
     let memory = &reading.memory;
     match metric.name {
-        "wall_seconds" => Some(wall_seconds),
-        "cpu_user_seconds" => Some(user),
-        "cpu_system_seconds" => Some(system),
-        "cpu_cores_average" => (wall_seconds > 0.0).then(|| (user + system) / wall_seconds),
-        "memory_peak_bytes" => Some(memory.floor_peak as f64),
-        "memory_peak_rss_sum_bytes" => Some(memory.rss_sum_peak as f64),
-        "memory_peak_process_rss_bytes" => Some(memory.process_peak as f64),
-        "memory_peak_virtual_bytes" => Some(memory.virtual_peak as f64),
-        "memory_peak_swap_bytes" => Some(memory.swap_peak as f64),
-        "memory_peak_hugetlb_bytes" => Some(memory.hugetlb_peak as f64),
-        "oom_kills_total" => Some(reading.counters.get(Counter::OomKills) as f64),
-        "processes_total" => Some(reading.population.processes_total as f64),
-        "processes_peak" => Some(reading.population.processes_peak as f64),
-        "threads_peak" => Some(reading.population.threads_peak as f64),
+        metric_name::wall_seconds => Some(wall_seconds),
+        metric_name::cpu_user_seconds => Some(user),
+        metric_name::cpu_system_seconds => Some(system),
+        metric_name::cpu_cores_average => {
+            (wall_seconds > 0.0).then(|| (user + system) / wall_seconds)
+        }
+        metric_name::memory_peak_bytes => Some(memory.floor_peak as f64),
+        metric_name::memory_peak_rss_sum_bytes => Some(memory.rss_sum_peak as f64),
+        metric_name::memory_peak_process_rss_bytes => Some(memory.process_peak as f64),
+        metric_name::memory_peak_virtual_bytes => Some(memory.virtual_peak as f64),
+        metric_name::memory_peak_swap_bytes => Some(memory.swap_peak as f64),
+        metric_name::memory_peak_hugetlb_bytes => Some(memory.hugetlb_peak as f64),
+        metric_name::oom_kills_total => Some(reading.counters.get(Counter::OomKills) as f64),
+        metric_name::processes_total => Some(reading.population.processes_total as f64),
+        metric_name::processes_peak => Some(reading.population.processes_peak as f64),
+        metric_name::threads_peak => Some(reading.population.threads_peak as f64),
         _ => sum_of(metric, &reading.counters),
     }
 }
@@ -94,8 +97,8 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
         return Value::unavailable(metric.unit, why);
     }
     match metric.name {
-        "wall_seconds" => exact(measured.wall_seconds, Mechanism::Clock),
-        "memory_peak_bytes" => {
+        metric_name::wall_seconds => exact(measured.wall_seconds, Mechanism::Clock),
+        metric_name::memory_peak_bytes => {
             let peak = whole_peak(measured);
             Value {
                 quality: peak.quality,
@@ -103,10 +106,10 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
                 ..exact(peak.bytes, measured.source)
             }
         }
-        "memory_peak_anonymous_bytes" => part(metric, measured, |parts| parts.anonymous),
-        "memory_peak_shared_bytes" => part(metric, measured, |parts| parts.shared),
-        "memory_peak_file_bytes" => part(metric, measured, |parts| parts.file),
-        "memory_peak_hugetlb_bytes" => qualified(
+        metric_name::memory_peak_anonymous_bytes => part(metric, measured, |parts| parts.anonymous),
+        metric_name::memory_peak_shared_bytes => part(metric, measured, |parts| parts.shared),
+        metric_name::memory_peak_file_bytes => part(metric, measured, |parts| parts.file),
+        metric_name::memory_peak_hugetlb_bytes => qualified(
             metric,
             measured,
             Quality::Sampled,
@@ -115,23 +118,23 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
                 _ => "looked at in /proc now and then",
             },
         ),
-        "storage_written_bytes_total" => written_to_storage(metric, measured),
-        "oom_kills_total" if measured.source != Mechanism::Bpf => {
+        metric_name::storage_written_bytes_total => written_to_storage(metric, measured),
+        metric_name::oom_kills_total if measured.source != Mechanism::Bpf => {
             Value::unavailable(metric.unit, "without BPF it is told at the end of the job")
         }
-        "memory_peak_virtual_bytes" if measured.source == Mechanism::Bpf => qualified(
+        metric_name::memory_peak_virtual_bytes if measured.source == Mechanism::Bpf => qualified(
             metric,
             measured,
             Quality::Sampled,
             "looked at whenever a resident size changed",
         ),
-        "cpu_user_seconds" | "cpu_system_seconds" => qualified(
+        metric_name::cpu_user_seconds | metric_name::cpu_system_seconds => qualified(
             metric,
             measured,
             Quality::Sampled,
             "the exact total, split by what each timer tick met",
         ),
-        "cpu_cores_peak" => match measured.cores_peak {
+        metric_name::cpu_cores_peak => match measured.cores_peak {
             Some(cores) => Value {
                 quality: Quality::Sampled,
                 reason: Some("the greatest average over 1 s, or --interval".into()),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use weigh_schema::byte_text;
 use weigh_schema::event::ProcessEnd;
+use weigh_schema::metric_name;
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::{Formula, Unit};
 
@@ -87,13 +88,13 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
     for metric in ProcessRow::metric_columns() {
         let value = match (metric.formula, metric.name) {
             (Formula::Sum { .. }, _) => sum_of(metric, &process.counters),
-            (_, "wall_seconds") => Some(wall),
-            (_, "cpu_user_seconds") => Some(user),
-            (_, "cpu_system_seconds") => Some(system),
-            (_, "cpu_cores_average") => (wall > 0.0).then(|| (user + system) / wall),
-            (_, "memory_peak_process_rss_bytes") => known(process.rss_peak_bytes),
-            (_, "memory_peak_virtual_bytes") => known(process.virtual_peak_bytes),
-            (_, "memory_peak_swap_bytes") => {
+            (_, metric_name::wall_seconds) => Some(wall),
+            (_, metric_name::cpu_user_seconds) => Some(user),
+            (_, metric_name::cpu_system_seconds) => Some(system),
+            (_, metric_name::cpu_cores_average) => (wall > 0.0).then(|| (user + system) / wall),
+            (_, metric_name::memory_peak_process_rss_bytes) => known(process.rss_peak_bytes),
+            (_, metric_name::memory_peak_virtual_bytes) => known(process.virtual_peak_bytes),
+            (_, metric_name::memory_peak_swap_bytes) => {
                 known(process.virtual_peak_bytes).map(|_| process.swap_peak_bytes as f64)
             }
             _ => None,

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
+use weigh_schema::metric_name;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::quality::Value;
 use weigh_schema::recording::files;
@@ -242,7 +243,7 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
     recording.each_io_place(|row| survey.place(&row))?;
     let summary = recording.summary();
     let start_ns = summary.job.started.as_nanosecond() as i64;
-    let duration = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let duration = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number);
     let Some(mut over_time) = survey.choose(start_ns, duration) else { return Ok(None) };
     recording.each_io_moment(|row| over_time.moment(&row))?;
     recording.each_io_place(|row| over_time.place(&row))?;

@@ -9,6 +9,7 @@ use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
 use rustix::thread::{CapabilitySet, capabilities};
 use weigh_parse::btf::Btf;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
+use weigh_schema::metric_name;
 use weigh_schema::{Mechanism, Quality};
 
 use crate::core_types::CoreTypes;
@@ -200,18 +201,18 @@ impl Part {
 }
 
 const NET: &[&str] = &[
-    "net_sent_bytes_total",
-    "net_received_bytes_total",
-    "net_connections_total",
-    "net_retransmits_total",
+    metric_name::net_sent_bytes_total,
+    metric_name::net_received_bytes_total,
+    metric_name::net_connections_total,
+    metric_name::net_retransmits_total,
 ];
 const IO: &[&str] = &[
-    "io_read_bytes_total",
-    "io_written_bytes_total",
-    "io_read_calls_total",
-    "io_write_calls_total",
+    metric_name::io_read_bytes_total,
+    metric_name::io_written_bytes_total,
+    metric_name::io_read_calls_total,
+    metric_name::io_write_calls_total,
 ];
-const OPENED: &[&str] = &["files_opened_total"];
+const OPENED: &[&str] = &[metric_name::files_opened_total];
 
 /// All optional parts.
 pub(crate) struct Parts {
@@ -357,7 +358,7 @@ impl Parts {
     pub(crate) fn notes(&self, lost_calls: u64) -> Vec<Note> {
         let mut notes = self.network.notes(Quality::Unavailable, "");
         if lost_calls > 0 {
-            let sums = ["net_sent_bytes_total", "net_received_bytes_total"];
+            let sums = [metric_name::net_sent_bytes_total, metric_name::net_received_bytes_total];
             notes.extend(sums.iter().chain(IO).map(|metric| Note {
                 metric: (*metric).to_string(),
                 quality: Quality::Estimated,

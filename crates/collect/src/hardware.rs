@@ -13,6 +13,7 @@ use std::io::{self, Read};
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus, HardwareCount};
+use weigh_schema::metric_name;
 
 use crate::perf::{
     DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event, FORMAT_TIME_ENABLED,
@@ -38,9 +39,9 @@ impl HardwareEvent {
     /// The metric it is counted for.
     pub const fn metric(self) -> &'static str {
         match self {
-            HardwareEvent::Instructions => "cpu_instructions_total",
-            HardwareEvent::Cycles => "cpu_cycles_total",
-            HardwareEvent::CacheMisses => "cpu_cache_misses_total",
+            HardwareEvent::Instructions => metric_name::cpu_instructions_total,
+            HardwareEvent::Cycles => metric_name::cpu_cycles_total,
+            HardwareEvent::CacheMisses => metric_name::cpu_cache_misses_total,
         }
     }
 

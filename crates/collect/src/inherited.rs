@@ -9,13 +9,14 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 use weigh_schema::allowed::ResourceLimit;
+use weigh_schema::metric_name;
 
 /// The greatest number of a signal.
 pub(crate) const LAST_SIGNAL: c_int = 64;
 
 /// Soft limits that are meant for a job, and that weigh raises for itself as far as the hard ones allow.
 const RAISED: [(libc::__rlimit_resource_t, &str); 9] = [
-    (libc::RLIMIT_CPU, "cpu_seconds"),
+    (libc::RLIMIT_CPU, metric_name::cpu_seconds),
     (libc::RLIMIT_FSIZE, "file_size_bytes"),
     (libc::RLIMIT_DATA, "data_bytes"),
     (libc::RLIMIT_STACK, "stack_bytes"),

@@ -18,6 +18,7 @@ use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 use weigh_schema::limit::OnLimit;
+use weigh_schema::metric_name;
 use weigh_schema::record::Limited;
 use weigh_schema::summary::Sender;
 
@@ -64,7 +65,8 @@ pub struct Enforced {
 }
 
 /// Limits that a fork can cross.
-const OF_FORKS: [&str; 3] = ["processes_total", "processes_peak", "threads_peak"];
+const OF_FORKS: [&str; 3] =
+    [metric_name::processes_total, metric_name::processes_peak, metric_name::threads_peak];
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use weigh_schema::event::Crossing;
+use weigh_schema::metric_name;
 
 use crate::clock::Moment;
 use crate::poll::JobPoller;
@@ -44,11 +45,11 @@ type Value = fn(&Sums) -> u64;
 
 /// What it can have an eye on, and whether that is memory.
 const SEEN: [(&str, Value, bool); 5] = [
-    ("memory_peak_bytes", |sums| sums.floor, true),
-    ("memory_peak_rss_sum_bytes", |sums| sums.rss_sum, true),
-    ("memory_peak_process_rss_bytes", |sums| sums.largest, true),
-    ("processes_peak", |sums| sums.processes, false),
-    ("threads_peak", |sums| sums.threads, false),
+    (metric_name::memory_peak_bytes, |sums| sums.floor, true),
+    (metric_name::memory_peak_rss_sum_bytes, |sums| sums.rss_sum, true),
+    (metric_name::memory_peak_process_rss_bytes, |sums| sums.largest, true),
+    (metric_name::processes_peak, |sums| sums.processes, false),
+    (metric_name::threads_peak, |sums| sums.threads, false),
 ];
 
 /// A limit that it has an eye on.
@@ -216,7 +217,11 @@ impl Watch {
         let is_past = |sums: &Sums| {
             self.lines.iter().any(|line| line.is_memory && (line.value)(sums) > line.most)
         };
-        let sums = self.members.look(most("processes_peak"), most("threads_peak"), is_past);
+        let sums = self.members.look(
+            most(metric_name::processes_peak),
+            most(metric_name::threads_peak),
+            is_past,
+        );
         if self.lines.iter().any(|line| (line.value)(&sums) > line.most) {
             self.act(&sums);
         }

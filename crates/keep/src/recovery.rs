@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use weigh_schema::io::IoFound;
+use weigh_schema::metric_name;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::{Scope, Update};
@@ -99,7 +100,7 @@ impl Tally {
                 MetricKind::Gauge => {}
             }
         }
-        if let Some((wall, last)) = metric("wall_seconds").zip(last_time) {
+        if let Some((wall, last)) = metric(metric_name::wall_seconds).zip(last_time) {
             let nanoseconds = last.as_nanosecond() - summary.job.started.as_nanosecond();
             if nanoseconds > 0 {
                 raise(&mut summary, wall, nanoseconds as f64 / NANOSECONDS);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::allowed::{ResourceLimit, SchedulerRequest};
+use weigh_schema::metric_name;
 
 const MIB: u64 = 1 << 20;
 
@@ -25,7 +26,7 @@ pub fn limit(text: &str) -> Option<u64> {
 
 /// The resource limits that a job is told, by their names in `/proc/PID/limits`.
 const RESOURCES: [(&str, &str); 9] = [
-    ("Max cpu time", "cpu_seconds"),
+    ("Max cpu time", metric_name::cpu_seconds),
     ("Max file size", "file_size_bytes"),
     ("Max data size", "data_bytes"),
     ("Max stack size", "stack_bytes"),

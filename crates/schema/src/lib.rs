@@ -64,7 +64,9 @@ mod unit;
 pub mod update;
 
 pub use counter::{Counter, CounterValues};
-pub use metric::{Formula, Group, METRICS, Metric, MetricKind, metric, nearest, nearest_metrics};
+pub use metric::{
+    Formula, Group, METRICS, Metric, MetricKind, metric, metric_name, nearest, nearest_metrics,
+};
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};
 pub use unit::{Number, Unit};

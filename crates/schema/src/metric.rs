@@ -241,6 +241,12 @@ macro_rules! metrics {
             formula: $formula,
             series: metrics!(@series $($series)?),
         }, )+];
+
+        /// The names of all metrics, each under itself: code that names one by it cannot mistype it.
+        #[allow(non_upper_case_globals)]
+        pub mod metric_name {
+            $( #[doc = $help] pub const $name: &str = stringify!($name); )+
+        }
     };
     (@series $series:literal) => { Some($series) };
     (@series) => { None };

@@ -4,16 +4,17 @@
 
 use serde::Serialize;
 use weigh_schema::amount::show_amount;
+use weigh_schema::metric_name;
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::{Unit, metric};
 
 /// The metrics that are shown; all of them stand in `summary.json`.
 pub const SHOWN: [&str; 5] = [
-    "cpu_seconds",
-    "memory_peak_bytes",
-    "io_read_bytes_total",
-    "io_written_bytes_total",
-    "processes_total",
+    metric_name::cpu_seconds,
+    metric_name::memory_peak_bytes,
+    metric_name::io_read_bytes_total,
+    metric_name::io_written_bytes_total,
+    metric_name::processes_total,
 ];
 
 /// One snapshot in words.

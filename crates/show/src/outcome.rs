@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use weigh_schema::amount::{show_amount, show_count};
+use weigh_schema::metric_name;
 use weigh_schema::printable::printable;
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Sender, SenderKind, Summary};
 use weigh_schema::{Number, Unit, Value, metric};
@@ -33,7 +34,7 @@ pub struct Outcome {
 
 /// How the job of this summary ended, and after how long.
 pub fn outcome(summary: &Summary) -> Outcome {
-    let wall = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let wall = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number);
     let took = wall.map(|s| show_amount(s, Unit::Seconds));
     let (words, tone) = match &summary.exit {
         None => {

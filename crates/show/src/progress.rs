@@ -6,6 +6,7 @@
 use unicode_width::UnicodeWidthStr;
 use weigh_schema::amount::{show_count, show_size};
 use weigh_schema::event::JobReading;
+use weigh_schema::metric_name;
 use weigh_schema::{Formula, metric};
 
 /// The live line: elapsed time, CPUs kept busy, memory held now and at the peak, how near limits are, processes,
@@ -19,12 +20,16 @@ pub fn line(
 ) -> String {
     let since = before.filter(|earlier| earlier.at_ns < now.at_ns);
     let mut parts = vec![elapsed(now.at_ns)];
-    parts.extend(rate(since, now, "cpu_seconds").map(|cores| format!("{cores:.2} cores")));
+    parts.extend(
+        rate(since, now, metric_name::cpu_seconds).map(|cores| format!("{cores:.2} cores")),
+    );
     parts.push(memory(now));
     parts.extend(peak(now));
     parts.extend(limits.iter().map(|(name, used)| format!("{name} at {:.0} %", 100.0 * used)));
     parts.push(population(now));
-    for (word, name) in [("read", "io_read_bytes_total"), ("write", "io_written_bytes_total")] {
+    for (word, name) in
+        [("read", metric_name::io_read_bytes_total), ("write", metric_name::io_written_bytes_total)]
+    {
         parts.extend(rate(since, now, name).map(|r| format!("{word} {}/s", show_size(r))));
     }
 

@@ -6,6 +6,7 @@
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::metric_name;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
@@ -157,8 +158,8 @@ fn rows(summary: &Summary, is_terminal: bool) -> Vec<Row<'_>> {
 /// Of the space that watched directories take, what the job has added is of interest, not what was there
 /// before, unless a limit is set on the whole.
 fn has_line(summary: &Summary, metric: &Metric) -> bool {
-    const WHOLE: &str = "disk_footprint_peak_bytes";
-    let growth = summary.metrics.get("disk_growth_peak_bytes");
+    const WHOLE: &str = metric_name::disk_footprint_peak_bytes;
+    let growth = summary.metrics.get(metric_name::disk_growth_peak_bytes);
     let is_limited = || summary.limits.iter().any(|limit| limit.metric == WHOLE);
     metric.name != WHOLE || growth.is_none_or(|value| value.value.is_none()) || is_limited()
 }

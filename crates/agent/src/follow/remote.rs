@@ -28,6 +28,7 @@ use weigh_schema::event::{
 };
 use weigh_schema::library::{Followed, REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
 use weigh_schema::limit::OnLimit;
+use weigh_schema::metric_name;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
@@ -407,7 +408,9 @@ impl JobReader for RemoteJob {
         let Some(reason) = told.lost_note() else { return Vec::new() };
         METRICS
             .iter()
-            .filter(|m| m.name != "wall_seconds" && !matches!(m.formula, Formula::NotMeasured(_)))
+            .filter(|m| {
+                m.name != metric_name::wall_seconds && !matches!(m.formula, Formula::NotMeasured(_))
+            })
             .map(|metric| Note {
                 metric: metric.name.to_string(),
                 quality: Quality::Estimated,

@@ -1,6 +1,7 @@
 //! Limits that a mechanism checks where they are crossed.
 
 use weigh_schema::limit::OnLimit;
+use weigh_schema::metric_name;
 
 use super::error::MechanismError;
 
@@ -37,6 +38,6 @@ pub trait MemoryBound {
 
 /// With more processes than that a job is to be stopped.
 pub(crate) fn process_limit(limits: &[(&str, f64, f64)], on_limit: OnLimit) -> Option<u64> {
-    let limit = limits.iter().find(|(metric, ..)| *metric == "processes_peak");
+    let limit = limits.iter().find(|(metric, ..)| *metric == metric_name::processes_peak);
     limit.filter(|_| on_limit != OnLimit::Warn).map(|(_, most, _)| *most as u64)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::limit::OnLimit;
+use weigh_schema::metric_name;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
@@ -33,10 +34,10 @@ const GROWN: f64 = 1.01;
 
 /// Sums of the same looks that tell by themselves how they were found.
 const PARTS: [&str; 4] = [
-    "memory_peak_anonymous_bytes",
-    "memory_peak_shared_bytes",
-    "memory_peak_file_bytes",
-    "memory_peak_hugetlb_bytes",
+    metric_name::memory_peak_anonymous_bytes,
+    metric_name::memory_peak_shared_bytes,
+    metric_name::memory_peak_file_bytes,
+    metric_name::memory_peak_hugetlb_bytes,
 ];
 
 /// Its name, as in options.
@@ -180,18 +181,18 @@ impl PolledJob {
             _ => {
                 matches!(
                     metric.name,
-                    "cpu_user_seconds"
-                        | "cpu_system_seconds"
-                        | "cpu_cores_average"
-                        | "cpu_cores_peak"
-                        | "memory_peak_bytes"
-                        | "memory_peak_rss_sum_bytes"
-                        | "memory_peak_process_rss_bytes"
-                        | "memory_peak_virtual_bytes"
-                        | "memory_peak_swap_bytes"
-                        | "processes_total"
-                        | "processes_peak"
-                        | "threads_peak"
+                    metric_name::cpu_user_seconds
+                        | metric_name::cpu_system_seconds
+                        | metric_name::cpu_cores_average
+                        | metric_name::cpu_cores_peak
+                        | metric_name::memory_peak_bytes
+                        | metric_name::memory_peak_rss_sum_bytes
+                        | metric_name::memory_peak_process_rss_bytes
+                        | metric_name::memory_peak_virtual_bytes
+                        | metric_name::memory_peak_swap_bytes
+                        | metric_name::processes_total
+                        | metric_name::processes_peak
+                        | metric_name::threads_peak
                 ) || PARTS.contains(&metric.name)
             }
         }
@@ -204,7 +205,7 @@ impl PolledJob {
             source: Some(source),
             reason,
         };
-        let is_process_peak = metric.name == "memory_peak_process_rss_bytes";
+        let is_process_peak = metric.name == metric_name::memory_peak_process_rss_bytes;
         let is_waited = all_waited_for && by_rusage(metric) && !(is_process_peak && is_inherited);
         if is_waited {
             note(Quality::Exact, Mechanism::Rusage, String::new())
@@ -221,7 +222,9 @@ impl PolledJob {
         } else if metric.group == Group::Memory && !self.was_memory_seen() {
             let reason = "no look at /proc found a process that had not given back its memory";
             note(Quality::Unavailable, Mechanism::None, reason.into())
-        } else if ["memory_peak_bytes", "memory_peak_rss_sum_bytes"].contains(&metric.name) {
+        } else if [metric_name::memory_peak_bytes, metric_name::memory_peak_rss_sum_bytes]
+            .contains(&metric.name)
+        {
             note(Quality::Sampled, Mechanism::Proc, self.memory_bounds())
         } else if self.sampled(metric) {
             // Of some the summary says it.
@@ -286,7 +289,7 @@ impl JobReader for PolledJob {
         let all_waited_for = self.all_are_waited_for();
         let is_inherited = is_inherited(&rusage::waited());
         let is_measured = |metric: &&Metric| {
-            metric.name != "wall_seconds"
+            metric.name != metric_name::wall_seconds
                 && !metric.is_of_node()
                 && !matches!(metric.formula, Formula::NotMeasured(_))
         };
@@ -416,10 +419,10 @@ fn by_rusage(metric: &Metric) -> bool {
         Formula::Sum { plus, .. } => plus.iter().all(|c| rusage::COUNTERS.contains(c)),
         _ => matches!(
             metric.name,
-            "cpu_user_seconds"
-                | "cpu_system_seconds"
-                | "cpu_cores_average"
-                | "memory_peak_process_rss_bytes"
+            metric_name::cpu_user_seconds
+                | metric_name::cpu_system_seconds
+                | metric_name::cpu_cores_average
+                | metric_name::memory_peak_process_rss_bytes
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! What is to be said about the values of a job that was followed by the library.
 
 use weigh_schema::event::Note;
+use weigh_schema::metric_name;
 use weigh_schema::{Mechanism, Quality};
 
 use super::Level;
@@ -28,31 +29,36 @@ pub struct Basis {
 }
 
 const BY_RUSAGE: &[&str] = &[
-    "cpu_seconds",
-    "cpu_user_seconds",
-    "cpu_system_seconds",
-    "cpu_cores_average",
-    "context_switches_voluntary_total",
-    "context_switches_involuntary_total",
-    "page_faults_minor_total",
-    "page_faults_major_total",
+    metric_name::cpu_seconds,
+    metric_name::cpu_user_seconds,
+    metric_name::cpu_system_seconds,
+    metric_name::cpu_cores_average,
+    metric_name::context_switches_voluntary_total,
+    metric_name::context_switches_involuntary_total,
+    metric_name::page_faults_minor_total,
+    metric_name::page_faults_major_total,
 ];
-const STORAGE: &[&str] = &["storage_read_bytes_total", "storage_written_bytes_total"];
+const STORAGE: &[&str] =
+    &[metric_name::storage_read_bytes_total, metric_name::storage_written_bytes_total];
 const IO: &[&str] = &[
-    "io_read_bytes_total",
-    "io_written_bytes_total",
-    "io_read_calls_total",
-    "io_write_calls_total",
+    metric_name::io_read_bytes_total,
+    metric_name::io_written_bytes_total,
+    metric_name::io_read_calls_total,
+    metric_name::io_write_calls_total,
 ];
-const NET: &[&str] = &["net_sent_bytes_total", "net_received_bytes_total", "net_connections_total"];
-const SUMS: &[&str] = &["memory_peak_bytes", "memory_peak_rss_sum_bytes"];
-const POPULATION: &[&str] = &["processes_total", "processes_peak"];
+const NET: &[&str] = &[
+    metric_name::net_sent_bytes_total,
+    metric_name::net_received_bytes_total,
+    metric_name::net_connections_total,
+];
+const SUMS: &[&str] = &[metric_name::memory_peak_bytes, metric_name::memory_peak_rss_sum_bytes];
+const POPULATION: &[&str] = &[metric_name::processes_total, metric_name::processes_peak];
 const UNKNOWN: &[&str] = &[
-    "net_retransmits_total",
-    "delay_cpu_seconds",
-    "delay_block_seconds",
-    "delay_reclaim_seconds",
-    "delay_swapin_seconds",
+    metric_name::net_retransmits_total,
+    metric_name::delay_cpu_seconds,
+    metric_name::delay_block_seconds,
+    metric_name::delay_reclaim_seconds,
+    metric_name::delay_swapin_seconds,
 ];
 
 fn note(metric: &str, quality: Quality, source: Option<Mechanism>, reason: &str) -> Note {
@@ -72,7 +78,12 @@ impl Basis {
         if !self.has_no_threads || self.may_miss_processes {
             let reason =
                 "threads are looked at in /proc now and then; at least as many as processes";
-            notes.push(note("threads_peak", Quality::Sampled, Some(Mechanism::Proc), reason));
+            notes.push(note(
+                metric_name::threads_peak,
+                Quality::Sampled,
+                Some(Mechanism::Proc),
+                reason,
+            ));
         }
         let reason = "needs BPF: neither the library nor /proc tells it";
         notes.extend(UNKNOWN.iter().map(|m| note(m, Quality::Unavailable, None, reason)));
@@ -107,12 +118,12 @@ impl Basis {
                           it: that takes level 3";
             notes.extend(IO.iter().map(|m| note(m, Quality::Estimated, None, reason)));
             let reason = "only level 3 looks at files and sockets";
-            let none = NET.iter().chain(&["files_opened_total"]);
+            let none = NET.iter().chain(&[metric_name::files_opened_total]);
             notes.extend(none.map(|m| note(m, Quality::Unavailable, None, reason)));
             return notes;
         }
         let reason = "what the dynamic loader and the C library open by themselves is not in it";
-        notes.push(note("files_opened_total", Quality::Estimated, None, reason));
+        notes.push(note(metric_name::files_opened_total, Quality::Estimated, None, reason));
         let mut missing = self.unseen_io.join(", ");
         if !self.blind.is_empty() {
             if !missing.is_empty() {
@@ -122,7 +133,7 @@ impl Basis {
         }
         if !missing.is_empty() {
             let reason = format!("not in it is what passed the library by: {missing}");
-            let all = IO.iter().chain(NET).chain(&["files_opened_total"]);
+            let all = IO.iter().chain(NET).chain(&[metric_name::files_opened_total]);
             notes.extend(all.map(|m| note(m, Quality::Estimated, None, &reason)));
         }
         notes
@@ -130,7 +141,7 @@ impl Basis {
 
     fn memory(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        let one = "memory_peak_process_rss_bytes";
+        let one = metric_name::memory_peak_process_rss_bytes;
         match &self.process_peak {
             Ok(Mechanism::Preload) => {}
             Ok(source) => {
@@ -160,7 +171,8 @@ impl Basis {
             }
         }
         let reason = "looked at now and then";
-        for metric in ["memory_peak_virtual_bytes", "memory_peak_swap_bytes"] {
+        for metric in [metric_name::memory_peak_virtual_bytes, metric_name::memory_peak_swap_bytes]
+        {
             notes.push(note(metric, Quality::Sampled, Some(Mechanism::Proc), reason));
         }
         notes

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use weigh_schema::CounterValues;
 use weigh_schema::event::Population;
+use weigh_schema::metric_name;
 
 use super::call_limits::CallLimits;
 use weigh_schema::limit::OnLimit;
@@ -22,9 +23,9 @@ type Count = fn(&Population) -> u64;
 
 /// What a limit can be set on.
 const LIMITED: [(&str, Count); 3] = [
-    ("processes_peak", |population| population.processes),
-    ("processes_total", |population| population.processes_total),
-    ("threads_peak", |population| population.threads),
+    (metric_name::processes_peak, |population| population.processes),
+    (metric_name::processes_total, |population| population.processes_total),
+    (metric_name::threads_peak, |population| population.threads),
 ];
 
 /// How far the end of the job is.

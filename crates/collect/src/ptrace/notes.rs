@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use weigh_schema::event::Note;
+use weigh_schema::metric_name;
 use weigh_schema::quality::Quality;
 use weigh_schema::{Counter, Formula, METRICS};
 
@@ -159,36 +160,38 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
         }
     }
     let switches = "weigh's own stops of each thread are taken away again";
-    add("context_switches_voluntary_total", Quality::Estimated, switches);
+    add(metric_name::context_switches_voluntary_total, Quality::Estimated, switches);
     let more = "being traced makes a job change between CPUs and wait a little more often";
-    add("context_switches_involuntary_total", Quality::Exact, more);
-    add("delay_cpu_seconds", Quality::Exact, more);
+    add(metric_name::context_switches_involuntary_total, Quality::Exact, more);
+    add(metric_name::delay_cpu_seconds, Quality::Exact, more);
     if findings.cpu_by_ticks {
-        add("cpu_seconds", Quality::Sampled, "this kernel counts clock ticks only");
+        add(metric_name::cpu_seconds, Quality::Sampled, "this kernel counts clock ticks only");
     }
     let sampled = "looked at every 5 to 50 ms";
-    add("memory_peak_virtual_bytes", Quality::Sampled, sampled);
-    add("memory_peak_swap_bytes", Quality::Sampled, sampled);
+    add(metric_name::memory_peak_virtual_bytes, Quality::Sampled, sampled);
+    add(metric_name::memory_peak_swap_bytes, Quality::Sampled, sampled);
     let (seen, upper) = findings.rss_sum;
     if (upper as f64) > seen as f64 * 1.01 {
         let reason = format!(
             "the greatest sum of the high-water marks of processes that lived at one moment; the \
              greatest sum seen at a look was {seen} bytes"
         );
-        add("memory_peak_rss_sum_bytes", Quality::Estimated, &reason);
+        add(metric_name::memory_peak_rss_sum_bytes, Quality::Estimated, &reason);
     }
     if let Some(mark) = findings.mark_not_passed {
         let reason = format!(
             "{sampled}; between two looks it may have been more, up to the {mark} bytes that the process had held before"
         );
-        for metric in
-            ["memory_peak_process_rss_bytes", "memory_peak_bytes", "memory_peak_rss_sum_bytes"]
-        {
+        for metric in [
+            metric_name::memory_peak_process_rss_bytes,
+            metric_name::memory_peak_bytes,
+            metric_name::memory_peak_rss_sum_bytes,
+        ] {
             add(metric, Quality::Sampled, &reason);
         }
     }
     if let Some(reason) = &findings.spaces {
-        for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+        for metric in [metric_name::memory_peak_bytes, metric_name::memory_peak_rss_sum_bytes] {
             add(metric, Quality::Estimated, reason);
         }
     }
@@ -212,8 +215,9 @@ fn follows_from_processes(name: &str, formula: &Formula) -> bool {
             name.starts_with("cpu_user")
                 || name.starts_with("cpu_system")
                 || name.starts_with("cpu_cores")
-                || ["memory_peak_bytes", "memory_peak_rss_sum_bytes"].contains(&name)
-                || name == "memory_peak_process_rss_bytes"
+                || [metric_name::memory_peak_bytes, metric_name::memory_peak_rss_sum_bytes]
+                    .contains(&name)
+                || name == metric_name::memory_peak_process_rss_bytes
                 || name.starts_with("processes_")
                 || name.starts_with("threads_")
         }

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 
 use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals};
+use weigh_schema::metric_name;
 use weigh_schema::summary::Summary;
 
 use weigh_schema::printable::{ShellWords, printable};
@@ -148,7 +149,7 @@ impl Ranks {
 /// What stands before the records.
 pub fn head(summary: &Summary, ranks: &Ranks) -> String {
     let started = summary.job.started;
-    let wall = summary.metrics.get("wall_seconds").and_then(weigh_schema::Value::number);
+    let wall = summary.metrics.get(metric_name::wall_seconds).and_then(weigh_schema::Value::number);
     let wall = wall.unwrap_or(0.0);
     let ended = summary.job.ended.unwrap_or(started);
     let mut out = String::new();

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 use weigh_schema::io::{Flow, IoFound};
+use weigh_schema::metric_name;
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{Number, Value};
@@ -212,7 +213,7 @@ fn execution(summary: &Summary, workflow: &Workflow) -> Option<Execution> {
         .iter()
         .filter_map(|(pid, task)| task_execution(id(*pid, task), task.process.as_ref()?, node))
         .collect();
-    let wall = summary.metrics.get("wall_seconds").and_then(Value::number)?;
+    let wall = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number)?;
     (!tasks.is_empty()).then(|| Execution {
         makespan_in_seconds: wall,
         executed_at: summary.job.started.to_string(),
@@ -227,13 +228,13 @@ fn task_execution(id: String, process: &ProcessRow, node: &str) -> Option<TaskEx
     let started = Timestamp::from_nanosecond(process.started_ns.into());
     Some(TaskExecution {
         id,
-        runtime_in_seconds: metric("wall_seconds")?.as_f64(),
+        runtime_in_seconds: metric(metric_name::wall_seconds)?.as_f64(),
         executed_at: started.ok().map(|time| time.to_string()),
         command: command(&process.command),
-        average_cpu: metric("cpu_cores_average").map(|cores| cores.as_f64() * 100.0),
-        read_bytes: metric("io_read_bytes_total"),
-        written_bytes: metric("io_written_bytes_total"),
-        memory_in_bytes: metric("memory_peak_process_rss_bytes"),
+        average_cpu: metric(metric_name::cpu_cores_average).map(|cores| cores.as_f64() * 100.0),
+        read_bytes: metric(metric_name::io_read_bytes_total),
+        written_bytes: metric(metric_name::io_written_bytes_total),
+        memory_in_bytes: metric(metric_name::memory_peak_process_rss_bytes),
         machines: [node.to_string()],
     })
 }

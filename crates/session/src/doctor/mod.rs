@@ -17,6 +17,7 @@ use weigh_schema::doctor::{
 };
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::following::{FOLLOWINGS, Following};
+use weigh_schema::metric_name;
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Mechanism, Quality};
 
@@ -28,7 +29,7 @@ pub use call_trial::{be_caller, place_of_calls};
 pub use io::{IO_MECHANISMS, IoMechanismTrials, io_overhead};
 
 /// What is exact only if the kernel itself follows the job.
-const TELLTALE: &str = "processes_total";
+const TELLTALE: &str = metric_name::processes_total;
 
 /// Makes the trials, and reports what they found.
 pub fn examine() -> DoctorReport {

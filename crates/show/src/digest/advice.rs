@@ -3,6 +3,7 @@
 //! Reads the summary's metrics. The first rule that holds speaks; of a job that is too short, none.
 
 use weigh_schema::amount::show_amount;
+use weigh_schema::metric_name;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Quality, Unit, Value};
 
@@ -27,7 +28,7 @@ struct Totals<'a>(&'a Summary);
 /// What limits the job, or what to look at next.
 pub fn advice(summary: &Summary) -> Option<String> {
     let totals = Totals(summary);
-    let is_long = totals.get("wall_seconds")? >= LEAST_SECONDS;
+    let is_long = totals.get(metric_name::wall_seconds)? >= LEAST_SECONDS;
     RULES.iter().filter(|_| is_long && summary.exit.is_some()).find_map(|rule| rule(&totals))
 }
 
@@ -43,7 +44,7 @@ impl Totals<'_> {
     }
 
     fn share_of_wall(&self, name: &str) -> f64 {
-        self.known(name) / self.known("wall_seconds").max(1e-9)
+        self.known(name) / self.known(metric_name::wall_seconds).max(1e-9)
     }
 
     fn cpus(&self) -> f64 {
@@ -56,28 +57,29 @@ fn time(seconds: f64) -> String {
 }
 
 fn killed(totals: &Totals) -> Option<String> {
-    let is_killed = totals.known("oom_kills_total") > 0.0;
+    let is_killed = totals.known(metric_name::oom_kills_total) > 0.0;
     is_killed.then(|| "it takes more memory than it may have".to_string())
 }
 
 fn swapping(totals: &Totals) -> Option<String> {
-    let waited = totals.known("delay_swapin_seconds") + totals.known("delay_reclaim_seconds");
-    let share = waited / totals.known("wall_seconds");
+    let waited = totals.known(metric_name::delay_swapin_seconds)
+        + totals.known(metric_name::delay_reclaim_seconds);
+    let share = waited / totals.known(metric_name::wall_seconds);
     (share > 0.1)
         .then(|| format!("limited by memory: {} for pages to be freed or swapped in", time(waited)))
 }
 
 fn throttled(totals: &Totals) -> Option<String> {
-    let waited = totals.known("delay_cpu_throttled_seconds");
-    let is_much = totals.share_of_wall("delay_cpu_throttled_seconds") > 0.1;
+    let waited = totals.known(metric_name::delay_cpu_throttled_seconds);
+    let is_much = totals.share_of_wall(metric_name::delay_cpu_throttled_seconds) > 0.1;
     is_much.then(|| {
         format!("limited by the CPU quota of its control group: held back {}", time(waited))
     })
 }
 
 fn storage(totals: &Totals) -> Option<String> {
-    let waited = totals.known("delay_block_seconds");
-    let is_much = totals.share_of_wall("delay_block_seconds") > 0.25;
+    let waited = totals.known(metric_name::delay_block_seconds);
+    let is_much = totals.share_of_wall(metric_name::delay_block_seconds) > 0.25;
     is_much.then(|| {
         format!("limited by storage (waited {}): `weigh io` says for which files", time(waited))
     })
@@ -85,13 +87,14 @@ fn storage(totals: &Totals) -> Option<String> {
 
 /// Threads that could run, and had no CPU, for longer than they ran.
 fn crowded(totals: &Totals) -> Option<String> {
-    let (waited, ran) = (totals.known("delay_cpu_seconds"), totals.known("cpu_seconds"));
-    let is_much = waited > 0.5 * ran && totals.share_of_wall("delay_cpu_seconds") > 0.25;
+    let (waited, ran) =
+        (totals.known(metric_name::delay_cpu_seconds), totals.known(metric_name::cpu_seconds));
+    let is_much = waited > 0.5 * ran && totals.share_of_wall(metric_name::delay_cpu_seconds) > 0.25;
     is_much.then(|| "short of CPUs: its threads waited for one while others had them".to_string())
 }
 
 fn all_cpus(totals: &Totals) -> Option<String> {
-    let (cores, cpus) = (totals.known("cpu_cores_average"), totals.cpus());
+    let (cores, cpus) = (totals.known(metric_name::cpu_cores_average), totals.cpus());
     let is_all = cores > 0.9 * cpus;
     is_all.then(|| format!("limited by CPU: {cores:.2} of {cpus:.0} CPUs were busy all the time"))
 }
@@ -108,16 +111,19 @@ fn small_calls(totals: &Totals) -> Option<String> {
             )
         })
     };
-    let reads = of("reads", "io_read_bytes_total", "io_read_calls_total");
-    let has_time = totals.known("cpu_system_seconds") > 0.3 * totals.known("cpu_seconds");
+    let reads = of("reads", metric_name::io_read_bytes_total, metric_name::io_read_calls_total);
+    let has_time = totals.known(metric_name::cpu_system_seconds)
+        > 0.3 * totals.known(metric_name::cpu_seconds);
     reads
-        .or_else(|| of("writes", "io_written_bytes_total", "io_write_calls_total"))
+        .or_else(|| {
+            of("writes", metric_name::io_written_bytes_total, metric_name::io_write_calls_total)
+        })
         .filter(|_| has_time)
 }
 
 /// A thread that waits for a GPU may keep a CPU busy by asking for it: then no CPU is what is short.
 fn gpu(totals: &Totals) -> Option<String> {
-    let busy = totals.get("gpu_utilization_ratio")?;
+    let busy = totals.get(metric_name::gpu_utilization_ratio)?;
     let share = show_amount(busy, Unit::Ratio);
     match busy {
         0.7.. => Some(format!("limited by the GPU: busy {share} of the time that the job had it")),
@@ -129,7 +135,7 @@ fn gpu(totals: &Totals) -> Option<String> {
 }
 
 fn one_cpu(totals: &Totals) -> Option<String> {
-    let cores = totals.known("cpu_cores_average");
+    let cores = totals.known(metric_name::cpu_cores_average);
     let is_one = (0.9..1.1).contains(&cores) && totals.cpus() > 1.0;
     is_one.then(|| {
         format!(
@@ -141,8 +147,8 @@ fn one_cpu(totals: &Totals) -> Option<String> {
 }
 
 fn idle(totals: &Totals) -> Option<String> {
-    let cores = totals.get("cpu_cores_average")?;
-    let waits = ["delay_cpu_seconds", "delay_block_seconds"];
+    let cores = totals.get(metric_name::cpu_cores_average)?;
+    let waits = [metric_name::delay_cpu_seconds, metric_name::delay_block_seconds];
     let waited: f64 = waits.iter().map(|name| totals.share_of_wall(name)).sum();
     let is_idle = cores < 0.1 && waited < 0.1;
     is_idle

@@ -4,6 +4,7 @@
 //! out elsewhere.
 
 use weigh_schema::amount::{show_amount, show_number_of, show_size};
+use weigh_schema::metric_name;
 use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{METRICS, Quality, Unit, Value, metric};
 
@@ -81,23 +82,25 @@ impl Words<'_> {
     }
 
     fn cpu(&self) -> Row {
-        let average = self.number("cpu_cores_average").unwrap_or_default();
+        let average = self.number(metric_name::cpu_cores_average).unwrap_or_default();
         let is_above = |peak: &f64| *peak > 1.05 * average;
-        let peak = self.number("cpu_cores_peak").filter(is_above);
-        let mut parts = vec![self.shown("cpu_seconds")];
+        let peak = self.number(metric_name::cpu_cores_peak).filter(is_above);
+        let mut parts = vec![self.shown(metric_name::cpu_seconds)];
         parts.extend(
-            self.show("cpu_cores_average").map(|cores| format!("{cores} cores on average")),
+            self.show(metric_name::cpu_cores_average)
+                .map(|cores| format!("{cores} cores on average")),
         );
         let quota = self.summary.allowed.cpu_quota_cores;
-        parts.extend(peak.and_then(|_| self.part("cpu_cores_peak", "at most")));
+        parts.extend(peak.and_then(|_| self.part(metric_name::cpu_cores_peak, "at most")));
         parts.extend(quota.map(|cores| format!("{cores} allowed")));
         parts.extend(self.in_kernel());
         Row::new("CPU", Need::Always, parts)
     }
 
     fn in_kernel(&self) -> Option<String> {
-        let (all, system) = (self.number("cpu_seconds")?, self.number("cpu_system_seconds")?);
-        let is_exact = self.value("cpu_system_seconds")?.quality == Quality::Exact;
+        let (all, system) =
+            (self.number(metric_name::cpu_seconds)?, self.number(metric_name::cpu_system_seconds)?);
+        let is_exact = self.value(metric_name::cpu_system_seconds)?.quality == Quality::Exact;
         let mark = if is_exact { "" } else { "±" };
         // Below, the split says little.
         (all >= 0.01).then(|| format!("{mark}{:.0} % of it in the kernel", 100.0 * system / all))
@@ -105,16 +108,19 @@ impl Words<'_> {
 
     fn memory(&self) -> Row {
         let mut parts = vec![
-            self.show("memory_peak_bytes")
+            self.show(metric_name::memory_peak_bytes)
                 .map_or_else(|| "not available".to_string(), |peak| format!("{peak} at the peak")),
         ];
         parts.extend(self.memory_max());
-        let reason = self.value("memory_peak_bytes").and_then(|value| value.reason.as_deref());
+        let reason =
+            self.value(metric_name::memory_peak_bytes).and_then(|value| value.reason.as_deref());
         parts.extend(reason.and_then(interval));
-        if self.number("processes_total").is_some_and(|count| count > 1.0) {
-            parts.extend(self.part("memory_peak_process_rss_bytes", "in the largest process"));
+        if self.number(metric_name::processes_total).is_some_and(|count| count > 1.0) {
+            parts.extend(
+                self.part(metric_name::memory_peak_process_rss_bytes, "in the largest process"),
+            );
         }
-        parts.extend(self.part("memory_peak_swap_bytes", "swapped out"));
+        parts.extend(self.part(metric_name::memory_peak_swap_bytes, "swapped out"));
         Row::new("memory", Need::Always, parts)
     }
 
@@ -124,21 +130,23 @@ impl Words<'_> {
     }
 
     fn gpu(&self) -> Option<Row> {
-        let parts: Vec<String> =
-            [("gpu_memory_peak_bytes", "of memory at the peak"), ("gpu_utilization_ratio", "busy")]
-                .into_iter()
-                .filter_map(|(name, word)| self.part(name, word))
-                .collect();
+        let parts: Vec<String> = [
+            (metric_name::gpu_memory_peak_bytes, "of memory at the peak"),
+            (metric_name::gpu_utilization_ratio, "busy"),
+        ]
+        .into_iter()
+        .filter_map(|(name, word)| self.part(name, word))
+        .collect();
         (!parts.is_empty()).then(|| Row::new("GPU", Need::More, parts))
     }
 
     fn read(&self) -> Row {
         let parts = self.moved(
             [
-                "io_read_bytes_total",
-                "io_read_calls_total",
-                "mmap_read_bytes_total",
-                "storage_read_bytes_total",
+                metric_name::io_read_bytes_total,
+                metric_name::io_read_calls_total,
+                metric_name::mmap_read_bytes_total,
+                metric_name::storage_read_bytes_total,
             ],
             "from storage",
         );
@@ -148,10 +156,10 @@ impl Words<'_> {
     fn written(&self) -> Row {
         let parts = self.moved(
             [
-                "io_written_bytes_total",
-                "io_write_calls_total",
-                "mmap_written_bytes_total",
-                "storage_written_bytes_total",
+                metric_name::io_written_bytes_total,
+                metric_name::io_write_calls_total,
+                metric_name::mmap_written_bytes_total,
+                metric_name::storage_written_bytes_total,
             ],
             "to storage",
         );
@@ -169,46 +177,50 @@ impl Words<'_> {
     }
 
     fn network(&self) -> Option<Row> {
-        let moved = [("net_sent_bytes_total", "sent"), ("net_received_bytes_total", "received")];
+        let moved = [
+            (metric_name::net_sent_bytes_total, "sent"),
+            (metric_name::net_received_bytes_total, "received"),
+        ];
         let mut parts: Vec<String> =
             moved.into_iter().filter_map(|(name, word)| self.part(name, word)).collect();
-        parts.extend(self.counted("net_connections_total", "connection", "connections"));
-        parts.extend(self.part("net_retransmits_total", "sent again"));
+        parts.extend(self.counted(metric_name::net_connections_total, "connection", "connections"));
+        parts.extend(self.part(metric_name::net_retransmits_total, "sent again"));
         (!parts.is_empty()).then(|| Row::new("network", Need::More, parts))
     }
 
     fn disk(&self) -> Option<Row> {
         // The files that are counted are those of before, too.
-        let grown = self.part("disk_growth_peak_bytes", "more than before, at most")?;
+        let grown = self.part(metric_name::disk_growth_peak_bytes, "more than before, at most")?;
         Some(Row::new("disk", Need::Detail, vec![grown]))
     }
 
     fn processes(&self) -> Option<Row> {
-        let all = self.show("processes_total")?;
+        let all = self.show(metric_name::processes_total)?;
         let mut parts = vec![all];
-        if self.number("processes_peak").is_some_and(|peak| peak > 1.0) {
-            parts.extend(self.part("processes_peak", "at once"));
+        if self.number(metric_name::processes_peak).is_some_and(|peak| peak > 1.0) {
+            parts.extend(self.part(metric_name::processes_peak, "at once"));
         }
-        parts.extend(self.counted("threads_peak", "thread", "threads at once"));
+        parts.extend(self.counted(metric_name::threads_peak, "thread", "threads at once"));
         Some(Row::new("processes", Need::Always, parts))
     }
 
     /// Waits that are a part of the run, the longest first.
     fn waiting(&self) -> Option<Row> {
         const WAITS: [(&str, &str); 5] = [
-            ("delay_cpu_seconds", "for a CPU"),
-            ("delay_cpu_throttled_seconds", "of it for a CPU quota"),
-            ("delay_block_seconds", "for storage"),
-            ("delay_reclaim_seconds", "for memory to be freed"),
-            ("delay_swapin_seconds", "for swap"),
+            (metric_name::delay_cpu_seconds, "for a CPU"),
+            (metric_name::delay_cpu_throttled_seconds, "of it for a CPU quota"),
+            (metric_name::delay_block_seconds, "for storage"),
+            (metric_name::delay_reclaim_seconds, "for memory to be freed"),
+            (metric_name::delay_swapin_seconds, "for swap"),
         ];
-        let wall = self.number("wall_seconds")?;
+        let wall = self.number(metric_name::wall_seconds)?;
         let matters = |name: &str| {
             self.number(name).is_some_and(|time| time >= 0.01 && time >= WAITING_SHARE * wall)
         };
         let waits = WAITS.into_iter().filter(|(name, _)| matters(name));
         let parts: Vec<String> = waits.filter_map(|(name, word)| self.part(name, word)).collect();
-        let is_several = self.number("threads_peak").is_some_and(|threads| threads > 1.0);
+        let is_several =
+            self.number(metric_name::threads_peak).is_some_and(|threads| threads > 1.0);
         let together = is_several.then(|| "all threads together".to_string());
         (!parts.is_empty())
             .then(|| Row::new("waiting", Need::Detail, parts.into_iter().chain(together).collect()))
@@ -236,8 +248,9 @@ impl Words<'_> {
     }
 
     fn oom_kills(&self) -> Option<Row> {
-        let killed = self.counted("oom_kills_total", "process", "processes")?;
-        let reason = self.value("oom_kills_total").and_then(|value| value.reason.clone());
+        let killed = self.counted(metric_name::oom_kills_total, "process", "processes")?;
+        let reason =
+            self.value(metric_name::oom_kills_total).and_then(|value| value.reason.clone());
         let names = reason.and_then(|text| Some(text.split_once(": ")?.1.to_string()));
         let parts = vec![format!("{killed} by the kernel, for want of memory (OOM)")];
         let parts = parts.into_iter().chain(names).collect();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::metric_name;
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
@@ -261,7 +262,7 @@ fn duration(
     series: &BTreeMap<String, SeriesRows>,
     processes: &Processes,
 ) -> f64 {
-    let wall = summary.metrics.get("wall_seconds").and_then(Value::number);
+    let wall = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number);
     let samples = series.values().filter_map(|s| s.at.last().copied());
     let ends = processes.end.iter().flatten().copied();
     let starts = processes.start.iter().copied();

@@ -3,6 +3,7 @@
 use weigh_schema::Number;
 use weigh_schema::amount::show_seconds;
 use weigh_schema::io::Field;
+use weigh_schema::metric_name;
 
 use super::file::{File, processes};
 use super::rule::{Finding, Rule};
@@ -32,7 +33,7 @@ fn apply(file: &File) -> Option<Finding> {
         seconds: file.seconds(Field::MetadataTime),
         figures: vec![
             ("opens_total", Number::Whole(opens)),
-            ("processes_total", Number::Whole(file.openers as u64)),
+            (metric_name::processes_total, Number::Whole(file.openers as u64)),
             ("moves_total", Number::Whole(moves)),
             ("metadata_calls_total", Number::Whole(metadata)),
         ],

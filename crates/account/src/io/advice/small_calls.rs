@@ -4,6 +4,7 @@ use weigh_schema::Number;
 use weigh_schema::Unit;
 use weigh_schema::amount::{percent, show_amount, show_seconds};
 use weigh_schema::io::{Field, bucket_start};
+use weigh_schema::metric_name;
 
 use super::file::{File, is_share, processes};
 use super::rule::{Finding, Rule};
@@ -53,7 +54,7 @@ fn look(file: &File, way: usize, follows: Field, time: Field, what: &str) -> Opt
         seconds: file.seconds(time),
         figures: vec![
             ("calls_total", Number::Whole(calls)),
-            ("processes_total", Number::Whole(file.movers[way] as u64)),
+            (metric_name::processes_total, Number::Whole(file.movers[way] as u64)),
             ("small_calls_total", Number::Whole(few)),
             ("consecutive_total", Number::Whole(following)),
             ("common_size_bytes", Number::Whole(from)),

@@ -7,6 +7,7 @@ use weigh_collect::follow::{CpuWaits, JobMechanism};
 use weigh_collect::notice;
 use weigh_collect::throttling::{Throttling, stolen_seconds};
 use weigh_schema::event::JobReading;
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, Unit};
 
@@ -74,10 +75,12 @@ impl CpuWait {
                 (none.clone(), none)
             }
         };
-        findings.given.insert("delay_cpu_own_seconds".to_owned(), own);
-        findings.given.insert("delay_cpu_others_seconds".to_owned(), others);
-        findings.given.insert("delay_cpu_throttled_seconds".to_owned(), throttled);
-        findings.given.insert("delay_cpu_stolen_seconds".to_owned(), stolen.unwrap_or_else(none));
+        findings.given.insert(metric_name::delay_cpu_own_seconds.to_owned(), own);
+        findings.given.insert(metric_name::delay_cpu_others_seconds.to_owned(), others);
+        findings.given.insert(metric_name::delay_cpu_throttled_seconds.to_owned(), throttled);
+        findings
+            .given
+            .insert(metric_name::delay_cpu_stolen_seconds.to_owned(), stolen.unwrap_or_else(none));
     }
 }
 

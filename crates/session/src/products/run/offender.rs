@@ -13,6 +13,7 @@ use weigh_collect::inspect::{inspect, inspect_briefly};
 use weigh_collect::procfs;
 use weigh_schema::byte_text;
 use weigh_schema::event::{JobReading, ProcessEnd};
+use weigh_schema::metric_name;
 use weigh_schema::summary::Offender;
 use weigh_schema::{Counter, CounterValues, Group, metric};
 
@@ -65,7 +66,7 @@ impl UsageWatch {
         match (name, metric(name)?.group) {
             (_, Group::Time | Group::Gpu) => None,
             (_, Group::Memory) => holds_most(job),
-            ("threads_peak", _) => {
+            (metric_name::threads_peak, _) => {
                 let pid = most(job.living().iter().map(|p| Some((p.pid, stat(p.pid)?.threads))))?;
                 Some(inspect_briefly(pid))
             }
@@ -156,7 +157,7 @@ fn used(name: &str, counters: &CounterValues) -> u64 {
     let Some(metric) = metric(name) else { return 0 };
     match metric.group {
         Group::Cpu => counters.get(Counter::Runtime),
-        Group::Files if name != "files_opened_total" => written(counters),
+        Group::Files if name != metric_name::files_opened_total => written(counters),
         _ => {
             let reading = JobReading { counters: counters.clone(), ..JobReading::default() };
             // Seconds are compared to the nanosecond.

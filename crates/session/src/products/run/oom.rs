@@ -5,12 +5,13 @@
 
 use weigh_collect::host;
 use weigh_schema::event::{Note, ProcessEnd};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, Unit};
 
 use super::collectors::Findings;
 
-const METRIC: &str = "oom_kills_total";
+const METRIC: &str = metric_name::oom_kills_total;
 
 /// So many are named.
 const NAMED: usize = 8;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use weigh_schema::amount::show_amount;
+use weigh_schema::metric_name;
 use weigh_schema::quality::Number;
 use weigh_schema::summary::LimitOutcome;
 use weigh_schema::{Group, Mechanism, metric};
@@ -69,9 +70,12 @@ fn in_time(name: &str, group: Option<Group>, time: Duration, cpus: u32) -> Optio
     let seconds = time.as_secs_f64();
     match (name, group?) {
         (_, Group::Time) => Some(unit.number(seconds)),
-        ("cpu_seconds" | "cpu_user_seconds" | "cpu_system_seconds", _) => {
-            Some(unit.number(seconds * f64::from(cpus)))
-        }
+        (
+            metric_name::cpu_seconds
+            | metric_name::cpu_user_seconds
+            | metric_name::cpu_system_seconds,
+            _,
+        ) => Some(unit.number(seconds * f64::from(cpus))),
         _ => None,
     }
 }

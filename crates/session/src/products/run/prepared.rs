@@ -18,6 +18,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::JobReading;
 use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::Limit;
+use weigh_schema::metric_name;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 
@@ -275,7 +276,8 @@ impl ArmedRun {
         let epoch_ns = started.as_nanosecond() as i64 - reading.at_ns as i64;
         summary.job.started = Timestamp::from_nanosecond(i128::from(epoch_ns))?;
         let watch = LimitWatch::new(limits_to_look_at(&settings, &summary));
-        let memory_limit = settings.limits.iter().find(|l| l.metric.name == "memory_peak_bytes");
+        let memory_limit =
+            settings.limits.iter().find(|l| l.metric.name == metric_name::memory_peak_bytes);
         let page_scan = PageScan::new(memory_limit.map(|l| l.value as u64));
         let outcomes = std::mem::take(&mut summary.limits);
         let with_uses = self.others.iter().any(|other| other.collector.tells_of_files());

@@ -20,6 +20,7 @@ use weigh_collect::allowed::AllowedGroups;
 use weigh_collect::follow::{JobMechanism, next_child};
 use weigh_collect::notice;
 use weigh_schema::event::{Event, JobReading};
+use weigh_schema::metric_name;
 use weigh_schema::quality::Quality;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Printable};
@@ -229,7 +230,7 @@ impl RunSource<'_> {
                     }
                 }
                 Event::Limit(crossing) => {
-                    if crossing.metric == "memory_peak_bytes" {
+                    if crossing.metric == metric_name::memory_peak_bytes {
                         if crossing.held {
                             self.look_at_what_is_held();
                         }

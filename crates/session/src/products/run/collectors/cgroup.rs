@@ -3,13 +3,14 @@
 use weigh_collect::cgroup::{self, JobCgroup};
 use weigh_collect::follow::JobMechanism;
 use weigh_schema::event::{CollectorStatus, Note};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
 use super::{CollectorSpec, Findings, JobCollector, Recorder, RunSettings, StartContext};
 use crate::products::run::settings::Collector;
 
-const PEAK: &str = "memory_peak_cgroup_bytes";
+const PEAK: &str = metric_name::memory_peak_cgroup_bytes;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Cgroup,
@@ -66,7 +67,7 @@ impl JobGroup {
     /// What no process maps is in no resident size.
     fn note(&self) -> Option<Note> {
         (self.shared_peak > 0).then(|| Note {
-            metric: "memory_peak_bytes".to_owned(),
+            metric: metric_name::memory_peak_bytes.to_owned(),
             quality: Quality::Exact,
             source: None,
             reason: format!(

@@ -2,12 +2,17 @@
 
 use weigh_collect::delays::{self, DelaysGuard};
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::metric_name;
 use weigh_schema::quality::Mechanism;
 
 use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
-const DELAYS: &[&str] = &["delay_block_seconds", "delay_reclaim_seconds", "delay_swapin_seconds"];
+const DELAYS: &[&str] = &[
+    metric_name::delay_block_seconds,
+    metric_name::delay_reclaim_seconds,
+    metric_name::delay_swapin_seconds,
+];
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Delays,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
 use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Unit, metric};
@@ -13,7 +14,7 @@ use weigh_schema::{Unit, metric};
 use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
-const OPENED: &str = "files_opened_total";
+const OPENED: &str = metric_name::files_opened_total;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Files,

@@ -11,6 +11,7 @@ use weigh_collect::footprint::{
 };
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{ReportBasis, Tally};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -23,9 +24,9 @@ const FIRST_SCAN: Duration = Duration::from_millis(5);
 /// What a last scan may cost at the end of a job: a tenth of its time, within these bounds.
 const LAST_SCAN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 
-const BYTES: &str = "disk_footprint_peak_bytes";
-const GROWTH: &str = "disk_growth_peak_bytes";
-const FILES: &str = "disk_files_peak";
+const BYTES: &str = metric_name::disk_footprint_peak_bytes;
+const GROWTH: &str = metric_name::disk_growth_peak_bytes;
+const FILES: &str = metric_name::disk_files_peak;
 const ALL: &[&str] = &[BYTES, GROWTH, FILES];
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {

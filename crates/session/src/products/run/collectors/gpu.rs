@@ -6,14 +6,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weigh_collect::gpu::{self, GpuError, GpuSample, Gpus};
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
 use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
-const MEMORY: &str = "gpu_memory_peak_bytes";
-const UTILIZATION: &str = "gpu_utilization_ratio";
+const MEMORY: &str = metric_name::gpu_memory_peak_bytes;
+const UTILIZATION: &str = metric_name::gpu_utilization_ratio;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Gpu,

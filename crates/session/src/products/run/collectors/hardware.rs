@@ -2,6 +2,7 @@
 
 use weigh_collect::hardware::{HardwareCounters, HardwareEvent};
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -11,7 +12,11 @@ use crate::products::run::settings::Collector;
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
     collector: Collector::Hardware,
     mechanism: Mechanism::Perf,
-    metrics: &["cpu_instructions_total", "cpu_cycles_total", "cpu_cache_misses_total"],
+    metrics: &[
+        metric_name::cpu_instructions_total,
+        metric_name::cpu_cycles_total,
+        metric_name::cpu_cache_misses_total,
+    ],
     start,
 };
 

@@ -14,6 +14,7 @@ use weigh_collect::preload::PreloadError;
 use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoFound, Transfer};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::update::Update;
 
@@ -26,7 +27,8 @@ use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
 use crate::products::run::settings::{RunIoMechanism, RunIoSettings};
 
 const NAME: &str = "io";
-const METRICS: &[&str] = &["mmap_read_bytes_total", "mmap_written_bytes_total"];
+const METRICS: &[&str] =
+    &[metric_name::mmap_read_bytes_total, metric_name::mmap_written_bytes_total];
 const WRITTEN_TO_THE_PAGE: &str = "whole pages; stores into a page that is dirty already, and into memory of a \
                                    tmpfs, are not seen";
 

@@ -5,6 +5,7 @@
 
 use weigh_collect::procfs::{self, number_after};
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
@@ -15,11 +16,11 @@ const FOLDER: &str = "/proc/pressure";
 
 /// The metrics, each with its file and line. That of the CPU has no second line that means anything: somebody runs.
 const TOTALS: [(&str, &str, &str); 5] = [
-    ("node_pressure_cpu_some_seconds_total", "cpu", "some"),
-    ("node_pressure_memory_some_seconds_total", "memory", "some"),
-    ("node_pressure_memory_full_seconds_total", "memory", "full"),
-    ("node_pressure_io_some_seconds_total", "io", "some"),
-    ("node_pressure_io_full_seconds_total", "io", "full"),
+    (metric_name::node_pressure_cpu_some_seconds_total, "cpu", "some"),
+    (metric_name::node_pressure_memory_some_seconds_total, "memory", "some"),
+    (metric_name::node_pressure_memory_full_seconds_total, "memory", "full"),
+    (metric_name::node_pressure_io_some_seconds_total, "io", "some"),
+    (metric_name::node_pressure_io_full_seconds_total, "io", "full"),
 ];
 const ALL: &[&str] = &[TOTALS[0].0, TOTALS[1].0, TOTALS[2].0, TOTALS[3].0, TOTALS[4].0];
 

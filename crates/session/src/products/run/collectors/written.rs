@@ -9,13 +9,14 @@ use weigh_collect::follow::PageWrites;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::call::{Written, WrittenFound};
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
 use super::{ActiveCollector, Findings, JobCollector, Recorder};
 
 const NAME: &str = "written";
-const WRITTEN: &str = "storage_written_bytes_total";
+const WRITTEN: &str = metric_name::storage_written_bytes_total;
 
 /// Starts it on the command, which is created but not yet executed.
 pub(super) fn start(waiting: &Waiting) -> ActiveCollector {

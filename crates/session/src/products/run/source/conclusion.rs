@@ -10,6 +10,7 @@ use weigh_account::{Crossed, Tick, job_value};
 use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 
@@ -114,7 +115,11 @@ impl RunSource<'_> {
         }
         self.recorder.last_samples(ended_ns, samples, &summary.metrics);
         let memory = &reading.memory;
-        if summary.metrics.get("memory_peak_bytes").is_some_and(|peak| peak.value.is_some()) {
+        if summary
+            .metrics
+            .get(metric_name::memory_peak_bytes)
+            .is_some_and(|peak| peak.value.is_some())
+        {
             self.recorder.peak(
                 memory.rss_sum_peak_at_ns,
                 memory.rss_sum_peak,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use weigh_account::Tick;
 use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::metric_name;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
 
@@ -17,7 +18,7 @@ use crate::engine::Session;
 use crate::products::run::collectors::Findings;
 
 /// The metric that needs no measuring.
-const WALL: &str = "wall_seconds";
+const WALL: &str = metric_name::wall_seconds;
 
 /// What was known when measuring stopped, if it has.
 #[derive(Default)]

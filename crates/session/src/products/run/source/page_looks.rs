@@ -5,6 +5,7 @@
 use weigh_account::Crossed;
 use weigh_schema::Mechanism;
 use weigh_schema::event::{JobReading, SharedMemoryReading};
+use weigh_schema::metric_name;
 
 use super::RunSource;
 use crate::products::run::page_scan::at_one_moment;
@@ -44,7 +45,7 @@ impl RunSource<'_> {
         // It may have told of a crossing meanwhile, and of the process at that very point.
         self.events();
         let crossed = Crossed {
-            metric: "memory_peak_bytes",
+            metric: metric_name::memory_peak_bytes,
             observed: reading.union_bytes as f64,
             fully: true,
         };
