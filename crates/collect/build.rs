@@ -30,6 +30,9 @@ mod calls_layout;
 const CALLS_LIBRARY: &str = "../../libweigh/calls";
 const LIBWEIGH: &str = "../../libweigh";
 
+/// Where the sources of the libraries are that take what annotated programs say.
+const TOOLS_LIBRARY: &str = "../../libweigh/tools";
+
 /// Where the library's sources are.
 const LIBRARY: &str = "../../libweigh/preload";
 
@@ -61,8 +64,12 @@ fn main() {
     std::fs::write(out.join("shim_layout.h"), calls_layout::c_header())
         .expect("OUT_DIR is writable");
     build_calls_library(&out);
+    build_tools_library("tools", TOOLS, &out);
+    build_tools_library("perfstubs", PERFSTUBS, &out);
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed={CALLS_LIBRARY}");
+    println!("cargo:rerun-if-changed={TOOLS_LIBRARY}");
+    println!("cargo:rerun-if-changed={LIBWEIGH}/weigh_region.h");
     println!("cargo:rerun-if-changed={LIBWEIGH}/src");
     println!("cargo:rerun-if-changed={LIBWEIGH}/weigh.h");
     println!("cargo:rerun-if-changed={LIBWEIGH}/weigh_account.h");
@@ -130,6 +137,31 @@ fn build_calls_library(out: &Path) {
     compile(&out.join("libweigh_calls.so"), &options, out, own.chain(library));
 }
 
+/// A library for annotated programs: libweigh is in it, with its regions, and none of its names is to be seen.
+fn build_tools_library(name: &str, parts: &[&str], out: &Path) {
+    let derived = ["weigh_account.h", "page.h"].map(|name| out.join(name).display().to_string());
+    let [account, page] = &derived;
+    let hides = format!("-Wl,--version-script={TOOLS_LIBRARY}/tools.map");
+    // Beside the library of all conventions another one has no libweigh of its own.
+    let with_regions = parts == TOOLS && Path::new(LIBWEIGH).join("src/region.c").exists();
+    let mut options =
+        ["-s", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete", &hides, "-I", LIBWEIGH].to_vec();
+    options.extend(["-include", account, "-include", page]);
+    options.extend(with_regions.then_some("-DWEIGH_WITH_REGIONS"));
+    let own = parts.iter().map(|part| format!("{TOOLS_LIBRARY}/{part}.c"));
+    let library = if with_regions { c_sources(&format!("{LIBWEIGH}/src")) } else { Vec::new() };
+    compile(&out.join(format!("libweigh_{name}.so")), &options, out, own.chain(library));
+}
+
+/// The C sources in a folder.
+fn c_sources(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder of sources");
+    let names = entries.flatten().map(|entry| entry.path().display().to_string());
+    let mut sources: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
+    sources.sort();
+    sources
+}
+
 fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item = String>) {
     let compiler = compiler();
     let status = Command::new(&compiler)
@@ -172,7 +204,7 @@ fn old_libraries(library: &Path) -> Vec<&'static str> {
         return Vec::new();
     }
     let mut named = vec!["-Wl,--no-as-needed", "-l:libdl.so.2"];
-    if library.ends_with("libweigh_calls.so") {
+    if !library.to_string_lossy().contains("preload") {
         named.push("-l:libpthread.so.0");
     }
     named
@@ -189,6 +221,10 @@ fn compiler() -> std::ffi::OsString {
 const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits", "exec"];
 const LIBWEIGH_PARTS: &[&str] =
     &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
+
+/// The conventions of annotated programs, and what they share.
+const TOOLS: &[&str] = &["tools", "exec", "nvtx", "itt", "kokkos", "ompt", "mpi", "mpi_fortran"];
+const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[

@@ -22,6 +22,7 @@ use weigh_schema::update::Update;
 
 use super::candidates::{Candidate, candidates};
 use super::collectors::{self, ActiveCollector, Findings, Subject};
+use super::conventions::Tools;
 use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
 use super::event_hook::EventHook;
@@ -91,7 +92,7 @@ impl RunPlan {
         tell_price_of_calls(&taken, job.mechanism());
         cpu_wait::tell_price(&*job);
         let launcher = Launcher::prepare_with(!job.waits_for_children(), CpuNotice::Not)?;
-        let run = OpenRun { settings, hook, job, summary, groups };
+        let run = OpenRun { settings, hook, job, summary, groups, tools: None };
         Ok(PreparedRun { run, mount, io, launcher })
     }
 }
@@ -128,6 +129,8 @@ struct OpenRun {
     job: Box<dyn Follow>,
     summary: Summary,
     groups: AllowedGroups,
+    /// The library for annotated programs: it stays as long as the job may load it.
+    tools: Option<Tools>,
 }
 
 /// A run that is ready to start.
@@ -184,6 +187,11 @@ impl PreparedRun {
         variables.extend(io.iter().flat_map(|io| io.variables()));
         let helper = Helper::prepare(run.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
+        let directory = run.settings.directory.as_path();
+        let tools = Tools::prepare(run.settings.conventions.as_ref(), directory);
+        tools
+            .iter()
+            .for_each(|tools| tools.add_variables(&run.settings.command[0], &mut variables));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,
@@ -201,6 +209,7 @@ impl PreparedRun {
         let mount = mount.map(JobMount::new).transpose()?;
         let mut own_folders = run.job.own_folders();
         own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
+        own_folders.extend(tools.iter().map(Tools::folder));
         let others = collectors::start(
             &run.settings,
             Subject::Command(waiting),
@@ -213,6 +222,7 @@ impl PreparedRun {
         // What was said stands before what the command writes.
         message::settle();
         run.job.arm(pid, waiting.pidfd())?;
+        run.tools = tools;
         Ok(Ok((ArmedRun::new(run, pid, helper, snapshots, others), pending)))
     }
 
@@ -265,7 +275,7 @@ impl ArmedRun {
         sink: &'a mut dyn Sink,
         view: &'a mut dyn RunView,
     ) -> anyhow::Result<RunSource<'a>> {
-        let OpenRun { settings, mut hook, job, mut summary, groups } = self.run;
+        let OpenRun { settings, mut hook, job, mut summary, groups, tools } = self.run;
         let started = Timestamp::now();
         hook.begins(started);
         let reading = job.glance();
@@ -290,6 +300,7 @@ impl ArmedRun {
             ticks: Ticks::new(&*job, settings.interval, begun),
             job,
             helper: self.helper,
+            _tools: tools,
             pid: self.pid,
             joined_status: None,
             has_noted_end: false,
