@@ -40,6 +40,7 @@ fn main() {
         library.join("weigh.h"),
         library.join("weigh_account.h"),
         library.join("weigh_event.h"),
+        library.join("weigh_region.h"),
     ] {
         rerun_if_changed(&watched);
     }

@@ -147,9 +147,9 @@ fn the_library_allocates_nothing_prints_nothing_and_ends_nothing() {
     assert!(used.contains(&"mmap"), "{used:?}");
     let forbidden =
         ["alloc", "printf", "puts", "write", "exit", "abort", "assert", "signal", "syslog"];
-    // Into memory of the caller's is no printing.
-    let is_text = |name: &&str| matches!(*name, "snprintf" | "__snprintf_chk");
-    for name in used.into_iter().filter(|name| !is_text(name)) {
+    // Into memory of the caller's is no printing, and the room of a file is no memory.
+    let is_fine = |name: &&str| matches!(*name, "snprintf" | "__snprintf_chk" | "posix_fallocate");
+    for name in used.into_iter().filter(|name| !is_fine(name)) {
         assert!(!forbidden.iter().any(|bad| name.contains(bad)), "it uses {name}");
     }
 }

@@ -13,5 +13,6 @@ mod functions;
 mod libweigh;
 mod libweigh_configured;
 mod libweigh_parts;
+mod libweigh_regions;
 mod libweigh_rust;
 mod libweigh_started;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Threads: each takes a record at its first call, and ends what it has open when it ends.
+ */
+#include "region.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What a thread has before its first call. */
+static struct region_thread nobody;
+__thread struct region_here weigh_here QUICK_TLS = { .thread = &nobody };
+
+static pthread_key_t key;
+static pthread_once_t keyed = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+/* Other destructors may still have regions: it lets them go first. */
+static void thread_ends(void *state)
+{
+	struct region_thread *t = state;
+
+	if (!t->record)
+		return;
+	if (t->cleanups++ < CLEANUP_ROUNDS)
+		pthread_setspecific(key, t);
+	else if (t->entry)
+		weigh_thread_end(t);
+}
+
+static void make_key(void)
+{
+	has_key = !pthread_key_create(&key, thread_ends);
+}
+
+/* Two nodes, so that what finds none later has one. */
+static bool take_nodes(struct region_thread *t)
+{
+	uint64_t *root, *other;
+
+	t->root = weigh_profile_take(PROFILE_NODES);
+	t->other = weigh_profile_take(PROFILE_NODES);
+	if (t->other == NO_NUMBER)
+		return false;
+	root = node_numbered(t->root);
+	other = node_numbered(t->other);
+	root[NODE_AT_PARENT] = other[NODE_AT_PARENT] = t->root;
+	root[NODE_AT_THREAD] = other[NODE_AT_THREAD] = t->number;
+	other[NODE_AT_NAME] = OTHER_NAME;
+	store(&root[NODE_AT_KIND], PROFILE_ROOT);
+	return true;
+}
+
+static void fill_record(struct region_thread *t, uint64_t *record)
+{
+	prctl(PR_GET_NAME, &record[THREAD_AT_NAME], 0, 0, 0);
+	record[THREAD_AT_ROOT] = t->root;
+	record[THREAD_AT_BEGUN] = ticks_now();
+	store(&record[THREAD_AT_TID], (uint64_t)syscall(SYS_gettid));
+	t->random = record[THREAD_AT_BEGUN] ^ record[THREAD_AT_TID] << 32;
+}
+
+static struct region_thread *take_record(void)
+{
+	uint64_t number = weigh_profile_take(PROFILE_THREADS);
+	struct region_thread *t;
+	uint64_t *record;
+
+	if (number == NO_NUMBER)
+		return 0;
+	t = &weigh_regions.private->threads[number];
+	record = record_numbered(PROFILE_THREADS, number, THREAD_LENGTH);
+	t->number = number;
+	if (!take_nodes(t))
+		return 0;
+	fill_record(t, record);
+	t->record = t->entry = record;
+	return t;
+}
+
+/* Gives the thread a record. NULL: there is no profile, or no room in it. */
+struct region_thread *weigh_thread_attach(void)
+{
+	struct region_thread *t;
+	int before = errno;
+
+	if (!weigh_profile_prepare() || weigh_here.lost_in == weigh_regions.generation)
+		return 0;
+	weigh_here.is_inside = 1;
+	t = take_record();
+	weigh_here.thread = t ? t : &nobody;
+	if (!t) {
+		weigh_here.lost_in = weigh_regions.generation;
+		weigh_here.lost_depth = 0;
+		profile_add(PROFILE_AT_THREADS_LOST, 1);
+	} else {
+		pthread_once(&keyed, make_key);
+		if (has_key)
+			pthread_setspecific(key, t);
+	}
+	weigh_here.is_inside = 0;
+	errno = before;
+	return t;
+}
+
+/* Ends what the thread has open. The thread is not inside. */
+void weigh_thread_end(struct region_thread *t)
+{
+	uint64_t now = ticks_now();
+
+	t->entry = 0;
+	weigh_region_end_all(t, 0, now);
+	store(&t->record[THREAD_AT_ENDED], now);
+	weigh_publish_attend(now);
+	thread_leave(t);
+}
+
+/* Of a thread without a record: the outermost call's time counts. */
+void weigh_lost_begin(void)
+{
+	if (!has_profile() || weigh_here.lost_in != weigh_regions.generation)
+		return;
+	if (!weigh_here.lost_depth++)
+		weigh_here.lost_begun = ticks_now();
+}
+
+void weigh_lost_end(void)
+{
+	if (!has_profile() || weigh_here.lost_in != weigh_regions.generation || !weigh_here.lost_depth)
+		return;
+	profile_add(PROFILE_AT_OTHER_CALLS, 1);
+	if (!--weigh_here.lost_depth)
+		profile_add(PROFILE_AT_OTHER_TICKS, ticks_now() - weigh_here.lost_begun);
+}
+
+/* The thread's state, entered: of one that comes the first time. NULL: it is inside already, or has no record. */
+struct region_thread *weigh_thread_enter_slowly(void)
+{
+	struct region_thread *t = weigh_here.thread;
+
+	if (t->record || weigh_here.is_inside)
+		return 0;
+	return weigh_thread_attach() ? thread_enter() : 0;
+}
