@@ -143,23 +143,26 @@ fn build_tools_library(name: &str, parts: &[&str], out: &Path) {
     let [account, page] = &derived;
     let hides = format!("-Wl,--version-script={TOOLS_LIBRARY}/tools.map");
     // Beside the library of all conventions another one has no libweigh of its own.
-    let with_regions = parts == TOOLS && Path::new(LIBWEIGH).join("src/region.c").exists();
+    let with_regions = parts == TOOLS;
     let mut options =
         ["-s", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete", &hides, "-I", LIBWEIGH].to_vec();
     options.extend(["-include", account, "-include", page]);
-    options.extend(with_regions.then_some("-DWEIGH_WITH_REGIONS"));
+    let inside = ["-DWEIGH_WITH_REGIONS", "-Wl,--wrap=fstat"];
+    options.extend(inside.into_iter().filter(|_| with_regions));
     let own = parts.iter().map(|part| format!("{TOOLS_LIBRARY}/{part}.c"));
-    let library = if with_regions { c_sources(&format!("{LIBWEIGH}/src")) } else { Vec::new() };
+    let parts = region_parts().chain(LIBWEIGH_PARTS.iter().map(|part| part.to_string()));
+    let library = parts.filter(|_| with_regions).map(|part| format!("{LIBWEIGH}/src/{part}.c"));
     compile(&out.join(format!("libweigh_{name}.so")), &options, out, own.chain(library));
 }
 
-/// The C sources in a folder.
-fn c_sources(folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).expect("the folder of sources");
-    let names = entries.flatten().map(|entry| entry.path().display().to_string());
-    let mut sources: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
-    sources.sort();
-    sources
+/// The parts of libweigh for regions.
+fn region_parts() -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(format!("{LIBWEIGH}/src")).expect("libweigh's sources");
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let parts = names.filter_map(|name| name.strip_suffix(".c").map(str::to_string));
+    let mut parts: Vec<String> = parts.filter(|part| part.starts_with("region")).collect();
+    parts.sort();
+    parts.into_iter()
 }
 
 fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item = String>) {

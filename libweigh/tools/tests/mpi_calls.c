@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* MPI on two ranks: messages of odd lengths, on a communicator of the other order too; rank 0 prints what was done. */
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	static char buffer[8000];
+	double own = 1, sum;
+	int rank, size;
+	MPI_Comm reversed;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+	MPI_Pcontrol(1, "solve");
+	for (int i = 0; i < 37; i++) {
+		if (rank == 0)
+			MPI_Send(buffer, 101 + i, MPI_CHAR, 1, 5, MPI_COMM_WORLD);
+		else
+			MPI_Recv(buffer, 7777, MPI_CHAR, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	}
+	MPI_Pcontrol(-1, "solve");
+	/* Rank 0 of the world is rank 1 there. */
+	for (int i = 0; i < 11; i++) {
+		MPI_Request request;
+		MPI_Status status;
+		if (rank == 1) {
+			MPI_Isend(buffer, 13, MPI_INT, 1, 1, reversed, &request);
+			MPI_Wait(&request, &status);
+		} else {
+			MPI_Recv(buffer, 100, MPI_INT, 0, 1, reversed, &status);
+		}
+	}
+	MPI_Sendrecv(buffer, 9, MPI_INT, 1 - rank, 3, buffer + 100, 99, MPI_INT, 1 - rank, 3, MPI_COMM_WORLD,
+		     MPI_STATUS_IGNORE);
+	MPI_Comm_free(&reversed);
+	MPI_Pcontrol(2);
+	if (rank == 0)
+		printf("calls MPI_Init 2\ncalls MPI_Send 37\nsum MPI_Send_bytes 4403\ncalls MPI_Recv 48\n"
+		       "sum MPI_Recv_bytes 4975\ncalls MPI_Allreduce 74\nsum MPI_Allreduce_bytes 592\n"
+		       "calls MPI_Isend 11\nsum MPI_Isend_bytes 572\ncalls MPI_Wait 11\ncalls MPI_Sendrecv 2\n"
+		       "calls solve 2\nsum MPI_to_rank_1_bytes 4439\nsum MPI_from_rank_0_bytes 4439\n"
+		       "sum MPI_to_rank_0_bytes 608\nsum MPI_from_rank_1_bytes 608\ncalls MPI_Finalize 2\n");
+	MPI_Finalize();
+	return sum == 2 * size / 2 ? 0 : 1;
+}
