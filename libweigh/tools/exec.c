@@ -9,6 +9,7 @@
 #include "tools.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 #define WRAPPER TOOL
@@ -62,9 +63,34 @@ static bool has_other_loader(int directory, const char *path)
 	return other;
 }
 
+/* This library, as the loader was told. */
+static const char *own_path(void)
+{
+	Dl_info about;
+
+	return dladdr(LOADER, &about) ? about.dli_fname : NULL;
+}
+
+/* Others of weigh's may be beside this one: the variable has them all. */
+static const char *own_libraries(void)
+{
+	const char *all = getenv(TOOLS_PRELOAD);
+
+	return all ? all : own_path();
+}
+#define HAS_OWN_LIBRARIES
+
+/* Where weigh has ended before the job. */
+static bool is_gone(void)
+{
+	const char *path = own_path();
+
+	return path && RAW(faccessat, AT_FDCWD, path, 4 /* R_OK */);
+}
+
 static bool must_be_without(int directory, const char *path)
 {
-	return file_needs_first(directory, path) || has_other_loader(directory, path);
+	return is_gone() || file_needs_first(directory, path) || has_other_loader(directory, path);
 }
 #define file_needs_first must_be_without
 

@@ -8,7 +8,6 @@
  */
 #include "mpi.h"
 
-#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,37 +28,16 @@ static __thread unsigned depth;
 
 static const char owner;
 
-/* A library that is in no scope where the loader looks by itself. */
-struct search {
-	const char *name;
-	void *found;
-};
-
-static int look_in(struct dl_phdr_info *about, size_t size, void *to)
-{
-	struct search *search = to;
-
-	(void)size;
-	if (!about->dlpi_name || !strstr(about->dlpi_name, "mpi"))
-		return 0;
-	void *library = dlopen(about->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-	if (!library)
-		return 0;
-	search->found = dlsym(library, search->name);
-	dlclose(library);
-	return !!search->found;
-}
-
 void *mpi_real(const char *name)
 {
 	int kept = errno;
 	/* The program's own copy of an object comes first. */
-	struct search search = { name, dlsym(RTLD_DEFAULT, name) };
+	void *found = dlsym(RTLD_DEFAULT, name);
 
-	if (!search.found)
-		dl_iterate_phdr(look_in, &search);
+	if (!found)
+		found = tools_find_in("mpi", name);
 	errno = kept;
-	return search.found;
+	return found;
 }
 
 /* What differs between implementations. */
@@ -388,13 +366,13 @@ static int64_t bytes_moved(const struct mpi_call *call, arg *status_room, uint64
 	return size * ranks * number(call, f->count);
 }
 
-void mpi_end(struct mpi_call *call, arg *status_room)
+void mpi_end(struct mpi_call *call, arg *status_room, bool failed)
 {
 	int kept = errno;
 
 	if (!call->function)
 		return;
-	if (call->function->moves != MOVES_NOTHING) {
+	if (!failed && call->function->moves != MOVES_NOTHING) {
 		uint64_t ns = call->begun_ns ? now_ns() - call->begun_ns : 0;
 		int64_t bytes = bytes_moved(call, status_room, ns);
 		weigh_name name = cached(&bytes_of[call->function - functions], "%s bytes", call->function->name);
@@ -438,7 +416,7 @@ enum { MPI_FAILED = 16 /* MPI_ERR_OTHER or one near it: there is no MPI to call 
 			MPI_STATUS_##moves                                                           \
 			result = real(MPI_ARGUMENTS_##count);                                    \
 		}                                                                                \
-		mpi_end(&call, status);                                                          \
+		mpi_end(&call, status, result);                                                  \
 		return result;                                                                   \
 	}
 MPI_FUNCTIONS(WRAP)

@@ -161,7 +161,8 @@ struct mpi_call {
 void *mpi_real(const char *name);
 
 void mpi_begin(struct mpi_call *call, enum mpi_number number, const arg *args, bool is_fortran);
-void mpi_end(struct mpi_call *call, arg *status_room);
+/* Of a call that failed only the time is told. */
+void mpi_end(struct mpi_call *call, arg *status_room, bool failed);
 
 /* A message's status: the program's, or where it wants none a room of ours. */
 arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room);

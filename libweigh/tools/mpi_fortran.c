@@ -25,7 +25,7 @@
 			MPI_STATUS_##moves                                                \
 			real(MPI_ARGUMENTS_##count, error);                               \
 		}                                                                         \
-		mpi_end(&call, status);                                                   \
+		mpi_end(&call, status, !real || *(const int *)error);                     \
 	}
 MPI_FUNCTIONS(WRAP)
 

@@ -2,6 +2,7 @@
 /* What all conventions share: which libweigh they call, open regions by thread, names. See tools.h. */
 #include "tools.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -200,6 +201,34 @@ weigh_name tools_name_in(const char *domain, const char *text)
 	joined[before] = ':';
 	memcpy(joined + before + 1, text, after);
 	return tools_api.weigh_region_name_of(joined, before + 1 + after);
+}
+
+struct search {
+	const char *part, *name;
+	void *found;
+};
+
+static int look_in(struct dl_phdr_info *about, size_t size, void *to)
+{
+	struct search *search = to;
+
+	(void)size;
+	if (!about->dlpi_name || !strstr(about->dlpi_name, search->part))
+		return 0;
+	void *library = dlopen(about->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+	if (!library)
+		return 0;
+	search->found = dlsym(library, search->name);
+	dlclose(library);
+	return !!search->found;
+}
+
+void *tools_find_in(const char *part, const char *name)
+{
+	struct search search = { part, name, NULL };
+
+	dl_iterate_phdr(look_in, &search);
+	return search.found;
 }
 
 const char *tools_narrow(char *to, size_t bytes, const void *wide)

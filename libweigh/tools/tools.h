@@ -24,6 +24,9 @@
 /* Conventions that were asked for, separated by commas. Not set: all. */
 #define TOOLS_VARIABLE "WEIGH_TOOLS"
 
+/* What of LD_PRELOAD is weigh's: colons are between. */
+#define TOOLS_PRELOAD "WEIGH_TOOLS_PRELOAD"
+
 /* Functions of libweigh that adapters call: type, name, parameters. */
 #define TOOLS_FUNCTIONS(DO)                                                              \
 	DO(weigh_name, weigh_region_name, const char *)                                  \
@@ -71,6 +74,12 @@ void tools_end(const void *owner, const char *orphan);
 
 /* `domain:text`, or the text alone where the domain has no name. */
 weigh_name tools_name_in(const char *domain, const char *text);
+
+/*
+ * A function of a library that is loaded and has `part` in its name, wherever it is in scope: where the loader finds a
+ * wrapper of ours first it may find what is wrapped nowhere.
+ */
+void *tools_find_in(const char *part, const char *name);
 
 /* A wide text as UTF-8, cut to the buffer. */
 const char *tools_narrow(char *to, size_t bytes, const void *wide);

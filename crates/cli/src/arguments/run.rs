@@ -203,9 +203,9 @@ pub struct RunArguments {
     #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
     pub io_mount: Vec<PathBuf>,
 
-    /// Hear what annotated programs tell of their regions, unchanged, by CONVENTION: nvtx, itt, kokkos, ompt, mpi; where
-    /// they are named perfstubs, gomp, python:MODULE; several with commas. `auto`, which is meant without a list, is the
-    /// first five, `all` all but Python. The page `regions` says what each costs.
+    /// Hear what annotated programs, unchanged, tell of their regions, by CONVENTION: nvtx, itt, kokkos, ompt, mpi,
+    /// likwid, papi, roctx; where they are named perfstubs, gomp, python:MODULE, too; several with commas. `auto`, which
+    /// is meant without a list, is the first eight, `all` all but Python's.
     #[arg(long, value_name = "CONVENTION", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
           value_parser = Conventions::parse, conflicts_with = "pid")]
     pub regions: Option<Conventions>,

@@ -1,6 +1,6 @@
 //! Annotated programs, unchanged, under `weigh run --regions`: what the adapters say, against what each program says
 //! that it did. A libweigh of the tests' own (`libweigh/tools/tests/listener.c`), which the adapters find in the
-//! program, writes down what it was told.
+//! program, writes down what it is told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn packages() -> PathBuf {
 }
 
 /// A program of the tests, or the listener, made once: by the compiler, its options, from the source.
-fn made(name: &str, compiler: &str, options: &[&str], source: &str) -> PathBuf {
+fn build(name: &str, compiler: &str, options: &[&str], source: &str) -> PathBuf {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(crate::support::library::folder);
     let path = folder.path().join(name);
@@ -50,26 +50,30 @@ fn made(name: &str, compiler: &str, options: &[&str], source: &str) -> PathBuf {
 }
 
 fn listener() -> PathBuf {
-    made("listener.so", "cc", &["-shared", "-fPIC", "-O1"], "listener.c")
+    build("listener.so", "cc", &["-shared", "-fPIC", "-O1"], "listener.c")
 }
 
 /// What a listener was told in all processes: numbers by name.
-struct Told {
+struct ListenerReport {
     rows: BTreeMap<String, Vec<i64>>,
     unknown: u64,
     published: u64,
     metadata: Vec<String>,
 }
 
-impl Told {
-    fn read(folder: &Path) -> Told {
-        let mut told =
-            Told { rows: BTreeMap::new(), unknown: 0, published: 0, metadata: Vec::new() };
+impl ListenerReport {
+    fn read(folder: &Path) -> ListenerReport {
+        let mut report = ListenerReport {
+            rows: BTreeMap::new(),
+            unknown: 0,
+            published: 0,
+            metadata: Vec::new(),
+        };
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
             let bytes = std::fs::read(entry.path()).expect("what the listener wrote");
-            String::from_utf8_lossy(&bytes).lines().for_each(|line| told.take(line));
+            String::from_utf8_lossy(&bytes).lines().for_each(|line| report.take(line));
         }
-        told
+        report
     }
 
     fn take(&mut self, line: &str) {
@@ -108,13 +112,13 @@ impl Told {
             let [column, name, number] = words[..] else { continue };
             let name = name.replace('_', " ");
             let known = [name.clone(), name.replacen("MPI ", "MPI_", 1), words[1].to_string()];
-            let told: Vec<i64> = known.iter().map(|name| self.number(column, name)).collect();
+            let sums: Vec<i64> = known.iter().map(|name| self.number(column, name)).collect();
             // `N+M`: so many, and at most so many more.
             let (least, more) = number.split_once('+').unwrap_or((number, "0"));
             let least: i64 = least.parse().expect("a number");
             let most = least + more.parse::<i64>().expect("a number");
-            let told = told.into_iter().max().unwrap_or(0);
-            assert!((least..=most).contains(&told), "{line}: told {told}\n{:#?}", self.rows);
+            let sum = sums.into_iter().max().unwrap_or(0);
+            assert!((least..=most).contains(&sum), "{line}: told {sum}\n{:#?}", self.rows);
             lines += 1;
         }
         assert!(lines > 2, "{output:?}");
@@ -124,17 +128,17 @@ impl Told {
     }
 }
 
-/// A command by itself, and under `weigh run --regions=LIST`: standard output and error are the same. What was told.
+/// A command by itself, and under `weigh run --regions=LIST`: standard output and error are the same. Returns what the listener wrote, too.
 #[track_caller]
-fn heard(list: &str, variables: &[(&str, &str)], command: &[&str]) -> (Output, Told) {
+fn listen_to(list: &str, variables: &[(&str, &str)], command: &[&str]) -> (Output, ListenerReport) {
     let scratch = Scratch::new();
     let bare = run(&scratch, variables, None, command);
     assert!(bare.status.success(), "{bare:?}");
     let output = run(&scratch, variables, Some(list), command);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output), text(&bare), "{list}: {command:?}");
-    let told = Told::read(&scratch.path("told"));
-    (output, told)
+    let report = ListenerReport::read(&scratch.path("report"));
+    (output, report)
 }
 
 fn text(output: &Output) -> (String, String) {
@@ -148,14 +152,14 @@ fn run(
     list: Option<&str>,
     words: &[&str],
 ) -> Output {
-    let told = scratch.path("told");
+    let report = scratch.path("report");
     let mut command = Command::new(words[0]);
     if let Some(list) = list {
-        std::fs::create_dir_all(&told).expect("a folder");
+        std::fs::create_dir_all(&report).expect("a folder");
         command = Command::new(weigh_binary());
         command.args(["run", "-q", "--mechanism", "poll", "-o"]).arg(scratch.path("recording"));
         command.arg(format!("--regions={list}")).arg("--").arg(words[0]);
-        command.env("LD_PRELOAD", listener()).env("LISTENER", &told);
+        command.env("LD_PRELOAD", listener()).env("LISTENER", &report);
     }
     command.args(&words[1..]).current_dir(scratch.path("work")).stdin(std::process::Stdio::null());
     command.envs(variables.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -169,55 +173,55 @@ fn python(script: &str) -> [String; 2] {
 #[test]
 fn ranges_of_nvtx_are_told() {
     let [python, script] = python("nvtx_ranges.py");
-    let (output, told) = heard("auto", &[], &[&python, &script]);
-    told.agrees_with(&output);
-    assert_eq!(told.number("unbalanced", "NVTX pop without push"), 1);
+    let (output, report) = listen_to("auto", &[], &[&python, &script]);
+    report.agrees_with(&output);
+    assert_eq!(report.number("unbalanced", "NVTX pop without push"), 1);
 }
 
 #[test]
 fn tasks_of_itt_are_told() {
     let [python, script] = python("itt_tasks.py");
-    let (output, told) = heard("itt", &[], &[&python, &script]);
-    told.agrees_with(&output);
+    let (output, report) = listen_to("itt", &[], &[&python, &script]);
+    report.agrees_with(&output);
 }
 
 #[test]
 fn parallel_regions_of_openmp_are_told() {
-    let program = made("openmp", "clang", &["-O1", "-fopenmp"], "openmp.c").display().to_string();
-    let (output, told) = heard("auto", &[], &[&program]);
-    told.agrees_with(&output);
-    assert_eq!(told.number("calls", "omp loop"), 111, "{:#?}", told.rows);
+    let program = build("openmp", "clang", &["-O1", "-fopenmp"], "openmp.c").display().to_string();
+    let (output, report) = listen_to("auto", &[], &[&program]);
+    report.agrees_with(&output);
+    assert_eq!(report.number("calls", "omp loop"), 111, "{:#?}", report.rows);
 }
 
 /// GCC's runtime tells nothing: LLVM's is in its place, where that was asked for.
 #[test]
 fn programs_of_gcc_tell_by_the_runtime_of_llvm() {
-    let program = made("gomp", "gcc", &["-O1", "-fopenmp"], "openmp.c").display().to_string();
-    let (_, told) = heard("auto", &[], &[&program]);
-    assert!(told.rows.is_empty(), "{:#?}", told.rows);
-    let (_, told) = heard("auto,gomp", &[], &[&program]);
+    let program = build("gomp", "gcc", &["-O1", "-fopenmp"], "openmp.c").display().to_string();
+    let (_, report) = listen_to("auto", &[], &[&program]);
+    assert!(report.rows.is_empty(), "{:#?}", report.rows);
+    let (_, report) = listen_to("auto,gomp", &[], &[&program]);
     for (name, calls) in [("omp critical wait", 111), ("omp lock wait", 111), ("omp task", 41)] {
-        assert_eq!(told.number("calls", name), calls, "{name}: {:#?}", told.rows);
+        assert_eq!(report.number("calls", name), calls, "{name}: {:#?}", report.rows);
     }
 }
 
 #[test]
 fn calls_of_open_mpi_are_told() {
-    let program = made("mpi", "mpicc", &["-O1"], "mpi_calls.c").display().to_string();
-    let (output, told) = heard("auto", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
-    told.agrees_with(&output);
-    let ranks = told.metadata.iter().filter(|text| text.starts_with("mpi_rank="));
+    let program = build("mpi", "mpicc", &["-O1"], "mpi_calls.c").display().to_string();
+    let (output, report) = listen_to("auto", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
+    report.agrees_with(&output);
+    let ranks = report.metadata.iter().filter(|text| text.starts_with("mpi_rank="));
     let mut ranks: Vec<&String> = ranks.collect();
     ranks.sort();
     assert_eq!(ranks, ["mpi_rank=0", "mpi_rank=1"]);
-    assert_eq!(told.published, 2);
+    assert_eq!(report.published, 2);
 }
 
 #[test]
 fn calls_of_mpi_in_fortran_are_told() {
-    let program = made("fortran", "mpifort", &["-O1"], "mpi_calls.f90").display().to_string();
-    let (output, told) = heard("mpi", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
-    told.agrees_with(&output);
+    let program = build("fortran", "mpifort", &["-O1"], "mpi_calls.f90").display().to_string();
+    let (output, report) = listen_to("mpi", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
+    report.agrees_with(&output);
 }
 
 #[test]
@@ -227,9 +231,9 @@ fn calls_of_mpich_and_of_the_standard_abi_are_told() {
     for compiler in ["mpicc", "mpicc_abi"] {
         let by = bin.join(compiler).display().to_string();
         let library = format!("-Wl,-rpath,{}", packages().join("lib").display());
-        let program = made(compiler, &by, &["-O1", &library], "mpi_calls.c").display().to_string();
-        let (output, told) = heard("mpi", &[], &[&start, "-n", "2", &program]);
-        told.agrees_with(&output);
+        let program = build(compiler, &by, &["-O1", &library], "mpi_calls.c").display().to_string();
+        let (output, report) = listen_to("mpi", &[], &[&start, "-n", "2", &program]);
+        report.agrees_with(&output);
     }
 }
 
@@ -243,19 +247,29 @@ fn kernels_of_kokkos_are_told() {
         "-ltrilinos_kokkoscore",
         "-ldl",
     ];
-    let program = made("kokkos", "g++", &options, "kokkos_kernels.cpp").display().to_string();
-    let (output, told) = heard("auto", &[], &[&program]);
-    told.agrees_with(&output);
+    let program = build("kokkos", "g++", &options, "kokkos_kernels.cpp").display().to_string();
+    let (output, report) = listen_to("auto", &[], &[&program]);
+    report.agrees_with(&output);
 }
 
 #[test]
 fn timers_of_perfstubs_are_told_where_that_was_asked_for() {
-    let program = made("perfstubs", "cc", &["-ldl"], "perfstubs_timers.c").display().to_string();
-    let (output, told) = heard("auto,perfstubs", &[], &[&program]);
-    told.agrees_with(&output);
-    assert_eq!(told.published, 19);
-    let (_, told) = heard("auto", &[], &[&program]);
-    assert!(told.rows.is_empty(), "{:#?}", told.rows);
+    let program = build("perfstubs", "cc", &["-ldl"], "perfstubs_timers.c").display().to_string();
+    let (output, report) = listen_to("auto,perfstubs", &[], &[&program]);
+    report.agrees_with(&output);
+    assert_eq!(report.published, 19);
+    let (_, report) = listen_to("auto", &[], &[&program]);
+    assert!(report.rows.is_empty(), "{:#?}", report.rows);
+}
+
+/// Their own library hears of them as before.
+#[test]
+fn markers_of_other_libraries_are_told() {
+    let library = build("libmarkers.so", "cc", &["-shared", "-fPIC", "-DLIBRARY"], "markers.c");
+    let library = library.display().to_string();
+    let program = build("markers", "cc", &[&library], "markers.c").display().to_string();
+    let (output, report) = listen_to("auto", &[], &[&program]);
+    report.agrees_with(&output);
 }
 
 #[test]
@@ -265,9 +279,9 @@ fn functions_of_chosen_modules_are_told() {
         Command::new(python).args(["-c", ""]).output().is_ok_and(|o| o.status.success())
     };
     for python in ["python3", "python3.12", "python3.13"].iter().filter(works) {
-        let (output, told) = heard("python:annotated_module", &[], &[python, &script]);
-        told.agrees_with(&output);
-        assert!(told.rows.keys().all(|name| name.starts_with("annotated") || name == "python"));
+        let (output, report) = listen_to("python:annotated_module", &[], &[python, &script]);
+        report.agrees_with(&output);
+        assert!(report.rows.keys().all(|name| name.starts_with("annotated") || name == "python"));
     }
 }
 
@@ -279,14 +293,14 @@ fn a_tool_of_the_users_own_stays() {
     let output = run(&scratch, &theirs, Some("nvtx"), &[&python, &script]);
     let said = text(&output).1;
     assert!(said.contains("NVTX_INJECTION64_PATH is set already"), "{said}");
-    assert!(Told::read(&scratch.path("told")).rows.is_empty());
+    assert!(ListenerReport::read(&scratch.path("report")).rows.is_empty());
 }
 
-/// Where nobody listens no convention is taken up: functions of the program's own libweigh are not called.
+/// Of 32 bits, and with a sanitizer's runtime: by the shell, too, which has the library.
 #[test]
 fn programs_that_cannot_load_the_library_go_on_as_they_would() {
-    let short = made("short", "cc", &["-m32", "-ldl"], "perfstubs_timers.c").display().to_string();
-    let sanitized = made("sanitized", "cc", &["-fsanitize=address", "-ldl"], "perfstubs_timers.c");
+    let short = build("short", "cc", &["-m32", "-ldl"], "perfstubs_timers.c").display().to_string();
+    let sanitized = build("sanitized", "cc", &["-fsanitize=address", "-ldl"], "perfstubs_timers.c");
     let sanitized = sanitized.display().to_string();
     for program in [&short, &sanitized] {
         let scratch = Scratch::new();

@@ -17,13 +17,15 @@ const TOOLS_LIBRARY: &str = "WEIGH_TOOLS_LIBRARY";
 const MODULES: &str = "WEIGH_PYTHON_MODULES";
 
 const PRELOAD: &str = "LD_PRELOAD";
+/// What of it is weigh's, for programs that cannot have it.
+const OWN_PRELOAD: &str = "WEIGH_TOOLS_PRELOAD";
 
 /// Where LLVM's OpenMP runtime is, which has the interface of GCC's as well.
 const OPENMP: &str = "libomp.so.5";
 
 /// What a convention's variables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loads {
+enum Loadable {
     /// The library, which is the one tool that the program loads: one of the user's stays, and the convention stands
     /// aside.
     Alone,
@@ -43,26 +45,37 @@ struct Convention {
     /// Whether `auto` has it: it changes nothing that a program does or prints.
     is_usual: bool,
     variables: &'static [&'static str],
-    loads: Loads,
+    loadable: Loadable,
 }
 
-const fn usual(name: &'static str, variables: &'static [&'static str], loads: Loads) -> Convention {
-    Convention { name, is_usual: true, variables, loads }
+const fn usual(
+    name: &'static str,
+    variables: &'static [&'static str],
+    loadable: Loadable,
+) -> Convention {
+    Convention { name, is_usual: true, variables, loadable }
 }
 
-const fn named(name: &'static str, variables: &'static [&'static str], loads: Loads) -> Convention {
-    Convention { name, is_usual: false, variables, loads }
+const fn named(
+    name: &'static str,
+    variables: &'static [&'static str],
+    loadable: Loadable,
+) -> Convention {
+    Convention { name, is_usual: false, variables, loadable }
 }
 
-const CONVENTIONS: [Convention; 8] = [
-    usual("nvtx", &["NVTX_INJECTION64_PATH"], Loads::Alone),
-    usual("itt", &["INTEL_LIBITTNOTIFY64"], Loads::Alone),
-    usual("kokkos", &["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"], Loads::Alone),
-    usual("ompt", &["OMP_TOOL_LIBRARIES"], Loads::Alone),
-    usual("mpi", &[PRELOAD], Loads::Library),
-    named("perfstubs", &[PRELOAD], Loads::PerfStubs),
-    named("gomp", &[PRELOAD], Loads::OpenMp),
-    named("python", &["PYTHONPATH"], Loads::PythonModule),
+const CONVENTIONS: [Convention; 11] = [
+    usual("nvtx", &["NVTX_INJECTION64_PATH"], Loadable::Alone),
+    usual("itt", &["INTEL_LIBITTNOTIFY64"], Loadable::Alone),
+    usual("kokkos", &["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"], Loadable::Alone),
+    usual("ompt", &["OMP_TOOL_LIBRARIES"], Loadable::Alone),
+    usual("mpi", &[PRELOAD], Loadable::Library),
+    usual("likwid", &[PRELOAD], Loadable::Library),
+    usual("papi", &[PRELOAD], Loadable::Library),
+    usual("roctx", &[PRELOAD], Loadable::Library),
+    named("perfstubs", &[PRELOAD], Loadable::PerfStubs),
+    named("gomp", &[PRELOAD], Loadable::OpenMp),
+    named("python", &["PYTHONPATH"], Loadable::PythonModule),
 ];
 
 /// The conventions of one run.
@@ -91,7 +104,7 @@ impl Conventions {
         let (name, module) = word.split_once(':').map_or((word, None), |(name, m)| (name, Some(m)));
         let chosen = |convention: &&Convention| match name {
             "auto" => convention.is_usual,
-            "all" => convention.loads != Loads::PythonModule,
+            "all" => convention.loadable != Loadable::PythonModule,
             name => convention.name == name,
         };
         let mut found =
@@ -211,9 +224,9 @@ impl Plan {
         let (mut heard, mut preloads): (Vec<&str>, Vec<PathBuf>) = Default::default();
         for convention in CONVENTIONS.iter().filter(|convention| conventions.has(convention)) {
             match plan.add(convention, places, &given) {
-                Ok(loads) => {
+                Ok(libraries) => {
                     heard.push(convention.name);
-                    preloads.extend(loads);
+                    preloads.extend(libraries);
                 }
                 Err(refused) => plan.refused.push(refused),
             }
@@ -221,6 +234,7 @@ impl Plan {
         preloads.dedup();
         if !preloads.is_empty() {
             plan.set(PRELOAD, joined(&preloads, given(PRELOAD)));
+            plan.set(OWN_PRELOAD, joined(&preloads, None));
         }
         if heard.contains(&"python") {
             plan.set(TOOLS_LIBRARY, places.library.clone().into());
@@ -237,11 +251,11 @@ impl Plan {
         places: &Places,
         given: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Vec<PathBuf>, String> {
-        let Convention { name, variables, loads, .. } = convention;
+        let Convention { name, variables, loadable, .. } = convention;
         let missing = |what: &str| format!("{name}: {what}; it stands aside");
         let library = places.library.clone();
-        match loads {
-            Loads::Alone => {
+        match loadable {
+            Loadable::Alone => {
                 if let Some(taken) = variables.iter().find(|name| given(name).is_some()) {
                     return Err(missing(&format!(
                         "{taken} is set already, and names another tool"
@@ -250,18 +264,18 @@ impl Plan {
                 variables.iter().for_each(|variable| self.set(variable, library.clone().into()));
                 Ok(Vec::new())
             }
-            Loads::Library => Ok(vec![library]),
-            Loads::PerfStubs => {
+            Loadable::Library => Ok(vec![library]),
+            Loadable::PerfStubs => {
                 let own = places.perfstubs.clone();
                 Ok(vec![library, own.ok_or_else(|| missing("its library could not be written"))?])
             }
-            Loads::OpenMp => {
+            Loadable::OpenMp => {
                 let own = places.openmp.clone();
                 Ok(vec![
                     own.ok_or_else(|| missing(&format!("there is no {OPENMP} (libomp5) here")))?,
                 ])
             }
-            Loads::PythonModule => {
+            Loadable::PythonModule => {
                 let own = places.python.clone();
                 let folder = own.ok_or_else(|| missing("its module could not be written"))?;
                 variables.iter().for_each(|v| self.set(v, joined(&[folder.clone()], given(v))));
@@ -311,7 +325,7 @@ mod tests {
         assert_eq!(value(&plan, "KOKKOS_PROFILE_LIBRARY"), "(not set)");
         assert_eq!(value(&plan, "KOKKOS_TOOLS_LIBS"), "(not set)");
         assert_eq!(value(&plan, "NVTX_INJECTION64_PATH"), "/w/tools.so");
-        assert_eq!(value(&plan, TOOLS), "nvtx,itt,ompt,mpi");
+        assert_eq!(value(&plan, TOOLS), "nvtx,itt,ompt,mpi,likwid,papi,roctx");
     }
 
     #[test]
@@ -319,6 +333,7 @@ mod tests {
         let given = [(PRELOAD, "/theirs.so"), ("PYTHONPATH", "/their/path")];
         let plan = plan("mpi,perfstubs,python:a,python:b.c", &given);
         assert_eq!(value(&plan, PRELOAD), "/w/tools.so:/w/perfstubs.so:/theirs.so");
+        assert_eq!(value(&plan, OWN_PRELOAD), "/w/tools.so:/w/perfstubs.so");
         assert_eq!(value(&plan, "PYTHONPATH"), "/w/python:/their/path");
         assert_eq!(value(&plan, MODULES), "a:b.c");
         assert!(plan.refused.is_empty());
@@ -334,7 +349,7 @@ mod tests {
     #[test]
     fn what_changes_a_program_is_named() {
         let auto = Conventions::parse("auto").unwrap().names;
-        assert_eq!(auto, ["nvtx", "itt", "kokkos", "ompt", "mpi"]);
+        assert_eq!(auto, ["nvtx", "itt", "kokkos", "ompt", "mpi", "likwid", "papi", "roctx"]);
         assert!(Conventions::parse("all").unwrap().names.contains(&"perfstubs"));
     }
 
