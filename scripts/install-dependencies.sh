@@ -57,6 +57,7 @@ check_build() {
 
 check_test() {
 	have c++ || want g++
+	have gfortran || want gfortran
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
 	have setpriv || want util-linux
 	have systemd-analyze || want systemd

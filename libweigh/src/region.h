@@ -35,22 +35,37 @@ struct child {
 	uint64_t key; /* 0: none */
 	uint64_t number;
 	uint64_t *node;
-	uint64_t unused;
+	uint64_t is_braked;
 };
+
+/*
+ * An open call: what the library reads of it. Readers have its frame. It fills a line of the cache, and what an end
+ * needs before it reads the clock is one load away: the CPU's counter is read when all that comes before it is done, so
+ * that each load which waits for another one costs time.
+ */
+enum special { IS_PHASE = 1, IS_OFF = 2, IS_BOUND = 4, IS_UNTIMED = 8, IS_ROOT = 16, HAS_DEEPER = 32 };
+struct open_call {
+	uint64_t special; /* 0: a region that is timed */
+	uint64_t *node;
+	uint64_t number, name, begun, inside;
+	uint64_t *frame;
+	uint64_t iteration;
+};
+_Static_assert(sizeof(struct open_call) == 64, "a line");
 
 /* What is private of a thread's record. */
 struct region_thread {
 	uint64_t *volatile entry; /* its record; NULL while the thread is inside the library */
 	uint64_t *record; /* NULL: it has none in this process */
+	struct open_call *last; /* that has a frame */
+	uint64_t number, root, other, random;
 	uint32_t skipped; /* begins of signal handlers while it was inside, of which no end has come */
 	uint32_t cleanups;
-	uint64_t number, root, other;
-	uint64_t off, bound; /* bits of frames that are off, that have an account */
-	uint64_t deep_begun, deep_inside; /* of the outermost frame that found no room */
-	uint64_t random;
+	uint64_t deeper, deep_begun, deep_inside; /* calls without a frame: how many, and times of the outermost one */
 	weigh *account;
+	uint64_t unused[4];
+	struct open_call open[PROFILE_FRAMES + 1]; /* the first one is the root */
 	struct child cache[CACHE_ENTRIES];
-	uint64_t iterations[PROFILE_FRAMES];
 };
 
 struct range {
@@ -84,6 +99,7 @@ extern struct region_process weigh_regions;
 /* What a thread has in its own static memory: little, for a library that is loaded late has little of it. */
 struct region_here {
 	struct region_thread *thread; /* never NULL */
+	struct open_call *top; /* the innermost open call */
 	uint64_t lost_begun;
 	uint32_t lost_depth, lost_in; /* a generation, in which the thread found no room */
 	uint32_t is_inside; /* of what a thread does once */
@@ -161,17 +177,22 @@ INLINE void thread_leave(struct region_thread *t)
 	t->entry = t->record;
 }
 
+INLINE uint64_t depth_of(const struct region_thread *t, const struct open_call *call)
+{
+	return (uint64_t)(call - t->open);
+}
+
 /* region_nodes.c */
 const struct child *weigh_node_find(struct region_thread *t, uint64_t parent, uint64_t kind, uint64_t name);
 
 INLINE uint64_t child_key(uint64_t parent, uint64_t kind, uint64_t name)
 {
-	return parent << 40 | kind << 36 | name;
+	return parent << 32 | kind << 28 | name;
 }
 
 INLINE struct child *child_entry(struct region_thread *t, uint64_t key)
 {
-	return &t->cache[(key ^ key >> 40 ^ key >> 34) % CACHE_ENTRIES];
+	return &t->cache[(key ^ key >> 32) % CACHE_ENTRIES];
 }
 
 INLINE const struct child *child_of(struct region_thread *t, uint64_t parent, uint64_t kind, uint64_t name)
@@ -182,15 +203,17 @@ INLINE const struct child *child_of(struct region_thread *t, uint64_t parent, ui
 	return LIKELY(entry->key == key) ? entry : weigh_node_find(t, parent, kind, name);
 }
 
+void weigh_node_clear(uint64_t *node);
+
 /* The older version, made a copy of the newer one. */
 uint64_t *weigh_version_turn(uint64_t *node, uint64_t epoch);
 
 /* Begins to write a node: its version of the present epoch; NULL if it has none yet. */
-INLINE uint64_t *node_write_quickly(uint64_t *node, uint64_t *now)
+INLINE uint64_t *node_write_quickly(uint64_t *node, uint64_t sequence, uint64_t *now)
 {
 	uint64_t *version = node + NODE_AT_VERSIONS, epoch;
 
-	__atomic_store_n(&node[NODE_AT_SEQUENCE], node[NODE_AT_SEQUENCE] + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&node[NODE_AT_SEQUENCE], sequence + 1, __ATOMIC_RELAXED);
 	/* The reader has the other half of this fence: a barrier in all threads. */
 	WRITTEN_BEFORE();
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -203,7 +226,7 @@ INLINE uint64_t *node_write_quickly(uint64_t *node, uint64_t *now)
 
 INLINE uint64_t *node_write(uint64_t *node)
 {
-	uint64_t epoch, *version = node_write_quickly(node, &epoch);
+	uint64_t epoch, *version = node_write_quickly(node, node[NODE_AT_SEQUENCE], &epoch);
 
 	return LIKELY(version != 0) ? version : weigh_version_turn(node, epoch);
 }
@@ -213,14 +236,17 @@ INLINE void node_written(uint64_t *node)
 	__atomic_store_n(&node[NODE_AT_SEQUENCE], node[NODE_AT_SEQUENCE] + 1, __ATOMIC_RELEASE);
 }
 
-/* The node of the innermost open region that has a frame; the root. */
-INLINE uint64_t innermost(struct region_thread *t)
+/* So much time of a call was inside of another one. */
+INLINE void call_inside(struct open_call *outer, uint64_t ticks)
 {
-	uint64_t depth = t->record[THREAD_AT_DEPTH];
+	outer->inside += ticks;
+	outer->frame[FRAME_AT_INSIDE] = outer->inside;
+}
 
-	if (depth > PROFILE_FRAMES)
-		return t->other;
-	return depth ? frame_numbered(t->record, depth - 1)[FRAME_AT_NODE] : t->root;
+/* The node that is above what the thread begins next. */
+INLINE uint64_t innermost(const struct region_thread *t)
+{
+	return t->deeper ? t->other : weigh_here.top->number;
 }
 
 /* region_profile.c */
@@ -264,7 +290,7 @@ void weigh_lost_end(void);
 struct region_thread *weigh_thread_enter_slowly(void);
 
 /* region.c */
-void weigh_region_end_all(struct region_thread *t, uint64_t depth, uint64_t now);
+void weigh_region_end_all(struct region_thread *t, struct open_call *outer, uint64_t now);
 
 /* region_publish.c */
 void weigh_publish_attend(uint64_t now);
@@ -273,8 +299,8 @@ void weigh_publish_forget(void);
 void weigh_publish_by_time(double seconds);
 
 /* region_account.c */
-void weigh_bound_begin(struct region_thread *t, uint64_t depth, uint64_t *node);
-void weigh_bound_end(struct region_thread *t, uint64_t depth);
+void weigh_bound_begin(struct region_thread *t, struct open_call *call);
+void weigh_bound_end(struct region_thread *t, struct open_call *call);
 uint64_t weigh_bound_token(uint64_t name);
 
 /* region_control.c */

@@ -16,36 +16,44 @@ uint64_t weigh_bound_token(uint64_t name)
 	return TOKENS + name;
 }
 
-static void open_interval(struct region_thread *t, uint64_t depth)
+static void open_interval(struct region_thread *t, const struct open_call *call)
 {
-	uint64_t name = node_numbered(frame_numbered(t->record, depth)[FRAME_AT_NODE])[NODE_AT_NAME];
+	uint64_t name = call->node[NODE_AT_NAME];
 
 	weigh_begin(t->account, weigh_bound_token(name), wanted[name]);
 }
 
-/* The frame is there already, but for the ticks at which it has begun. */
-void weigh_bound_begin(struct region_thread *t, uint64_t depth, uint64_t *node)
+/* The innermost call below this one that has an account. */
+static struct open_call *bound_around(struct region_thread *t, struct open_call *call)
+{
+	while (call > t->open && !(call->special & IS_BOUND))
+		call--;
+	return call > t->open ? call : 0;
+}
+
+/* The call is not open yet. */
+void weigh_bound_begin(struct region_thread *t, struct open_call *call)
 {
 	int before = errno;
 
 	if (!t->account)
 		t->account = weigh_open();
-	if (t->bound)
+	if (bound_around(t, call - 1))
 		weigh_end(t->account);
-	node[NODE_AT_ACCOUNT] = weigh_bound_token(node[NODE_AT_NAME]) + 1;
-	t->bound |= 1ULL << depth;
-	open_interval(t, depth);
+	call->node[NODE_AT_ACCOUNT] = weigh_bound_token(call->node[NODE_AT_NAME]) + 1;
+	call->special |= IS_BOUND;
+	open_interval(t, call);
 	errno = before;
 }
 
-void weigh_bound_end(struct region_thread *t, uint64_t depth)
+void weigh_bound_end(struct region_thread *t, struct open_call *call)
 {
-	uint64_t around = t->bound & ~(1ULL << depth);
+	struct open_call *around = bound_around(t, call - 1);
 	int before = errno;
 
 	weigh_end(t->account);
 	if (around)
-		open_interval(t, 63 - (uint64_t)__builtin_clzll(around));
+		open_interval(t, around);
 	errno = before;
 }
 

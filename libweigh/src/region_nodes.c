@@ -44,6 +44,13 @@ static void enter(uint64_t key, uint64_t node)
 	}
 }
 
+/* There is no least call yet: each will be less. */
+void weigh_node_clear(uint64_t *node)
+{
+	for (int i = 0; i < 2; i++)
+		node[NODE_AT_VERSIONS + i * VERSION_LENGTH + VERSION_AT_MIN] = UINT64_MAX;
+}
+
 static uint64_t new_node(struct region_thread *t, uint64_t parent, uint64_t kind, uint64_t name)
 {
 	uint64_t number = weigh_profile_take(PROFILE_NODES), *node;
@@ -51,6 +58,7 @@ static uint64_t new_node(struct region_thread *t, uint64_t parent, uint64_t kind
 	if (number == NO_NUMBER)
 		return number;
 	node = node_numbered(number);
+	weigh_node_clear(node);
 	node[NODE_AT_PARENT] = parent;
 	node[NODE_AT_NAME] = name;
 	node[NODE_AT_THREAD] = t->number;
@@ -90,6 +98,7 @@ const struct child *weigh_node_find(struct region_thread *t, uint64_t parent, ui
 	}
 	entry->number = number;
 	entry->node = node_numbered(number);
+	entry->is_braked = entry->node[NODE_AT_BRAKED];
 	return entry;
 }
 

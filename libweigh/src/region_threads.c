@@ -46,6 +46,7 @@ static bool take_nodes(struct region_thread *t)
 		return false;
 	root = node_numbered(t->root);
 	other = node_numbered(t->other);
+	weigh_node_clear(other);
 	root[NODE_AT_PARENT] = other[NODE_AT_PARENT] = t->root;
 	root[NODE_AT_THREAD] = other[NODE_AT_THREAD] = t->number;
 	other[NODE_AT_NAME] = OTHER_NAME;
@@ -62,6 +63,19 @@ static void fill_record(struct region_thread *t, uint64_t *record)
 	t->random = record[THREAD_AT_BEGUN] ^ record[THREAD_AT_TID] << 32;
 }
 
+/* The root's frame is none: it lies behind the record, in the thread's own memory. */
+static void begin_calls(struct region_thread *t, uint64_t *record)
+{
+	for (uint64_t i = 1; i <= PROFILE_FRAMES; i++)
+		t->open[i].frame = frame_numbered(record, i - 1);
+	t->open[0].frame = t->unused;
+	t->open[0].special = IS_ROOT;
+	t->open[0].number = t->root;
+	t->open[0].node = node_numbered(t->root);
+	t->last = &t->open[PROFILE_FRAMES];
+	weigh_here.top = t->open;
+}
+
 static struct region_thread *take_record(void)
 {
 	uint64_t number = weigh_profile_take(PROFILE_THREADS);
@@ -76,6 +90,7 @@ static struct region_thread *take_record(void)
 	if (!take_nodes(t))
 		return 0;
 	fill_record(t, record);
+	begin_calls(t, record);
 	t->record = t->entry = record;
 	return t;
 }
@@ -111,7 +126,7 @@ void weigh_thread_end(struct region_thread *t)
 	uint64_t now = ticks_now();
 
 	t->entry = 0;
-	weigh_region_end_all(t, 0, now);
+	weigh_region_end_all(t, t->open, now);
 	store(&t->record[THREAD_AT_ENDED], now);
 	weigh_publish_attend(now);
 	thread_leave(t);

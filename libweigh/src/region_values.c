@@ -113,7 +113,7 @@ static void add_calls(uint64_t *node, uint64_t calls, uint64_t ticks, uint64_t o
 {
 	uint64_t *version = node_write(node);
 
-	if (min < version[VERSION_AT_MIN] || !version[VERSION_AT_TIMED])
+	if (min < version[VERSION_AT_MIN])
 		version[VERSION_AT_MIN] = min;
 	if (max > version[VERSION_AT_MAX])
 		version[VERSION_AT_MAX] = max;
@@ -127,18 +127,17 @@ static void add_calls(uint64_t *node, uint64_t calls, uint64_t ticks, uint64_t o
 EXPORT void weigh_region_add(weigh_name name, uint64_t calls, uint64_t total_ns, uint64_t min_ns, uint64_t max_ns)
 {
 	struct region_thread *t = enter();
-	uint64_t ticks, depth;
+	uint64_t ticks;
 
 	if (!t)
 		return;
 	ticks = weigh_clock_ticks((double)total_ns);
-	depth = t->record[THREAD_AT_DEPTH];
 	add_calls(child_of(t, innermost(t), PROFILE_REGION, name)->node, calls, ticks, ticks,
 		  weigh_clock_ticks((double)min_ns), weigh_clock_ticks((double)max_ns));
-	if (depth > PROFILE_FRAMES)
+	if (t->deeper)
 		t->deep_inside += ticks;
-	else if (depth)
-		frame_numbered(t->record, depth - 1)[FRAME_AT_INSIDE] += ticks;
+	else
+		call_inside(weigh_here.top, ticks);
 	thread_leave(t);
 }
 

@@ -150,7 +150,7 @@ static inline bool has_name(const struct profile *p, uint64_t name, const char *
 }
 
 /* A node below another by its name and kind; NOTHING if there is none. */
-static inline uint64_t child(const struct profile *p, uint64_t parent, enum profile_kind kind, const char *name)
+static inline uint64_t child_node(const struct profile *p, uint64_t parent, enum profile_kind kind, const char *name)
 {
 	for (uint64_t i = 0; i < used(p, PROFILE_NODES); i++) {
 		const uint64_t *node = node_at(p, i);
@@ -188,7 +188,7 @@ static inline uint64_t region_at(const struct profile *p, const char *const *nam
 	uint64_t node = this_thread(p)[THREAD_AT_ROOT];
 
 	for (; *names && node != NOTHING; names++)
-		node = child(p, node, PROFILE_REGION, *names);
+		node = child_node(p, node, PROFILE_REGION, *names);
 	return node;
 }
 #define REGION(p, ...) region_at((p), (const char *const[]){ __VA_ARGS__, 0 })

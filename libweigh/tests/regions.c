@@ -47,10 +47,10 @@ static void recursion(void)
 
 	recursive(PROFILE_FRAMES + 6);
 	for (int i = 0; i < PROFILE_FRAMES; i++) {
-		node = child(&p, node, PROFILE_REGION, "recursive");
+		node = child_node(&p, node, PROFILE_REGION, "recursive");
 		SAME(calls_of(&p, node), 1);
 	}
-	SAME(child(&p, node, PROFILE_REGION, "recursive"), NOTHING);
+	SAME(child_node(&p, node, PROFILE_REGION, "recursive"), NOTHING);
 	SAME(head(&p, PROFILE_AT_FRAMES_LOST), lost + 6);
 	node = REGION(&p, "(other)");
 	SAME(calls_of(&p, node), 6);

@@ -71,6 +71,19 @@ _FUNCTIONS = {
         [_POINTER, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t],
     ),
     "weigh_trace_close": (None, [_POINTER]),
+    "weigh_regions_why": (ctypes.c_char_p, []),
+    "weigh_region_name_of": (ctypes.c_uint32, [ctypes.c_char_p, ctypes.c_size_t]),
+    "weigh_region_begin": (None, [ctypes.c_uint32]),
+    "weigh_region_end": (None, [ctypes.c_uint32]),
+    "weigh_phase_begin": (None, [ctypes.c_uint32, _U64]),
+    "weigh_phase_end": (None, [ctypes.c_uint32]),
+    "weigh_counter_add": (None, [ctypes.c_uint32, ctypes.c_int64]),
+    "weigh_gauge_set": (None, [ctypes.c_uint32, ctypes.c_double]),
+    "weigh_event_tell": (None, [ctypes.c_uint32, ctypes.c_double]),
+    "weigh_metadata": (None, [ctypes.c_char_p, ctypes.c_char_p]),
+    "weigh_publish": (None, []),
+    "weigh_publish_every": (None, [ctypes.c_double, ctypes.c_uint32, _U64]),
+    "weigh_poll_control_": (ctypes.c_int, [_POINTER]),
 }
 
 

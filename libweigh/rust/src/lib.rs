@@ -17,6 +17,7 @@ mod account;
 mod event;
 mod peer;
 mod raw;
+mod region;
 mod stream;
 
 use std::ffi::{CStr, CString, c_void};
@@ -28,6 +29,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use account::*;
 pub use event::{Header, Kind};
 pub use peer::Peer;
+pub use region::{
+    Control, Region, RegionName, metadata, poll_control, publish, publish_every, regions_why,
+};
 pub use stream::{Event, Field, Lost, Stream, StreamOptions};
 
 /// A number of an account: it may change at any time.

@@ -44,6 +44,15 @@ pub struct TraceLost {
 
 pub type Settled = extern "C" fn(u64, *const Account, *mut c_void);
 
+/// `struct weigh_control`.
+#[repr(C)]
+pub struct Control {
+    pub kind: u64,
+    pub number: f64,
+    pub key: [u8; 65],
+    pub text: [u8; 169],
+}
+
 unsafe extern "C" {
     pub fn weigh_open() -> *mut Handle;
     pub fn weigh_close(w: *mut Handle);
@@ -114,4 +123,17 @@ unsafe extern "C" {
         room: usize,
     ) -> u32;
     pub fn weigh_trace_close(t: *mut TraceHandle);
+    pub static weigh_regions_active: std::sync::atomic::AtomicI32;
+    pub fn weigh_regions_why() -> *const c_char;
+    pub fn weigh_region_name_of(text: *const c_char, length: usize) -> u32;
+    pub fn weigh_region_begin(name: u32);
+    pub fn weigh_region_end(name: u32);
+    pub fn weigh_phase_begin(name: u32, iteration: u64);
+    pub fn weigh_counter_add(name: u32, number: i64);
+    pub fn weigh_gauge_set(name: u32, value: f64);
+    pub fn weigh_event_tell(name: u32, value: f64);
+    pub fn weigh_metadata(key: *const c_char, value: *const c_char);
+    pub fn weigh_publish();
+    pub fn weigh_publish_every(seconds: f64, phase: u32, iterations: u64);
+    pub fn weigh_poll_control_(control: *mut Control) -> c_int;
 }

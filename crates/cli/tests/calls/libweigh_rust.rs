@@ -18,7 +18,7 @@ fn cargo() -> Command {
     cargo
 }
 
-fn example(name: &str) -> PathBuf {
+pub fn example(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh-rust");
     let mut build = cargo();
     must(

@@ -13,6 +13,7 @@ mod functions;
 mod libweigh;
 mod libweigh_configured;
 mod libweigh_parts;
+mod libweigh_region_faces;
 mod libweigh_regions;
 mod libweigh_rust;
 mod libweigh_started;

@@ -1,0 +1,177 @@
+"""Regions of a program, told to whoever measures it. See weigh_region.h for what each thing means."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+from types import TracebackType
+from typing import Any, Callable, NamedTuple, Optional, Type, TypeVar, Union
+
+from ._library import library
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Text = Union[str, bytes]
+
+_active = ctypes.c_int.in_dll(library, "weigh_regions_active")
+_begin, _end = library.weigh_region_begin, library.weigh_region_end
+
+
+class _Control(ctypes.Structure):
+    """struct weigh_control."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint64),
+        ("number", ctypes.c_double),
+        ("key", ctypes.c_char * 65),
+        ("text", ctypes.c_char * 169),
+    ]
+
+
+class Control(NamedTuple):
+    """What a client has sent to the program; `kind` 1 is a value under a key of the program's own."""
+
+    kind: int
+    key: str
+    number: float
+    text: str
+
+
+def _bytes(text: _Text) -> bytes:
+    return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+
+
+@functools.lru_cache(maxsize=16384)
+def _known(text: _Text) -> int:
+    name = _bytes(text)
+    number: int = library.weigh_region_name_of(name, len(name))
+    return number
+
+
+def _name(text: _Text) -> int:
+    # What is looked up while nobody listens is 0, and is none.
+    return _known(text) if _active.value else 0
+
+
+class region:
+    """A region: a context manager, and a decorator of functions.
+
+    Use it around what stays on its thread: not around an ``await``, nor a ``yield``.
+    """
+
+    __slots__ = ("_text", "_number")
+
+    def __init__(self, name: _Text) -> None:
+        self._text, self._number = name, 0
+
+    def __enter__(self) -> "region":
+        if _active.value:
+            self._number = _name(self._text)
+            _begin(self._number)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._number and _active.value:
+            _end(self._number)
+
+    def __call__(self, function: _Function) -> _Function:
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError("a region stays on its thread from begin to end: no coroutine, no generator")
+        text = self._text
+
+        @functools.wraps(function)
+        def measured(*arguments: Any, **named: Any) -> Any:
+            if not _active.value:
+                return function(*arguments, **named)
+            number = _name(text)
+            _begin(number)
+            try:
+                return function(*arguments, **named)
+            finally:
+                _end(number)
+
+        return measured  # type: ignore[return-value]
+
+
+class phase:
+    """A region with the number of its iteration; a context manager."""
+
+    __slots__ = ("_text", "_iteration", "_number")
+
+    def __init__(self, name: _Text, iteration: int) -> None:
+        self._text, self._iteration, self._number = name, iteration, 0
+
+    def __enter__(self) -> "phase":
+        if _active.value:
+            self._number = _name(self._text)
+            library.weigh_phase_begin(self._number, self._iteration)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._number and _active.value:
+            library.weigh_phase_end(self._number)
+
+
+def count(name: _Text, number: int = 1) -> None:
+    """Adds to a counter."""
+    if _active.value:
+        library.weigh_counter_add(_name(name), number)
+
+
+def gauge(name: _Text, value: float) -> None:
+    """Sets a gauge."""
+    if _active.value:
+        library.weigh_gauge_set(_name(name), value)
+
+
+def event(name: _Text, value: float) -> None:
+    """Tells of an event with a value."""
+    if _active.value:
+        library.weigh_event_tell(_name(name), value)
+
+
+def metadata(key: _Text, value: _Text) -> None:
+    """Says something about the program; the last value of a key counts."""
+    if _active.value:
+        library.weigh_metadata(_bytes(key), _bytes(value))
+
+
+def publish() -> None:
+    """Gives the profile out as it stands."""
+    if _active.value:
+        library.weigh_publish()
+
+
+def publish_every(seconds: float = 0, phase: Optional[_Text] = None, iterations: int = 0) -> None:
+    """Publishes by itself from now on: by time, at each so many ends of a phase; of any phase if none is named."""
+    if _active.value:
+        library.weigh_publish_every(seconds, 0 if phase is None else _name(phase), iterations)
+
+
+def poll_control() -> Optional[Control]:
+    """The next thing that a client has sent to the program; None if there is none."""
+    control = _Control()
+    if not _active.value or not library.weigh_poll_control_(ctypes.byref(control)):
+        return None
+    return Control(
+        control.kind,
+        control.key.decode(errors="replace"),
+        control.number,
+        control.text.decode(errors="replace"),
+    )
+
+
+def regions_why() -> Optional[str]:
+    """Why no regions are kept; None if they are."""
+    why = library.weigh_regions_why()
+    return why.decode() if why else None
