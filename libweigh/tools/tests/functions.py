@@ -18,7 +18,7 @@ for _ in range(3):
     except ValueError:
         pass
 # A generator goes on six times.
-print("calls annotated_module.Model.step 23", "calls annotated_module.inner 28", "calls annotated_module.numbers 6",
-      "calls annotated_module.fails 3", sep="\n")
+print("calls 23 annotated_module.Model.step", "calls 28 annotated_module.inner", "calls 6 annotated_module.numbers",
+      "calls 3 annotated_module.fails", sep="\n")
 print("path", total, [entry for entry in sys.path if "weigh-" in entry and "python" in entry],
       "sitecustomize" in sys.modules, file=sys.stderr)

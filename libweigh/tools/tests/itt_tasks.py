@@ -14,4 +14,4 @@ event = ittapi.event("checkpoint")
 for _ in range(13):
     event.begin()
     event.end()
-print("calls app:step 41", "calls inner 41", "ranges app:copy 7", "calls checkpoint 13", sep="\n")
+print("calls 41 app:step", "calls 41 inner", "ranges 7 app:copy", "calls 13 checkpoint", sep="\n")

@@ -17,8 +17,8 @@ int main(int argc, char **argv)
 		}
 		Kokkos::deep_copy(to, from);
 	}
-	std::printf("calls step 23\ncalls fill 23\ncalls add 23\ncalls Kokkos::deep_copy 1\n"
-		    "sum Kokkos::deep_copy_bytes 8008\n");
+	std::printf("calls 23 step\ncalls fill 23\ncalls add 23\ncalls Kokkos::deep_copy 1\n"
+		    "sum 8008 Kokkos::deep_copy bytes\n");
 	Kokkos::finalize();
 	return sum == 500500 ? 0 : 1;
 }

@@ -39,11 +39,11 @@ int main(int argc, char **argv)
 	MPI_Comm_free(&reversed);
 	MPI_Pcontrol(2);
 	if (rank == 0)
-		printf("calls MPI_Init 2\ncalls MPI_Send 37\nsum MPI_Send_bytes 4403\ncalls MPI_Recv 48\n"
-		       "sum MPI_Recv_bytes 4975\ncalls MPI_Allreduce 74\nsum MPI_Allreduce_bytes 592\n"
-		       "calls MPI_Isend 11\nsum MPI_Isend_bytes 572\ncalls MPI_Wait 11\ncalls MPI_Sendrecv 2\n"
-		       "calls solve 2\nsum MPI_to_rank_1_bytes 4439\nsum MPI_from_rank_0_bytes 4439\n"
-		       "sum MPI_to_rank_0_bytes 608\nsum MPI_from_rank_1_bytes 608\ncalls MPI_Finalize 2\n");
+		printf("calls 2 MPI_Init\ncalls MPI_Send 37\nsum MPI_Send_bytes 4403\ncalls MPI_Recv 48\n"
+		       "sum 4975 MPI_Recv bytes\ncalls MPI_Allreduce 74\nsum MPI_Allreduce_bytes 592\n"
+		       "calls 11 MPI_Isend\nsum MPI_Isend_bytes 572\ncalls MPI_Wait 11\ncalls MPI_Sendrecv 2\n"
+		       "calls 2 solve\nsum MPI_to_rank_1_bytes 4439\nsum MPI_from_rank_0_bytes 4439\n"
+		       "sum 608 MPI to rank 0 bytes\nsum MPI_from_rank_1_bytes 608\ncalls MPI_Finalize 2\n");
 	MPI_Finalize();
 	return sum == 2 * size / 2 ? 0 : 1;
 }

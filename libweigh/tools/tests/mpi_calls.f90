@@ -14,9 +14,9 @@ program mpi_calls
   end do
   call mpi_barrier(MPI_COMM_WORLD, error)
   if (rank == 0) then
-    print '(a)', 'calls MPI_Init 2', 'calls MPI_Send 58', 'sum MPI_Send_bytes 13456', 'calls MPI_Recv 58'
-    print '(a)', 'sum MPI_Recv_bytes 13456', 'sum MPI_to_rank_1_bytes 13340', 'sum MPI_from_rank_1_bytes 116'
-    print '(a)', 'calls MPI_Barrier 2', 'calls MPI_Finalize 2'
+    print '(a)', 'calls 2 MPI_Init', 'calls 58 MPI_Send', 'sum 13456 MPI_Send bytes', 'calls 58 MPI_Recv'
+    print '(a)', 'sum 13456 MPI_Recv bytes', 'sum 13340 MPI to rank 1 bytes', 'sum 116 MPI from rank 1 bytes'
+    print '(a)', 'calls 2 MPI_Barrier', 'calls 2 MPI_Finalize'
   end if
   call mpi_finalize(error)
 end program

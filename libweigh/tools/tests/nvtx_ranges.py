@@ -27,4 +27,4 @@ for _ in range(11):
 for _ in range(3):
     nvtx.mark("checkpoint")
 nvtx.pop_range()
-print("calls solve 42", "calls lib:inner 42", "calls decorated 42", "ranges late 11", "events checkpoint 3", sep="\n")
+print("calls 42 solve", "calls 42 lib:inner", "calls 42 decorated", "ranges 11 late", "events 3 checkpoint", sep="\n")
