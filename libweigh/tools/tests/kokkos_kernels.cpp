@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 		}
 		Kokkos::deep_copy(to, from);
 	}
-	std::printf("calls 23 step\ncalls fill 23\ncalls add 23\ncalls Kokkos::deep_copy 1\n"
+	std::printf("calls 23 step\ncalls 23 fill\ncalls 23 add\ncalls 1 Kokkos::deep_copy\n"
 		    "sum 8008 Kokkos::deep_copy bytes\n");
 	Kokkos::finalize();
 	return sum == 500500 ? 0 : 1;

@@ -35,7 +35,7 @@ int main(void)
 		PAPI_hl_region_end("solve");
 		likwid_markerStopRegion("triad");
 	}
-	printf("calls 17 triad\ncalls solve 17\ncalls kernel 17\nevents mark 17\n");
+	printf("calls 17 triad\ncalls 17 solve\ncalls 17 kernel\nevents 17 mark\n");
 	return last == 16 * 7 + 5 && marker_calls() == 17 * 7 ? 0 : 1;
 }
 #endif

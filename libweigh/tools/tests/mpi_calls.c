@@ -39,11 +39,11 @@ int main(int argc, char **argv)
 	MPI_Comm_free(&reversed);
 	MPI_Pcontrol(2);
 	if (rank == 0)
-		printf("calls 2 MPI_Init\ncalls MPI_Send 37\nsum MPI_Send_bytes 4403\ncalls MPI_Recv 48\n"
-		       "sum 4975 MPI_Recv bytes\ncalls MPI_Allreduce 74\nsum MPI_Allreduce_bytes 592\n"
-		       "calls 11 MPI_Isend\nsum MPI_Isend_bytes 572\ncalls MPI_Wait 11\ncalls MPI_Sendrecv 2\n"
-		       "calls 2 solve\nsum MPI_to_rank_1_bytes 4439\nsum MPI_from_rank_0_bytes 4439\n"
-		       "sum 608 MPI to rank 0 bytes\nsum MPI_from_rank_1_bytes 608\ncalls MPI_Finalize 2\n");
+		printf("calls 2 MPI_Init\ncalls 37 MPI_Send\nsum 4403 MPI_Send bytes\ncalls 48 MPI_Recv\n"
+		       "sum 4975 MPI_Recv bytes\ncalls 74 MPI_Allreduce\nsum 592 MPI_Allreduce bytes\n"
+		       "calls 11 MPI_Isend\nsum 572 MPI_Isend bytes\ncalls 11 MPI_Wait\ncalls 2 MPI_Sendrecv\n"
+		       "calls 2 solve\nsum 4439 MPI to rank 1 bytes\nsum 4439 MPI from rank 0 bytes\n"
+		       "sum 608 MPI to rank 0 bytes\nsum 608 MPI from rank 1 bytes\ncalls 2 MPI_Finalize\n");
 	MPI_Finalize();
 	return sum == 2 * size / 2 ? 0 : 1;
 }

@@ -33,6 +33,6 @@ int main(void)
 		}
 	}
 	/* The last region is open in the threads that wait for more. */
-	printf("calls 111+3 omp parallel\ncalls omp_critical_wait 111\ncalls omp_lock_wait 111\ncalls omp_task 41\n");
+	printf("calls 111+3 omp parallel\ncalls 111 omp critical wait\ncalls 111 omp lock wait\ncalls 41 omp task\n");
 	return sum == 37 * (5050 + 3) && sink == 37 * 3 + 41 ? 0 : 1;
 }

@@ -34,5 +34,5 @@ int main(void)
 		}
 	}
 	/* The sum of the phases' numbers. */
-	printf("calls 19 write\ncalls text 19\nphases iteration 19\niterations iteration 171\nsamples queue 19\n");
+	printf("calls 19 write\ncalls 19 text\nphases 19 iteration\niterations 171 iteration\nsamples 19 queue\n");
 }

@@ -125,7 +125,8 @@ impl ListenerReport {
     }
 }
 
-/// A command by itself, and under `weigh run --regions=LIST`: standard output and error are the same. Returns what the listener wrote, too.
+/// A command by itself, and under `weigh run --regions=LIST`: standard output and error are the same. Returns what the
+/// listener wrote, too.
 #[track_caller]
 fn listen_to(list: &str, variables: &[(&str, &str)], command: &[&str]) -> (Output, ListenerReport) {
     let scratch = Scratch::new();
