@@ -23,6 +23,14 @@ has_header() { have cc && cc -E -include "$1" -x c /dev/null >/dev/null 2>&1; }
 at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 node_is_new() { have node && at_least "$(node --version | tr -d v)" "$NODE_LEAST"; }
 rust_is_new() { have cargo && at_least "$(cargo --version 2>/dev/null | cut -d' ' -f2)" "$RUST_LEAST"; }
+# Whether clang makes OpenMP programs.
+has_openmp() {
+	local c
+	for c in clang clang-19 clang-18 clang-17 clang-16 clang-14; do
+		have "$c" && "$c" -fopenmp -E -include omp.h -x c /dev/null >/dev/null 2>&1 && return
+	done
+	return 1
+}
 has_static() { [[ -n $(cc -print-file-name="$1" 2>/dev/null | grep /) ]]; }
 
 # Whether the C compiler makes programs of 32 bits.
@@ -72,6 +80,12 @@ check_test() {
 	have babeltrace2 || want babeltrace2
 	have zsh || want zsh
 	have fish || want fish
+	# Annotated programs.
+	has_openmp || want libomp-dev
+	have gfortran || want gfortran
+	have mpicc && [[ $(mpicc --showme:version 2>/dev/null) == *Open\ MPI* ]] || want libopenmpi-dev
+	have mpirun || want openmpi-bin
+	[[ -e /usr/include/trilinos/Kokkos_Core.hpp ]] || want libtrilinos-kokkos-dev
 }
 
 # What the packages are made with.
@@ -160,15 +174,15 @@ install_tools() {
 	cp scripts/tools.txt "$stamp"
 }
 
-# Peers that are Python packages, by version.
-install_peers() {
-	local venv=target/bench-peers stamp=target/bench-peers/installed
-	cmp -s bench/peers.txt "$stamp" && return
-	say "installing the peers of bench/peers.txt into $venv"
+# Python packages, by version, into a folder below target/.
+install_packages() {
+	local list=$1 venv=target/$2 stamp=target/$2/installed
+	cmp -s "$list" "$stamp" && return
+	say "installing the packages of $list into $venv"
 	rm -rf "$venv"
 	python3 -m venv "$venv"
-	"$venv/bin/pip" install -q --disable-pip-version-check -r bench/peers.txt
-	cp bench/peers.txt "$stamp"
+	"$venv/bin/pip" install -q --disable-pip-version-check -r "$list"
+	cp "$list" "$stamp"
 }
 
 export PATH="$HOME/.cargo/bin:$PATH"
@@ -183,7 +197,7 @@ test) check_build && check_package && check_test ;;
 bench)
 	check_bench
 	install_missing
-	install_peers
+	install_packages bench/peers.txt bench-peers
 	exit
 	;;
 *)
@@ -194,3 +208,4 @@ esac
 install_missing
 install_rust
 [[ $purpose == build ]] || install_tools
+[[ $purpose == build ]] || install_packages scripts/annotated.txt annotated

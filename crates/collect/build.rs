@@ -30,6 +30,9 @@ mod calls_layout;
 const CALLS_LIBRARY: &str = "../../libweigh/calls";
 const LIBWEIGH: &str = "../../libweigh";
 
+/// Where the sources of the libraries are that take what annotated programs say.
+const TOOLS_LIBRARY: &str = "../../libweigh/tools";
+
 /// Where the library's sources are.
 const LIBRARY: &str = "../../libweigh/preload";
 
@@ -65,8 +68,12 @@ fn main() {
     std::fs::write(out.join("shim_layout.h"), calls_layout::c_header())
         .expect("OUT_DIR is writable");
     build_calls_library(&out);
+    build_tools_library("tools", TOOLS, &out);
+    build_tools_library("perfstubs", PERFSTUBS, &out);
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed={CALLS_LIBRARY}");
+    println!("cargo:rerun-if-changed={TOOLS_LIBRARY}");
+    println!("cargo:rerun-if-changed={LIBWEIGH}/weigh_region.h");
     println!("cargo:rerun-if-changed={LIBWEIGH}/src");
     println!("cargo:rerun-if-changed={LIBWEIGH}/weigh.h");
     println!("cargo:rerun-if-changed={LIBWEIGH}/weigh_account.h");
@@ -134,6 +141,34 @@ fn build_calls_library(out: &Path) {
     compile(&out.join("libweigh_calls.so"), &options, out, own.chain(library));
 }
 
+/// A library for annotated programs: libweigh is in it, with its regions, and none of its names is to be seen.
+fn build_tools_library(name: &str, parts: &[&str], out: &Path) {
+    let derived = ["weigh_account.h", "page.h"].map(|name| out.join(name).display().to_string());
+    let [account, page] = &derived;
+    let hides = format!("-Wl,--version-script={TOOLS_LIBRARY}/tools.map");
+    // Beside the library of all conventions another one has no libweigh of its own.
+    let with_regions = parts == TOOLS;
+    let mut options =
+        ["-s", "-D_GNU_SOURCE", "-pthread", "-Wl,-z,nodelete", &hides, "-I", LIBWEIGH].to_vec();
+    options.extend(["-include", account, "-include", page]);
+    let inside = ["-DWEIGH_WITH_REGIONS", "-Wl,--wrap=fstat"];
+    options.extend(inside.into_iter().filter(|_| with_regions));
+    let own = parts.iter().map(|part| format!("{TOOLS_LIBRARY}/{part}.c"));
+    let parts = region_parts().chain(LIBWEIGH_PARTS.iter().map(|part| part.to_string()));
+    let library = parts.filter(|_| with_regions).map(|part| format!("{LIBWEIGH}/src/{part}.c"));
+    compile(&out.join(format!("libweigh_{name}.so")), &options, out, own.chain(library));
+}
+
+/// The parts of libweigh for regions.
+fn region_parts() -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(format!("{LIBWEIGH}/src")).expect("libweigh's sources");
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let parts = names.filter_map(|name| name.strip_suffix(".c").map(str::to_string));
+    let mut parts: Vec<String> = parts.filter(|part| part.starts_with("region")).collect();
+    parts.sort();
+    parts.into_iter()
+}
+
 fn compile(to: &Path, options: &[&str], out: &Path, sources: impl Iterator<Item = String>) {
     let compiler = compiler();
     let status = Command::new(&compiler)
@@ -176,7 +211,7 @@ fn old_libraries(library: &Path) -> Vec<&'static str> {
         return Vec::new();
     }
     let mut named = vec!["-Wl,--no-as-needed", "-l:libdl.so.2"];
-    if library.ends_with("libweigh_calls.so") {
+    if !library.to_string_lossy().contains("preload") {
         named.push("-l:libpthread.so.0");
     }
     named
@@ -193,6 +228,11 @@ fn compiler() -> std::ffi::OsString {
 const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits", "exec"];
 const LIBWEIGH_PARTS: &[&str] =
     &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
+
+/// The conventions of annotated programs, and what they share.
+const TOOLS: &[&str] =
+    &["tools", "exec", "nvtx", "itt", "kokkos", "ompt", "mpi", "mpi_fortran", "markers"];
+const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 
 /// The parts of the library that both have.
 const LEVEL_2: &[&str] = &[

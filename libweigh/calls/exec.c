@@ -72,14 +72,36 @@ static bool found_needs_first(const char *file)
 	return needs;
 }
 
-/* A list of libraries without this one; returns where it ends. */
+#ifndef HAS_OWN_LIBRARIES
+/* This one, as the loader was told. */
+static const char *own_libraries(void)
+{
+	Dl_info about;
+
+	return dladdr(LIBRARIES, &about) ? about.dli_fname : NULL;
+}
+#endif
+
+/* Whether a list has this part; colons are between. */
+static bool list_has(const char *list, const char *part, size_t length)
+{
+	for (; *list; list += *list == ':') {
+		size_t here = strcspn(list, ":");
+		if (here == length && !memcmp(list, part, length))
+			return true;
+		list += here;
+	}
+	return false;
+}
+
+/* A list of libraries without ours; returns where it ends. */
 static char *copy_others(char *to, const char *list, const char *ours)
 {
 	char *start = to;
 
 	while (*list) {
 		size_t part = strcspn(list, ": ");
-		if (part && !(strlen(ours) == part && !memcmp(list, ours, part))) {
+		if (part && !list_has(ours, list, part)) {
 			if (to > start)
 				*to++ = ':';
 			memcpy(to, list, part);
@@ -96,13 +118,12 @@ static char *copy_others(char *to, const char *list, const char *ours)
 static char *const *without_library(char *const *given, struct room *room)
 {
 	size_t entries = 0, text = 0;
-	Dl_info about;
+	const char *ours = own_libraries();
 
 	for (; given[entries]; entries++)
 		if (!strncmp(given[entries], LIBRARIES, strlen(LIBRARIES)))
 			text += strlen(given[entries]) + 1;
-	if (!text || !dladdr(LIBRARIES, &about) || !about.dli_fname ||
-	    !take(room, (entries + 1) * sizeof *given + text))
+	if (!text || !ours || !take(room, (entries + 1) * sizeof *given + text))
 		return given;
 	char **next = room->at, *at = (char *)(next + entries + 1);
 	for (; *given; given++) {
@@ -111,7 +132,7 @@ static char *const *without_library(char *const *given, struct room *room)
 			continue;
 		}
 		memcpy(at, LIBRARIES, sizeof LIBRARIES);
-		char *value = at + strlen(LIBRARIES), *end = copy_others(value, *given + strlen(LIBRARIES), about.dli_fname);
+		char *value = at + strlen(LIBRARIES), *end = copy_others(value, *given + strlen(LIBRARIES), ours);
 		if (end > value)
 			*next++ = at;
 		at = end + 1;

@@ -14,6 +14,8 @@
 #define OLD(name) __asm__(".symver " #name ", " #name "@GLIBC_2.17")
 #endif
 OLD(dladdr);
+OLD(dlclose);
+OLD(dlopen);
 OLD(dlsym);
 OLD(pthread_getspecific);
 OLD(pthread_key_create);

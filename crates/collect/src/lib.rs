@@ -58,5 +58,6 @@ pub mod survivors;
 mod table;
 pub mod terminal;
 pub mod throttling;
+pub mod tools;
 pub mod trace;
 pub mod tracefs;

@@ -576,6 +576,12 @@ pub(crate) fn is_kept_out_of(command: &OsStr) -> bool {
     program::why_blind(command) & FLAG_SANITIZED != 0
 }
 
+/// Whether a library must not be named in a command's environment: its loader would complain, or fail, or its
+/// sanitizer's runtime would.
+pub(crate) fn must_not_be_named(command: &OsStr) -> bool {
+    program::why_blind(command) & program::KEPT_OUT != 0
+}
+
 /// Why a library cannot be loaded into a command; none if it can, or if nobody knows.
 pub fn why_blind_in(command: &OsStr) -> Option<&'static str> {
     program::reason(program::why_blind(command))

@@ -14,7 +14,7 @@ use weigh_schema::limit::{Limit, OnLimit};
 use super::numbers::pid;
 use super::status::StatusArguments;
 use super::{IoBy, RunIoMechanism};
-use weigh_session::products::run::watch_spec;
+use weigh_session::products::run::{Conventions, watch_spec};
 
 const RUN_EXAMPLES: &str = "\
 Exit status:
@@ -202,6 +202,13 @@ pub struct RunArguments {
     /// and account for what is done there, by whomever. It takes no root; the page `mount` says what is seen in which way.
     #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
     pub io_mount: Vec<PathBuf>,
+
+    /// Hear what annotated programs, unchanged, tell of their regions, by CONVENTION: nvtx, itt, kokkos, ompt, mpi,
+    /// likwid, papi, roctx; where they are named perfstubs, gomp, python:MODULE, too; several with commas. `auto`, which
+    /// is meant without a list, is the first eight, `all` all but Python's.
+    #[arg(long, value_name = "CONVENTION", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
+          value_parser = Conventions::parse, conflicts_with = "pid")]
+    pub regions: Option<Conventions>,
 
     /// With --io-mount: have every read and write come to weigh.
     #[arg(long, requires = "io_mount")]

@@ -101,6 +101,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         cgroup: arguments.cgroup,
         delays: arguments.delays,
         written: arguments.written,
+        conventions: arguments.regions,
     };
     let output = RunOutput {
         directory,

@@ -114,6 +114,24 @@ impl Folder {
         Err(PreloadError::NoPlace { tried: refused.join("; ") })
     }
 
+    /// Puts another library beside the first one.
+    pub fn add_library(&self, name: &str, library: &[u8]) -> io::Result<PathBuf> {
+        self.add(name, &old_libraries::fitted(library))
+    }
+
+    /// Puts a file that programs read into it.
+    pub fn add(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        if let Some(parent) = path.parent().filter(|parent| *parent != self.path) {
+            std::fs::create_dir_all(parent)?;
+            std::fs::set_permissions(parent, Permissions::from_mode(0o755))?;
+        }
+        let mut out = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        out.write_all(bytes)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(path)
+    }
+
     fn within(
         parent: &Path,
         library: &[u8],

@@ -6,6 +6,7 @@
 
 mod candidates;
 mod collectors;
+mod conventions;
 mod cpu_wait;
 mod enforce;
 mod event_hook;
@@ -26,6 +27,7 @@ mod source;
 mod view;
 pub mod watch_spec;
 
+pub use conventions::Conventions;
 pub use event_hook::{EventHook, be_helper, is_helper};
 pub use outcome::{RunFailure, RunOutcome};
 pub use prepared::{PreparedRun, RunPlan};

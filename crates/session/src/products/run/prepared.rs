@@ -24,6 +24,7 @@ use weigh_schema::update::Update;
 
 use super::candidates::{self, Candidate, candidates};
 use super::collectors::{self, ActiveCollector, Findings, Subject};
+use super::conventions::Tools;
 use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
 use super::event_hook::EventHook;
@@ -95,7 +96,7 @@ impl RunPlan {
         cpu_wait::tell_price(&*job);
         let waits_alone = job.children().is_some_and(|children| children.is_exclusive());
         let launcher = Launcher::prepare_with(!waits_alone, CpuNotice::Not)?;
-        let run = OpenRun { settings, hook, job, summary, groups };
+        let run = OpenRun { settings, hook, job, summary, groups, tools: None };
         Ok(PreparedRun { run, mount, io, launcher })
     }
 }
@@ -134,6 +135,8 @@ struct OpenRun {
     job: Box<dyn JobMechanism>,
     summary: Summary,
     groups: AllowedGroups,
+    /// The library for annotated programs: it stays as long as the job may load it.
+    tools: Option<Tools>,
 }
 
 /// A run that is ready to start.
@@ -188,6 +191,11 @@ impl PreparedRun {
         variables.extend(by_file.iter().flat_map(|io| io.command_setup().variables));
         let helper = Helper::prepare(run.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
+        let directory = run.settings.directory.as_path();
+        let tools = Tools::prepare(run.settings.conventions.as_ref(), directory);
+        tools
+            .iter()
+            .for_each(|tools| tools.add_variables(&run.settings.command[0], &mut variables));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,
@@ -204,6 +212,7 @@ impl PreparedRun {
         // If it fails the command would run where its files are not.
         let mount = mount.map(JobMount::new).transpose()?;
         own_folders.extend(helper.iter().map(|helper| helper.folder().to_path_buf()));
+        own_folders.extend(tools.iter().map(Tools::folder));
         let others = collectors::start(
             &run.settings,
             Subject::Command(waiting),
@@ -216,6 +225,7 @@ impl PreparedRun {
         // What was said stands before what the command writes.
         message::settle();
         run.job.arm(pid, waiting.pidfd())?;
+        run.tools = tools;
         Ok(Ok((ArmedRun::new(run, pid, helper, snapshots, others), pending)))
     }
 
@@ -269,7 +279,7 @@ impl ArmedRun {
         sink: &'a mut dyn Sink,
         view: &'a mut dyn RunView,
     ) -> anyhow::Result<RunSource<'a>> {
-        let OpenRun { settings, mut hook, job, mut summary, groups } = self.run;
+        let OpenRun { settings, mut hook, job, mut summary, groups, tools } = self.run;
         let started = Timestamp::now();
         hook.begins(started);
         let reading = job.glance();
@@ -295,6 +305,7 @@ impl ArmedRun {
             ticks: Ticks::new(&*job, settings.interval, begun),
             job,
             helper: self.helper,
+            _tools: tools,
             pid: self.pid,
             joined_status: None,
             has_noted_end: false,

@@ -11,6 +11,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::following::Level;
 use weigh_schema::limit::{Limit, OnLimit};
 
+use super::conventions::Conventions;
 use crate::products::io::mount::ServedFolder;
 
 /// One run.
@@ -68,6 +69,8 @@ pub struct RunSettings {
     pub written: bool,
     /// Reads and writes by file, if they are measured.
     pub io: Option<RunIoSettings>,
+    /// The conventions by which annotated programs tell their regions.
+    pub conventions: Option<Conventions>,
 }
 
 /// How reads and writes of a job are measured.
@@ -212,6 +215,7 @@ pub(super) mod tests {
             delays: false,
             written: false,
             io: None,
+            conventions: None,
         }
     }
 

@@ -26,6 +26,7 @@ use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Printable};
 
 use super::collectors::ActiveCollector;
+use super::conventions::Tools;
 use super::cpu_wait::CpuWait;
 use super::enforce::Enforcer;
 use super::event_hook::EventHook;
@@ -67,6 +68,8 @@ pub(super) struct RunSource<'a> {
     pub view: &'a mut dyn RunView,
     /// What serves programs with libweigh.
     pub helper: Option<Helper>,
+    /// The library for annotated programs, as long as the job may load it.
+    pub _tools: Option<Tools>,
     /// The command.
     pub pid: u32,
     /// How a process that ran before weigh has ended, if that was seen.

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * MPI in C: each function is a region of its name, calls MPI's own by its profiling name, and adds its bytes to the
+ * counter `NAME bytes`; a message, to those of its peer (`MPI to rank N bytes`, `... ns`; `from`).
+ *
+ * Ranks are those of MPI_COMM_WORLD. A receive's bytes are what came, where the call waits for it; messages that come by
+ * MPI_Irecv have no counters here: who sent them has. What MPI's functions call of MPI themselves is not told.
+ */
+#include "mpi.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct mpi_function functions[] = {
+#define ROW(name, fortran, count, moves, ...) { "MPI_" #name, MOVES_##moves, __VA_ARGS__ },
+	MPI_FUNCTIONS(ROW)
+#undef ROW
+};
+static _Atomic weigh_name regions[MPI_NUMBERS], bytes_of[MPI_NUMBERS];
+
+/* Inside of one of MPI's functions: what they call themselves is theirs. */
+static __thread unsigned depth;
+
+static const char owner;
+
+void *mpi_real(const char *name)
+{
+	int kept = errno;
+	/* The program's own copy of an object comes first. */
+	void *found = dlsym(RTLD_DEFAULT, name);
+
+	if (!found)
+		found = tools_find_in("mpi", name);
+	errno = kept;
+	return found;
+}
+
+/* What differs between implementations. */
+static struct {
+	arg world;
+	arg no_status;
+	int source_at; /* in a status, as an int */
+	int no_rank; /* MPI_PROC_NULL */
+} abi;
+
+/* What stands for no status in Fortran: the variable of that name, in the compilers' spellings. */
+static const void *no_fortran_status[4];
+
+static void find_fortran(void)
+{
+	static const char *const names[] = { "mpi_fortran_status_ignore_", "mpi_fortran_status_ignore",
+					     "mpi_fortran_status_ignore__" };
+	void *const *pointer = mpi_real("MPI_F_STATUS_IGNORE");
+
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+		no_fortran_status[i] = mpi_real(names[i]);
+	no_fortran_status[3] = pointer ? *pointer : NULL;
+}
+
+/* MPICH has both: the library's name tells. */
+static bool is_standard(void)
+{
+	Dl_info about;
+	void *init = mpi_real("PMPI_Init");
+
+	return init && dladdr(init, &about) && about.dli_fname && strstr(about.dli_fname, "libmpi_abi");
+}
+
+static void find_abi(void)
+{
+	void *open_mpi = mpi_real("ompi_mpi_comm_world");
+
+	find_fortran();
+	if (open_mpi) {
+		abi.world = (arg)open_mpi;
+		abi.no_rank = -2;
+	} else if (!is_standard()) {
+		abi.world = 0x44000000;
+		abi.no_status = 1;
+		abi.source_at = 2;
+		abi.no_rank = -1;
+	} else {
+		abi.world = 0x101;
+		abi.no_rank = -3;
+	}
+}
+
+bool mpi_listens(void)
+{
+	static _Atomic int listens; /* 1: no, 2: yes */
+
+	if (!listens) {
+		bool found = tools_listen("mpi");
+		if (found)
+			find_abi();
+		listens = 1 + found;
+	}
+	return listens == 2 && tools_active();
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+static weigh_name cached(_Atomic weigh_name *name, const char *format, const char *text)
+{
+	char room[64];
+
+	if (!*name) {
+		snprintf(room, sizeof room, format, text);
+		*name = tools_api.weigh_region_name(room);
+	}
+	return *name;
+}
+
+bool mpi_enter(const char *name)
+{
+	if (depth || !mpi_listens())
+		return false;
+	depth++;
+	tools_begin(&owner, tools_api.weigh_region_name(name));
+	return true;
+}
+
+void mpi_leave(bool entered)
+{
+	if (!entered)
+		return;
+	depth--;
+	tools_end(&owner, "MPI");
+}
+
+void mpi_begin(struct mpi_call *call, enum mpi_number number, const arg *args, bool is_fortran)
+{
+	*call = (struct mpi_call){ 0 };
+	if (depth || !mpi_listens())
+		return;
+	*call = (struct mpi_call){ &functions[number], args, is_fortran, 0 };
+	depth++;
+	tools_begin(&owner, cached(&regions[number], "%s", functions[number].name));
+	if (functions[number].peer)
+		call->begun_ns = now_ns();
+}
+
+/* Handles of Fortran are numbers, from which an implementation makes its own. */
+static arg handle(const struct mpi_call *call, unsigned at, const char *converter)
+{
+	if (!call->is_fortran)
+		return call->args[at - 1];
+	arg (*convert)(int) = mpi_real(converter);
+	int number = *(const int *)call->args[at - 1];
+	return convert ? convert(number) : number;
+}
+
+static int64_t number(const struct mpi_call *call, unsigned at)
+{
+	return call->is_fortran ? *(const int *)call->args[at - 1] : (int)call->args[at - 1];
+}
+
+static int size_of_type(arg type)
+{
+	static int (*real)(arg, int *);
+	int bytes = 0;
+
+	if (!real)
+		real = mpi_real("PMPI_Type_size");
+	return real && !real(type, &bytes) && bytes > 0 ? bytes : 0;
+}
+
+static int size_of_comm(arg comm)
+{
+	static int (*real)(arg, int *);
+	int ranks = 0;
+
+	if (!real)
+		real = mpi_real("PMPI_Comm_size");
+	return real && !real(comm, &ranks) ? ranks : 0;
+}
+
+/* The rank in MPI_COMM_WORLD of a rank in another communicator, or -1. */
+static int translated(arg comm, int rank)
+{
+	int (*test_inter)(arg, int *) = mpi_real("PMPI_Comm_test_inter");
+	int (*translate)(arg, int, const int *, arg, int *) = mpi_real("PMPI_Group_translate_ranks");
+	int (*comm_group)(arg, arg *) = mpi_real("PMPI_Comm_group");
+	int (*remote_group)(arg, arg *) = mpi_real("PMPI_Comm_remote_group");
+	int (*free_group)(arg *) = mpi_real("PMPI_Group_free");
+	arg group = 0, world = 0;
+	int is_inter = 0, found = -1;
+
+	if (!test_inter || !translate || !comm_group || !remote_group || !free_group)
+		return -1;
+	test_inter(comm, &is_inter);
+	if ((is_inter ? remote_group : comm_group)(comm, &group))
+		return -1;
+	if (!comm_group(abi.world, &world)) {
+		if (translate(group, 1, &rank, world, &found) || found < 0)
+			found = -1;
+		free_group(&world);
+	}
+	free_group(&group);
+	return found;
+}
+
+/* What was translated lately. A communicator that is gone takes its entries with it. */
+enum { TRANSLATED = 256 };
+static struct {
+	arg comm;
+	int rank, world;
+} translations[TRANSLATED];
+static pthread_mutex_t translation_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget(arg comm)
+{
+	pthread_mutex_lock(&translation_lock);
+	for (unsigned i = 0; i < TRANSLATED; i++)
+		if (translations[i].comm == comm)
+			translations[i].comm = 0;
+	pthread_mutex_unlock(&translation_lock);
+}
+
+static int world_rank(arg comm, int rank)
+{
+	if (comm == abi.world || (int)comm == (int)abi.world)
+		return rank;
+	unsigned at = ((uintptr_t)comm / 16 + (unsigned)rank) % TRANSLATED;
+	pthread_mutex_lock(&translation_lock);
+	bool known = translations[at].comm == comm && translations[at].rank == rank;
+	int found = known ? translations[at].world : -1;
+	pthread_mutex_unlock(&translation_lock);
+	if (known)
+		return found;
+	found = translated(comm, rank);
+	pthread_mutex_lock(&translation_lock);
+	translations[at].comm = comm;
+	translations[at].rank = rank;
+	translations[at].world = found;
+	pthread_mutex_unlock(&translation_lock);
+	return found;
+}
+
+/* Counters of peers, of so many by themselves. */
+enum { PEERS = 1024, DIRECTIONS = 2, MEASURES = 2 };
+static _Atomic weigh_name peers[PEERS + 1][DIRECTIONS][MEASURES];
+
+static weigh_name peer_name(int rank, bool from, bool of_time)
+{
+	int at = rank >= 0 && rank < PEERS ? rank : PEERS;
+	_Atomic weigh_name *name = &peers[at][from][of_time];
+	char room[64];
+
+	if (!*name) {
+		const char *way = from ? "from" : "to", *unit = of_time ? "ns" : "bytes";
+		if (at < PEERS)
+			snprintf(room, sizeof room, "MPI %s rank %d %s", way, at, unit);
+		else
+			snprintf(room, sizeof room, "MPI %s other ranks %s", way, unit);
+		*name = tools_api.weigh_region_name(room);
+	}
+	return *name;
+}
+
+static void tell_peer(arg comm, int rank, bool from, int64_t bytes, uint64_t ns)
+{
+	if (rank == abi.no_rank || rank < 0)
+		return;
+	int world = world_rank(comm, rank);
+	tools_api.weigh_counter_add(peer_name(world, from, false), bytes);
+	tools_api.weigh_counter_add(peer_name(world, from, true), (int64_t)ns);
+}
+
+static int64_t sum_listed(const struct mpi_call *call, unsigned at, int ranks)
+{
+	const int *counts = (const int *)call->args[at - 1];
+	int64_t sum = 0;
+
+	for (int i = 0; counts && i < ranks; i++)
+		sum += counts[i];
+	return sum;
+}
+
+/* Elements of `type` that a status tells of; the source goes to `source`. */
+static int64_t received(arg status, arg type, int *source)
+{
+	static int (*real)(arg, arg, int *);
+	int elements = 0;
+
+	if (!real)
+		real = mpi_real("PMPI_Get_count");
+	*source = ((const int *)status)[abi.source_at];
+	return real && !real(status, type, &elements) && elements > 0 ? elements : 0;
+}
+
+static bool is_no_status(const struct mpi_call *call, arg status)
+{
+	if (!call->is_fortran)
+		return status == abi.no_status || !status;
+	for (unsigned i = 0; i < 4; i++)
+		if (no_fortran_status[i] && (const void *)status == no_fortran_status[i])
+			return true;
+	return !status;
+}
+
+arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room)
+{
+	if (!call->function || !is_no_status(call, given))
+		return given;
+	memset(status_room, 0, MPI_STATUS_WORDS * sizeof *status_room);
+	return (arg)status_room;
+}
+
+/* A message that was received, by the status of the call. */
+static int64_t tell_received(const struct mpi_call *call, arg status, unsigned type_at, unsigned comm_at, uint64_t ns)
+{
+	arg type = handle(call, type_at, "PMPI_Type_f2c");
+	int source;
+	int64_t bytes = received(status, type, &source) * size_of_type(type);
+
+	tell_peer(handle(call, comm_at, "PMPI_Comm_f2c"), source, true, bytes, ns);
+	return bytes;
+}
+
+/* Where a call has its status: the program's, or ours. */
+static arg status_of(const struct mpi_call *call, unsigned at, arg *status_room)
+{
+	arg status = call->args[at - 1];
+
+	return is_no_status(call, status) ? (arg)status_room : status;
+}
+
+static int64_t tell_message(const struct mpi_call *call, arg *status_room, uint64_t ns)
+{
+	const struct mpi_function *f = call->function;
+
+	if (f->moves == MOVES_FROM)
+		return tell_received(call, status_of(call, 7, status_room), f->type, f->comm, ns);
+	arg comm = handle(call, f->comm, "PMPI_Comm_f2c");
+	int64_t sent = number(call, f->count) * size_of_type(handle(call, f->type, "PMPI_Type_f2c"));
+	tell_peer(comm, (int)number(call, f->peer), false, sent, ns);
+	if (f->moves == MOVES_BOTH)
+		tell_received(call, status_of(call, 12, status_room), 8, f->comm, ns);
+	else if (f->moves == MOVES_OVER)
+		tell_received(call, status_of(call, 9, status_room), f->type, f->comm, ns);
+	return sent;
+}
+
+static int64_t bytes_moved(const struct mpi_call *call, arg *status_room, uint64_t ns)
+{
+	const struct mpi_function *f = call->function;
+
+	if (f->peer)
+		return tell_message(call, status_room, ns);
+	int64_t size = size_of_type(handle(call, f->type, "PMPI_Type_f2c"));
+	int ranks = f->moves == MOVES_ALL ? 1 : size_of_comm(handle(call, f->comm, "PMPI_Comm_f2c"));
+	if (f->moves == MOVES_LISTED)
+		return size * sum_listed(call, f->count, ranks);
+	return size * ranks * number(call, f->count);
+}
+
+void mpi_end(struct mpi_call *call, arg *status_room, bool failed)
+{
+	int kept = errno;
+
+	if (!call->function)
+		return;
+	if (!failed && call->function->moves != MOVES_NOTHING) {
+		uint64_t ns = call->begun_ns ? now_ns() - call->begun_ns : 0;
+		int64_t bytes = bytes_moved(call, status_room, ns);
+		weigh_name name = cached(&bytes_of[call->function - functions], "%s bytes", call->function->name);
+		tools_api.weigh_counter_add(name, bytes);
+	}
+	mpi_leave(true);
+	errno = kept;
+}
+
+void mpi_after_init(void)
+{
+	int (*rank_of)(arg, int *) = mpi_real("PMPI_Comm_rank");
+	int rank = -1;
+	char text[16];
+
+	if (!mpi_listens() || !rank_of || rank_of(abi.world, &rank) || rank < 0)
+		return;
+	snprintf(text, sizeof text, "%d", rank);
+	tools_api.weigh_metadata("mpi_rank", text);
+	snprintf(text, sizeof text, "%d", size_of_comm(abi.world));
+	tools_api.weigh_metadata("mpi_size", text);
+}
+
+enum { MPI_FAILED = 16 /* MPI_ERR_OTHER or one near it: there is no MPI to call */ };
+
+/* A call with a status has it as the last argument; where the program wants none, the wrapper has one of its own. */
+#define WRAP(name, fortran, count, moves, ...)                                                   \
+	TOOL int MPI_##name(MPI_PARAMETERS_##count);                                             \
+	TOOL int MPI_##name(MPI_PARAMETERS_##count)                                              \
+	{                                                                                        \
+		static int (*real)(MPI_PARAMETERS_##count);                                      \
+		const arg args[] = { MPI_ARGUMENTS_##count };                                    \
+		arg status[MPI_STATUS_WORDS];                                                    \
+		struct mpi_call call;                                                            \
+		int result = MPI_FAILED;                                                         \
+                                                                                                 \
+		if (!real)                                                                       \
+			real = mpi_real("PMPI_" #name);                                          \
+		mpi_begin(&call, MPI_NUMBER_##name, args, false);                                \
+		if (real) {                                                                      \
+			MPI_STATUS_##moves                                                           \
+			result = real(MPI_ARGUMENTS_##count);                                    \
+		}                                                                                \
+		mpi_end(&call, status, result);                                                  \
+		return result;                                                                   \
+	}
+MPI_FUNCTIONS(WRAP)
+
+/* The rest has ends or arguments of its own. */
+TOOL int MPI_Init(arg a1, arg a2);
+TOOL int MPI_Init(arg a1, arg a2)
+{
+	int (*real)(arg, arg) = mpi_real("PMPI_Init");
+	bool entered = mpi_enter("MPI_Init");
+	int result = real ? real(a1, a2) : MPI_FAILED;
+
+	mpi_leave(entered);
+	if (entered && !result)
+		mpi_after_init();
+	return result;
+}
+
+TOOL int MPI_Init_thread(arg a1, arg a2, int a3, arg a4);
+TOOL int MPI_Init_thread(arg a1, arg a2, int a3, arg a4)
+{
+	int (*real)(arg, arg, int, arg) = mpi_real("PMPI_Init_thread");
+	bool entered = mpi_enter("MPI_Init_thread");
+	int result = real ? real(a1, a2, a3, a4) : MPI_FAILED;
+
+	mpi_leave(entered);
+	if (entered && !result)
+		mpi_after_init();
+	return result;
+}
+
+TOOL int MPI_Finalize(void);
+TOOL int MPI_Finalize(void)
+{
+	int (*real)(void) = mpi_real("PMPI_Finalize");
+	bool entered = mpi_enter("MPI_Finalize");
+	int result = real ? real() : MPI_FAILED;
+
+	mpi_leave(entered);
+	return result;
+}
+
+/* The handle is gone when it is back: another communicator may get its number. */
+static int free_comm(const char *name, const char *profiled, arg *comm)
+{
+	int (*real)(arg *) = mpi_real(profiled);
+	bool entered = mpi_enter(name);
+
+	if (entered && comm)
+		forget(*comm);
+	int result = real ? real(comm) : MPI_FAILED;
+	mpi_leave(entered);
+	return result;
+}
+
+TOOL int MPI_Comm_free(arg *comm);
+TOOL int MPI_Comm_free(arg *comm)
+{
+	return free_comm("MPI_Comm_free", "PMPI_Comm_free", comm);
+}
+
+TOOL int MPI_Comm_disconnect(arg *comm);
+TOOL int MPI_Comm_disconnect(arg *comm)
+{
+	return free_comm("MPI_Comm_disconnect", "PMPI_Comm_disconnect", comm);
+}
+
+/* Programs call MPI_Pcontrol() with a level alone, too: then what is behind it is anything. */
+enum { MOST_LABEL = 128 };
+
+/* Copies a text that may not be one; its length, or 0. */
+static size_t copy_label(char *to, const char *from, size_t most)
+{
+	struct iovec here = { to, most }, there = { (void *)from, most };
+	int kept = errno;
+	ssize_t got = from ? process_vm_readv(getpid(), &here, 1, &there, 1, 0) : -1;
+
+	/* It may lie at the end of its page. */
+	size_t in_page = 4096 - ((uintptr_t)from & 4095);
+	if (got < 0 && from && in_page < most) {
+		here.iov_len = there.iov_len = in_page;
+		got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+	}
+	errno = kept;
+	for (ssize_t i = 0; i < got; i++) {
+		if (!to[i])
+			return (size_t)i;
+		if (to[i] < ' ' || to[i] > '~')
+			return 0;
+	}
+	return most < MOST_LABEL && got == (ssize_t)most ? most : 0;
+}
+
+/* As IPM has it: 1 enters a region, -1 leaves it, 0 tells an event; without a label 2 publishes. */
+void mpi_control(int level, const char *label, size_t length)
+{
+	char text[MOST_LABEL];
+	size_t known;
+
+	if (!mpi_listens())
+		return;
+	if (level < -1 || level > 1 || !(known = copy_label(text, label, length))) {
+		if (level == 2)
+			tools_api.weigh_publish();
+		return;
+	}
+	weigh_name name = tools_api.weigh_region_name_of(text, known);
+	if (level == 1)
+		tools_begin((const void *)(uintptr_t)name, name);
+	else if (level == -1)
+		tools_end((const void *)(uintptr_t)name, "MPI_Pcontrol end without begin");
+	else
+		tools_api.weigh_event_tell(name, 1);
+}
+
+TOOL int MPI_Pcontrol(const int level, ...);
+TOOL int MPI_Pcontrol(const int level, ...)
+{
+	int (*real)(int, ...) = mpi_real("PMPI_Pcontrol");
+	va_list list;
+
+	va_start(list, level);
+	const char *label = va_arg(list, const char *);
+	va_end(list);
+	mpi_control(level, label, MOST_LABEL);
+	return real ? real(level, label) : 0;
+}
