@@ -177,6 +177,7 @@ fn rivals(call: &Call) -> BTreeMap<String, RivalSeen> {
     let seen = |rival: &Rival| RivalSeen {
         pid: rival.pid,
         name: rival.name.clone(),
+        name_base64: rival.name_base64.clone(),
         seconds: Some(seconds(rival.time_ns)).filter(|_| rival.time_ns > 0),
     };
     let kinds = RIVALS.iter().zip(&call.rivals);

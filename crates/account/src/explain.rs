@@ -134,7 +134,10 @@ mod tests {
         let mut rows = fsyncs();
         for (i, row) in rows.iter_mut().enumerate() {
             let is_slow = i >= 1000;
-            let meets = |pid, name: &str, time_ns| Some(Rival { pid, name: name.into(), time_ns });
+            let meets = |pid, name: &str, time_ns| {
+                let name = name.into();
+                Some(Rival { pid, name, name_base64: None, time_ns })
+            };
             // Everybody's requests are beside those of git; that explains nothing.
             row.rivals[2] = meets(7, "git", 0);
             row.rivals[0] = match i {

@@ -4,6 +4,7 @@
 //! the same rule at one look are one mark.
 
 use regex::bytes::Regex;
+use weigh_schema::byte_text;
 use weigh_schema::snapshot::{Cause, WatchedFile};
 
 /// Of a line so much is kept.
@@ -44,7 +45,7 @@ pub struct Mark {
     pub label: String,
     /// What happened.
     pub cause: Cause,
-    /// The line, the last if there were several.
+    /// The line, the last if there were several, in the form that keeps its bytes.
     pub line: Option<String>,
     /// How often it happened.
     pub count: u64,
@@ -109,7 +110,7 @@ impl Rule {
 }
 
 fn kept(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&line[..line.len().min(4 * LINE_KEPT)]);
+    let text = byte_text::keep(&line[..line.len().min(4 * LINE_KEPT)]);
     text.chars().take(LINE_KEPT).collect()
 }
 
@@ -163,7 +164,7 @@ mod tests {
         let found = marks.of(happened);
         let said: Vec<_> = found.iter().map(|m| (m.file, m.label.as_str(), m.cause)).collect();
         assert_eq!(said, [(0, "new", Cause::Created), (1, "any", Cause::Line)]);
-        assert_eq!(found[1].line.as_deref(), Some("\u{fffd}"));
+        assert_eq!(found[1].line.as_deref(), Some(byte_text::keep(b"\xff").as_str()));
     }
 
     #[test]

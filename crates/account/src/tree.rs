@@ -62,7 +62,8 @@ impl Tree {
         ProcessRow {
             pid: process.pid,
             parent: process.parent_pid,
-            name: process.name.clone(),
+            name: byte_text::shown(&process.name),
+            name_base64: byte_text::base64(&process.name),
             command: shell_words(
                 &command.iter().map(|word| byte_text::shown(word)).collect::<Vec<_>>(),
             ),

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use weigh_schema::byte_text;
 use weigh_schema::summary::Host;
 
 use crate::procfs::{self, ProcError};
@@ -44,10 +45,10 @@ pub fn user_name(uid: u32) -> String {
         .unwrap_or_else(|| uid.to_string())
 }
 
-/// The name of a process, if it is there.
+/// The name of a process, if it is there, in the form that keeps its bytes (`byte_text`).
 pub fn process_name(pid: u32) -> Option<String> {
     let name = procfs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+    Some(byte_text::keep(name.strip_suffix(b"\n").unwrap_or(&name)))
 }
 
 /// How many processes this machine's kernel has killed for want of memory since it was started, if it counts them.

@@ -25,6 +25,7 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
         pid,
         tid: None,
         process: format!("task {pid}"),
+        process_base64: None,
         device: 0,
         inode: 1,
         generation: None,

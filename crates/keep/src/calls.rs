@@ -148,8 +148,11 @@ pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
 pub fn each_call(path: &Path, mut visit: impl FnMut(CallRow)) -> Result<u64, KeepError> {
     let (columns, _) = lacking::<CallRow>(path)?;
     // A rival is known whole or not at all.
-    let is_unknown =
-        |kind: &RivalKind| kind.columns().iter().any(|name| columns.contains(&name.as_str()));
+    let is_lacking = |name: &String| columns.contains(&name.as_str());
+    let is_unknown = |kind: &RivalKind| {
+        let [pid, name, _, seconds] = kind.columns();
+        [pid, name, seconds].into_iter().any(is_lacking)
+    };
     let unknown: Vec<usize> =
         RIVALS.iter().enumerate().filter(|(_, kind)| is_unknown(kind)).map(|(i, _)| i).collect();
     read_table(path, &mut |mut row: CallRow| {
@@ -285,8 +288,8 @@ fn interval(
 }
 
 /// The rival of a call: absent where there was none.
-fn rival((place, kind): (usize, &'static RivalKind)) -> [Column<CallRow>; 3] {
-    let [pid, name, time] = &kind.columns();
+fn rival((place, kind): (usize, &'static RivalKind)) -> [Column<CallRow>; 4] {
+    let [pid, name, name_base64, time] = &kind.columns();
     let known = move |row: &mut CallRow, set: &dyn Fn(&mut Rival)| {
         set(row.rivals[place].get_or_insert_default());
     };
@@ -305,6 +308,15 @@ fn rival((place, kind): (usize, &'static RivalKind)) -> [Column<CallRow>; 3] {
             None,
             move |row| Some(get(row)?.name),
             move |row, name: String| known(row, &|rival| rival.name.clone_from(&name)),
+        ),
+        Column::computed(
+            name_base64,
+            "its bytes in Base64, where they are no UTF-8",
+            None,
+            move |row| get(row)?.name_base64,
+            move |row, bytes: String| {
+                known(row, &|rival| rival.name_base64 = Some(bytes.clone()));
+            },
         ),
         Column::computed(
             time,

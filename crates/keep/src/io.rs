@@ -228,6 +228,7 @@ impl Row for FileUse {
             column!(pid, "the process, in the initial PID namespace"),
             column!(tid, "the thread, where threads are told apart"),
             column!(process, "the kernel's name for it"),
+            column!(process_base64, "its bytes in Base64, where they are no UTF-8"),
             column!(device, "the file system's device: major * 2^20 + minor"),
             column!(inode, "the inode"),
             column!(
@@ -271,6 +272,7 @@ impl Row for FileUse {
             pid: 0,
             tid: None,
             process: String::new(),
+            process_base64: None,
             device: 0,
             inode: 0,
             generation: None,

@@ -21,6 +21,7 @@ impl Row for Moment {
             column!(pid, "the process; 0 where the row stands for several"),
             column!(tid, "the thread, where threads are told apart"),
             column!(process, "the kernel's name for the process"),
+            column!(process_base64, "its bytes in Base64, where they are no UTF-8"),
             column!(path, "the file, as in files.parquet; empty where the row stands for several"),
             column!(path_base64, "its bytes in Base64, where they are no UTF-8"),
             column!(device, "the file system's device: major * 2^20 + minor"),

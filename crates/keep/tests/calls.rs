@@ -13,7 +13,12 @@ use weigh_schema::subsystem::{Account, CPU_COUNTERS, LaterNumbers, SUBSYSTEMS};
 const CALLS: u64 = 40_000;
 
 fn row(sequence: u64) -> CallRow {
-    let rival = |pid| Some(Rival { pid, name: "ffmpeg:\u{fffd}".into(), time_ns: 17 });
+    let name_base64 = Some("ZmZtcGVnOv8=".to_string());
+    let name = "ffmpeg:\u{fffd}".to_string();
+    let rival = |pid| {
+        let (name, name_base64) = (name.clone(), name_base64.clone());
+        Some(Rival { pid, name, name_base64, time_ns: 17 })
+    };
     let mut row = CallRow {
         time_ns: 1_790_000_000_123_456_789 + sequence.cast_signed(),
         pid: 7,

@@ -21,7 +21,9 @@ fn what_an_older_file_has_not_is_absent_and_not_0() {
     let full = |sequence| {
         let mut row = CallRow { call: "fsync".into(), sequence, ..CallRow::default() };
         COST_COLUMNS.iter().for_each(|column| column.set_raw(&mut row, 0));
-        row.rivals = [const { Some(Rival { pid: 7, name: String::new(), time_ns: 5 }) }; 3];
+        row.rivals =
+            [const { Some(Rival { pid: 7, name: String::new(), name_base64: None, time_ns: 5 }) };
+                3];
         row
     };
     (0..100).for_each(|sequence| writer.push(&full(sequence)).unwrap());
@@ -73,6 +75,7 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
         pid: 7,
         tid: None,
         process: String::new(),
+        process_base64: None,
         device: 0,
         inode: 0,
         generation: None,

@@ -105,10 +105,9 @@ fn split_arguments(bytes: &[u8]) -> Vec<String> {
     bytes.split(|b| *b == 0).map(byte_text::keep).collect()
 }
 
-/// Up to its NUL.
+/// Up to its NUL; the form keeps its bytes.
 fn text(bytes: &[u8]) -> String {
-    let bytes = bytes.split(|b| *b == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(bytes).into_owned()
+    byte_text::keep(bytes.split(|b| *b == 0).next().unwrap_or_default())
 }
 
 /// An amount of memory, which several CPUs add up: it may be below nothing for a moment.

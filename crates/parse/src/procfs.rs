@@ -63,7 +63,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         return None;
     }
     let pid = std::str::from_utf8(&text[..open]).ok()?.trim().parse().ok()?;
-    let name = String::from_utf8_lossy(&text[open + 1..close]).into_owned();
+    let name = byte_text::keep(&text[open + 1..close]);
     let rest: Vec<&str> =
         std::str::from_utf8(&text[close + 1..]).ok()?.split_ascii_whitespace().collect();
     // `rest[0]` is field 3 of proc(5).
@@ -190,9 +190,9 @@ pub fn number_after(text: &[u8], key: &[u8]) -> Option<u64> {
 
 /// A name as `/proc/PID/status` has it: line ends and backslashes are written as in C there.
 fn unescaped(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
+    let name = byte_text::keep(name);
     if !name.contains('\\') {
-        return name.into_owned();
+        return name;
     }
     let mut plain = String::with_capacity(name.len());
     let mut letters = name.chars();

@@ -22,6 +22,9 @@ pub struct Announcement {
     pub job: Job,
     /// The directory of the recording.
     pub recording: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording_base64: Option<String>,
     /// What happened.
     #[serde(flatten)]
     pub happening: Happening,

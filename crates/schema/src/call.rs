@@ -178,6 +178,8 @@ pub struct Rival {
     pub pid: u32,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    pub name_base64: Option<String>,
     /// How long the call waited for it; 0 if that is not known.
     pub time_ns: u64,
 }
@@ -199,10 +201,11 @@ pub struct RivalKind {
 
 impl RivalKind {
     /// The columns of its process, its name, and the time of the wait.
-    pub fn columns(&self) -> &'static [String; 3] {
-        static COLUMNS: LazyLock<Vec<[String; 3]>> = LazyLock::new(|| {
+    pub fn columns(&self) -> &'static [String; 4] {
+        static COLUMNS: LazyLock<Vec<[String; 4]>> = LazyLock::new(|| {
             let columns = |kind: &RivalKind| {
-                ["pid", "name", "seconds"].map(|what| format!("{}_{what}", kind.name))
+                ["pid", "name", "name_base64", "seconds"]
+                    .map(|what| format!("{}_{what}", kind.name))
             };
             RIVALS.iter().map(columns).collect()
         });
@@ -339,6 +342,9 @@ pub struct UnderWay {
     pub tid: u32,
     /// What the process is called.
     pub command: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_base64: Option<String>,
     /// How long it had lasted at least; absent where nobody saw it begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_seconds: Option<f64>,
@@ -567,6 +573,9 @@ pub struct RivalSeen {
     pub pid: u32,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// How long the call waited for it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,

@@ -330,6 +330,9 @@ pub struct RivalShare {
     pub kind: String,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// The process, if it was one alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,

@@ -57,6 +57,9 @@ pub struct ProcessRow {
     pub parent: u32,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// The arguments of its last exec, or of its parent's if it never called exec, joined for a shell.
     pub command: String,
     /// Their bytes in Base64, each argument ended by a NUL byte, where they are no UTF-8.

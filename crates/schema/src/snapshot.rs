@@ -15,11 +15,17 @@ pub struct Snapshot {
     pub label: String,
     /// The watched file.
     pub file: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_base64: Option<String>,
     /// What happened to it.
     pub cause: Cause,
     /// The line that matched, if it was one: the last, where it stands for several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_base64: Option<String>,
     /// How often it happened at this moment: lines that are found at the same look share one
     /// snapshot.
     pub count: u64,

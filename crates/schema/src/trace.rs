@@ -60,6 +60,9 @@ pub struct TraceNote {
 pub struct Origin {
     /// The command, as a shell would be given it; empty if there was none.
     pub command: String,
+    /// Its bytes in Base64, each word ended by a NUL byte, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_base64: Option<String>,
     /// The process, if it ran already.
     pub pid: Option<u32>,
     /// Where, if that is known.
@@ -157,6 +160,9 @@ pub struct ThreadNote {
     pub tid: u32,
     /// Its name; empty if it had ended.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
 }
 
 impl FollowedNote {

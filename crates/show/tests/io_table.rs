@@ -31,6 +31,7 @@ fn used(totals: Totals) -> FileUse {
         pid: 7,
         tid: None,
         process: "cat".to_string(),
+        process_base64: None,
         device: 1,
         inode: 2,
         generation: None,

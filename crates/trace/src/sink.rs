@@ -10,6 +10,7 @@ mod threads;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use weigh_schema::byte_text;
 use weigh_schema::trace::ThreadNote;
 
 use crate::probe::Probe;
@@ -90,11 +91,11 @@ impl Meaning {
     }
 }
 
-/// The name of a record's thread, if that is one of its fields.
+/// The name of a record's thread, if that is one of its fields, in the form that keeps its bytes.
 pub fn comm(probe: &Probe, record: Record<'_>) -> Option<String> {
     let place = probe.fields.iter().position(|field| field.name == "comm")?;
     match probe.value(record, place) {
-        Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Value::Text(text) => Some(byte_text::keep(text)),
         _ => None,
     }
 }

@@ -82,8 +82,8 @@ struct Side {
     sum: Account,
     counters: Counters,
     did: SideOutcome,
-    /// By the kind of rival, its name, and whether it is the caller itself.
-    met: BTreeMap<(usize, String, bool), Met>,
+    /// By the kind of rival, its name with its bytes, and whether it is the caller itself.
+    met: BTreeMap<(usize, (String, Option<String>), bool), Met>,
     /// Those of which it is known whether something was still to come, and those of them of which it was.
     known_later: u64,
     open: u64,
@@ -150,7 +150,8 @@ impl Side {
             |rival: &&Rival| rival.time_ns == 0 || rival.time_ns as f64 >= time as f64 * LEAST_WAIT;
         for (kind, rival) in row.rivals.iter().enumerate() {
             let Some(rival) = rival.as_ref().filter(of_weight) else { continue };
-            let key = (kind, rival.name.clone(), rival.pid == row.pid);
+            let name = (rival.name.clone(), rival.name_base64.clone());
+            let key = (kind, name, rival.pid == row.pid);
             let met = self.met.entry(key).or_default();
             met.calls += 1;
             // One is named, several are counted no further.
@@ -379,7 +380,8 @@ fn rivals(sides: &Sides) -> Vec<RivalShare> {
         }
         rivals.push(RivalShare {
             kind: RIVALS[key.0].name.to_string(),
-            name: key.1.clone(),
+            name: key.1.0.clone(),
+            name_base64: key.1.1.clone(),
             pid: met.pids.first().copied().filter(|_| met.pids.len() == 1),
             is_own: key.2,
             slow_total: met.calls,

@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn of_those_in_the_way_the_longest_stays() {
-        let met = |time_ns| Some(Rival { pid: 3, name: "ffmpeg".into(), time_ns });
+        let met =
+            |time_ns| Some(Rival { pid: 3, name: "ffmpeg".into(), name_base64: None, time_ns });
         let mut calls = [7, 9, 8].map(|time| {
             let mut row = call(1, time, 1, Some((1, 1)));
             row.rivals[0] = met(time as u64);

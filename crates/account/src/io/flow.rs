@@ -85,9 +85,11 @@ fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Opti
         name_base64: book.name_base64(file),
         object,
         writer: from.0,
-        writer_name: book.process_name(from.0).to_string(),
+        writer_name: byte_text::shown(book.process_name(from.0)),
+        writer_name_base64: byte_text::base64(book.process_name(from.0)),
         reader: to.0,
-        reader_name: book.process_name(to.0).to_string(),
+        reader_name: byte_text::shown(book.process_name(to.0)),
+        reader_name_base64: byte_text::base64(book.process_name(to.0)),
         bytes,
         is_upper_bound,
     })

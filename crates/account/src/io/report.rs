@@ -97,7 +97,8 @@ pub fn report<'a>(
         command: run.command.clone(),
         command_base64: run.command_base64.clone(),
         pid: run.pid,
-        mount: run.mount.clone(),
+        mount: run.mount.as_deref().map(byte_text::shown),
+        mount_base64: run.mount.as_deref().and_then(byte_text::base64),
     }
 }
 
@@ -154,7 +155,8 @@ pub fn file_use(
         object: book.object_of(file, row.object),
         pid: who.pid,
         tid: told_tid(who),
-        process: book.process_name(who.pid).to_string(),
+        process: byte_text::shown(book.process_name(who.pid)),
+        process_base64: byte_text::base64(book.process_name(who.pid)),
         device: file.device,
         inode: file.inode,
         generation: Some(file.generation),
@@ -233,7 +235,8 @@ fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
         ProcessUse {
             pid: process.pid,
             parent: process.parent,
-            name: process.name.clone(),
+            name: byte_text::shown(&process.name),
+            name_base64: byte_text::base64(&process.name),
             started_seconds: seconds(process.started_ns),
             ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
             by_calls,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{FileId, Moment, OffsetHistogram, PlaceMoment, Transfer, Who};
 
 use super::packed_row::RowState;
@@ -215,7 +216,8 @@ fn named(book: &IoBook, (file, who): Key, moment: Moment) -> Moment {
     Moment {
         pid: who.pid,
         tid: told_tid(who),
-        process: book.process_name(who.pid).to_string(),
+        process: byte_text::shown(book.process_name(who.pid)),
+        process_base64: byte_text::base64(book.process_name(who.pid)),
         path: book.name_of(file),
         path_base64: book.name_base64(file),
         device: file.device,

@@ -299,7 +299,7 @@ impl IoBook {
         self.name(file).and_then(byte_text::base64)
     }
 
-    /// Processes' names by their PIDs.
+    /// Processes' names by their PIDs, in the form that keeps their bytes.
     pub fn process_name(&self, pid: u32) -> &str {
         self.processes.get(&pid).map_or("", |process| process.name.as_str())
     }

@@ -16,6 +16,7 @@ use weigh_account::io::{Files, Run, report};
 use weigh_account::shell_words;
 use weigh_collect::io::name;
 use weigh_collect::notice;
+use weigh_schema::byte_text;
 use weigh_schema::io::IoReport;
 use weigh_session::end_with;
 use weigh_session::products::io::{IoSettings, IoSinks, IoView, measure};
@@ -75,7 +76,7 @@ fn sinks<'a>(rows: &'a mut RowFiles, table: &'a mut Option<LiveTable<'_>>) -> Io
 fn subject(run: &Run) -> String {
     match (run.pid, &run.mount) {
         (Some(pid), _) => format!("process {pid}"),
-        (_, Some(folder)) => format!("the file system of {folder}"),
+        (_, Some(folder)) => format!("the file system of {}", byte_text::shown(folder)),
         _ => shell_words(&run.command),
     }
 }

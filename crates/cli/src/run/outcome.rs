@@ -89,7 +89,7 @@ pub fn conclude(
         }
     }
     let end = Happening::End { summary: Box::new(summary.clone()) };
-    hook.tell(&summary.job, &directory.display().to_string(), end);
+    hook.tell(&summary.job, &directory, end);
     hook.finish();
     let written = match trouble {
         Some(trouble) => Err(trouble),

@@ -4,6 +4,8 @@
 #[path = "../../../../tests/workloads/costs.rs"]
 mod costs;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -99,7 +101,11 @@ fn a_call_that_has_not_ended_is_told_with_its_time_so_far() {
     needs_root!();
     let scratch = Scratch::new();
     let json = scratch.path("calls.json").display().to_string();
-    let mut sleeper = Mortal::of(Command::new("sleep").arg("600").spawn());
+    // By a name that is no UTF-8.
+    let named = OsStr::from_bytes(b"sleep\xff");
+    std::os::unix::fs::symlink("/bin/sleep", scratch.path("work").join(named)).expect("a link");
+    let program = scratch.path("work").join(named);
+    let mut sleeper = Mortal::of(Command::new(program).arg("600").spawn());
     let pid = sleeper.id().to_string();
     let is_asleep = || {
         let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
@@ -111,7 +117,9 @@ fn a_call_that_has_not_ended_is_told_with_its_time_so_far() {
     let output = weigh(&scratch, &words);
     let report: Value = serde_json::from_str(&scratch.text("calls.json")).expect("a report");
     let of_it = &report["under_way"][0];
-    assert_eq!((&of_it["call"], &of_it["command"]), (&"clock_nanosleep".into(), &"sleep".into()));
+    let told = ["call", "command", "command_base64"].map(|key| of_it[key].as_str());
+    let bytes = weigh_schema::base64::encode(b"sleep\xff");
+    assert_eq!(told, [Some("clock_nanosleep"), Some("sleep\u{fffd}"), Some(bytes.as_str())]);
     let (seconds, wall) = (of_it["time_seconds"].as_f64(), report["wall_seconds"].as_f64());
     // It was joined a moment after the time began.
     assert!(seconds >= Some(0.9) && seconds <= wall, "{report}");

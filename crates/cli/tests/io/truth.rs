@@ -519,3 +519,83 @@ os.close(file)";
         );
     }
 }
+
+/// Programs whose names are no UTF-8: one by a byte, and one whose name the kernel cuts within a character.
+const NAMELESS: &str = r#"
+    program=$(command -v cat); w=$(printf 'w\377'); r='ääääääää'
+    cp "$program" "$w"; cp "$program" "$r"
+    seq 5000 | "./$w" >data; "./$r" data >/dev/null; "./$w" data >/dev/null; sleep 0.3 | "./$w""#;
+
+/// The kernel's names of them, as they are shown and in Base64.
+fn nameless() -> [(String, String); 2] {
+    let cut = &"ä".repeat(8).into_bytes()[..15];
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    [&b"w\xff"[..], cut].map(|bytes| (shown(bytes), base64::encode(bytes)))
+}
+
+/// The kernel's name for a process has its bytes beside it, wherever it stands and whoever has followed it.
+#[test]
+fn names_of_processes_keep_their_bytes() {
+    let [writer, reader] = nameless();
+    for (mechanism, user) in mechanisms() {
+        let scratch = Scratch::new();
+        let report = report(&scratch, (mechanism, user), &[], &["sh", "-c", NAMELESS]);
+        let names = |table: &str, name: &str| -> BTreeSet<(String, Option<String>)> {
+            let rows = report[table].as_array().expect("rows").iter();
+            let text = |value: &Value| value.as_str().map(str::to_string);
+            let bytes = |row: &Value| text(&row[format!("{name}_base64")]);
+            rows.map(|row| (text(&row[name]).expect("a name"), bytes(row))).collect()
+        };
+        for (table, name) in [("processes", "name"), ("files", "process")] {
+            let found = names(table, name);
+            for (shown, bytes) in [&writer, &reader] {
+                let is_there = found.contains(&(shown.clone(), Some(bytes.clone())));
+                assert!(is_there, "{mechanism}: {table}: {found:?}");
+            }
+            let is_plain = |(name, bytes): &(String, Option<String>)| {
+                name.contains('\u{fffd}') == bytes.is_some()
+            };
+            assert!(found.iter().all(is_plain), "{mechanism}: {table}: {found:?}");
+        }
+        let flows = report["flows"].as_array().expect("flows").iter();
+        let flows: Vec<[&Value; 2]> = flows
+            .filter(|flow| flow["name"].as_str().is_some_and(|name| name.ends_with("/data")))
+            .map(|flow| [&flow["writer_name_base64"], &flow["reader_name_base64"]])
+            .collect();
+        let expected = [writer.1.as_str(), reader.1.as_str()];
+        assert!(flows.iter().any(|flow| *flow == expected), "{mechanism}: {report}");
+    }
+}
+
+/// The same in recordings, by each mechanism that follows a run.
+#[test]
+fn recordings_keep_the_bytes_of_names_of_processes() {
+    let [writer, reader] = nameless();
+    for (mechanism, _) in mechanisms().into_iter().take(3).chain([("poll", None)]) {
+        let io = if mechanism == "poll" { "" } else { "--io --interval 20ms" };
+        let options = format!("--mechanism {mechanism} {io}");
+        let measured = Weigh::bash(NAMELESS).options(&options).end();
+        let rows = measured.processes().into_iter();
+        let found: BTreeSet<(String, Option<String>)> =
+            rows.map(|row| (row.name, row.name_base64)).collect();
+        let is_there = |(shown, bytes): &(String, String)| {
+            found.contains(&(shown.clone(), Some(bytes.clone())))
+        };
+        measured.check(is_there(&writer), || format!("{mechanism}: {found:?}"));
+        if mechanism == "poll" {
+            continue;
+        }
+        measured.check(is_there(&reader), || format!("{mechanism}: {found:?}"));
+        let files = measured.files().into_iter();
+        let used: BTreeSet<Option<String>> =
+            files.filter_map(|row| row.used).map(|used| used.process_base64).collect();
+        let both = [&writer, &reader].map(|(_, bytes)| Some(bytes.clone()));
+        measured.check(both.iter().all(|name| used.contains(name)), || format!("{used:?}"));
+        let mut over_time = BTreeSet::new();
+        let see = |row: weigh_schema::io::Moment| {
+            over_time.insert(row.process_base64);
+        };
+        measured.recording().each_io_moment(see).expect("moments");
+        measured.check(over_time.contains(&both[0]), || format!("{over_time:?}"));
+    }
+}

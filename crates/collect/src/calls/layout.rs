@@ -249,8 +249,8 @@ fn rival(value: &[u8], kind: usize) -> Option<Rival> {
     let pid = reader.u32(offset_of!(types::rival, pid)).filter(|pid| *pid != 0)?;
     let name = reader.0.get(offset_of!(types::rival, name)..)?.get(..16)?;
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-    let name = String::from_utf8_lossy(&name[..end]).into_owned();
-    Some(Rival { pid, name, time_ns: reader.u64(offset_of!(types::rival, time))? })
+    let (name, name_base64) = byte_text::shown_with_base64(&byte_text::keep(&name[..end]));
+    Some(Rival { pid, name, name_base64, time_ns: reader.u64(offset_of!(types::rival, time))? })
 }
 
 const TYPE_OF_FILE: u32 = 0o170_000;

@@ -7,6 +7,7 @@
 
 use std::mem::{offset_of, size_of};
 
+use weigh_schema::byte_text;
 use weigh_schema::call::UnderWay;
 
 use super::layout::skeleton::types;
@@ -54,7 +55,8 @@ impl Thread {
             call: name(number),
             pid: self.pid,
             tid: self.tid,
-            command: self.command,
+            command: byte_text::shown(&self.command),
+            command_base64: byte_text::base64(&self.command),
             time_seconds: since_ns.map(|since| now_ns.saturating_sub(since) as f64 / 1e9),
         })
     }
@@ -82,6 +84,6 @@ fn thread(row: &[u8]) -> Option<Thread> {
         pid: u32_at(offset_of!(types::under_way, tgid))?,
         tid: u32_at(offset_of!(types::under_way, tid))?,
         is_compatible: u32_at(offset_of!(types::under_way, compatible))? != 0,
-        command: String::from_utf8_lossy(&command[..end]).into_owned(),
+        command: byte_text::keep(&command[..end]),
     })
 }

@@ -312,7 +312,7 @@ pub(super) fn request(value: &[u8]) -> Option<Use> {
 
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    byte_text::keep(&bytes[..end])
 }
 
 /// The name of a file or socket.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use weigh_schema::byte_text;
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
@@ -127,13 +128,13 @@ impl Process {
     /// as far as it fits.
     fn name_by_program(&self) -> Option<String> {
         let is_unheard = self.flags & FLAG_EXECED != 0 && !self.program.is_empty();
-        let last = self.program.rsplit('/').next().filter(|_| is_unheard)?.as_bytes();
-        Some(String::from_utf8_lossy(&last[..last.len().min(NAME_BYTES)]).into_owned())
+        let last = byte_text::bytes(self.program.rsplit('/').next().filter(|_| is_unheard)?);
+        Some(byte_text::keep(&last[..last.len().min(NAME_BYTES)]))
     }
 
-    /// By which name it is told of where the library was not in it.
-    pub fn blind_name(&self) -> &str {
-        if self.flags & FLAG_EXECED != 0 { &self.program } else { &self.name }
+    /// By which name people are told of it where the library was not in it.
+    pub fn blind_name(&self) -> String {
+        byte_text::shown(if self.flags & FLAG_EXECED != 0 { &self.program } else { &self.name })
     }
 
     /// Its row; `seen` is what looks at `/proc` found, `epoch_ns` when the job began.
@@ -224,7 +225,7 @@ fn bytes(from: &[AtomicU8]) -> Vec<u8> {
 fn text(from: &[AtomicU8]) -> String {
     let bytes = bytes(from);
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    byte_text::keep(&bytes[..end])
 }
 
 fn command(slot: &Slot) -> Vec<String> {

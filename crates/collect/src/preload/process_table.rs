@@ -422,7 +422,7 @@ fn note_in(blind: &mut BTreeMap<String, &'static str>, process: &Process) {
     if let Some(why) = process.blind_spot()
         && blind.len() < NAMED_PROGRAMS
     {
-        blind.entry(process.blind_name().to_owned()).or_insert(why);
+        blind.entry(process.blind_name()).or_insert(why);
     }
 }
 

@@ -16,6 +16,7 @@ mod witness;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{Deed, FileId, Object, Span, Who};
 
 use super::calls::Stops;
@@ -383,7 +384,7 @@ fn left(counts: &mut Counts, who: Who, inside: &Inside, span: Span, result: Resu
             }
             Err(Unknown::Hidden) => {
                 let name = counts.name_of(who.pid);
-                counts.hidden.insert(name);
+                counts.hidden.insert(byte_text::shown(&name));
             }
             Err(Unknown::Nothing) => {}
         }

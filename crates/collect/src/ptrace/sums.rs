@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use weigh_schema::CounterValues;
+use weigh_schema::byte_text;
 use weigh_schema::event::JobReading;
 
 use super::{TracedJob, notes, untraced};
@@ -44,7 +45,8 @@ impl TracedJob {
                 untraced::add(&mut sum, &thread.own_counters());
                 // On its way to its end everything is hidden; by then it was looked at.
                 if is_hidden && !now.is_leaving {
-                    job.hidden.insert(host::process_name(thread.process).unwrap_or_default());
+                    let name = host::process_name(thread.process).unwrap_or_default();
+                    job.hidden.insert(byte_text::shown(&name));
                 }
             }
         }

@@ -119,6 +119,7 @@ pub fn process(pid: u32) -> ProcessRow {
         pid,
         parent: 1,
         name: "true".into(),
+        name_base64: None,
         command: format!("/bin/true --number {pid} {}", "x".repeat(100)),
         command_base64: None,
         uid: 1000,

@@ -19,6 +19,9 @@ pub struct Moment {
     pub tid: Option<u32>,
     /// The kernel's name for it.
     pub process: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_base64: Option<String>,
     /// The path by which the file was first seen, or addresses.
     pub path: String,
     /// Its bytes in Base64, where they are no UTF-8.

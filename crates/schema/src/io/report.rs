@@ -56,6 +56,9 @@ pub struct IoReport<Files = Vec<FileUse>> {
     /// Where the file system is mounted that was followed, whatever process used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_base64: Option<String>,
     /// What was found of all files together.
     #[serde(flatten)]
     pub found: IoFound,
@@ -209,6 +212,9 @@ pub struct FileUse {
     pub tid: Option<u32>,
     /// The kernel's name for the process.
     pub process: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_base64: Option<String>,
     /// The file system's device: major * 2^20 + minor.
     pub device: u32,
     /// The inode.
@@ -257,6 +263,9 @@ pub struct ProcessUse {
     pub parent: u32,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Since the following began.
     pub started_seconds: f64,
     /// Absent while it lives.
@@ -293,10 +302,16 @@ pub struct Flow {
     pub writer: u32,
     /// The kernel's name for it.
     pub writer_name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer_name_base64: Option<String>,
     /// Who read.
     pub reader: u32,
     /// The kernel's name for it.
     pub reader_name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader_name_base64: Option<String>,
     /// Bytes that the one wrote and the other read: of files, those at the same place; of pipes and
     /// sockets absent, for what was read may be another's.
     #[serde(skip_serializing_if = "Option::is_none")]

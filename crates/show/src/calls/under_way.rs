@@ -31,7 +31,7 @@ pub(super) fn lines(report: &CallsReport, width: usize) -> Vec<Line> {
 
 /// `under way: clock_nanosleep, ≥ 2.0 s (sleep, PID 4711)`
 fn text(call: &UnderWay, count: u64) -> String {
-    let UnderWay { call: name, pid, tid, command, time_seconds } = call;
+    let UnderWay { call: name, pid, tid, command, time_seconds, .. } = call;
     let thread = if pid == tid { String::new() } else { format!(", thread {tid}") };
     let time = match time_seconds {
         Some(time) => format!("≥ {}", seconds(*time)),

@@ -149,6 +149,7 @@ fn fsync() -> ExplainedKind {
     let rival = |kind: &str, name: &str, pid, is_own, slow_total, ordinary_total| RivalShare {
         kind: kind.into(),
         name: name.into(),
+        name_base64: None,
         pid,
         is_own,
         slow_total,

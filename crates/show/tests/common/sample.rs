@@ -151,8 +151,10 @@ fn snapshots(metrics: &BTreeMap<String, Value>) -> Vec<Snapshot> {
     let compiled = Snapshot {
         label: "compiled".to_string(),
         file: "target/release/server.tmp".to_string(),
+        file_base64: None,
         cause: Cause::Created,
         line: None,
+        line_base64: None,
         count: 1,
         taken: started() + SignedDuration::from_secs_f64(71.5),
         at_seconds: 71.5,

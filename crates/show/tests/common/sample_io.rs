@@ -44,6 +44,7 @@ pub fn follow(files: &mut [FileRow]) {
             pid: row.pid,
             tid: None,
             process: "cc1".to_string(),
+            process_base64: None,
             device: 8 << 20,
             inode: 1000 + n as u64,
             generation: None,
@@ -72,8 +73,10 @@ fn flows() -> Vec<Flow> {
         object: if bytes.is_some() { Object::Regular } else { Object::Pipe },
         writer: writer.0,
         writer_name: writer.1.to_string(),
+        writer_name_base64: None,
         reader: reader.0,
         reader_name: reader.1.to_string(),
+        reader_name_base64: None,
         bytes,
         is_upper_bound: false,
     };

@@ -103,6 +103,7 @@ fn process(pid: u32, parent: u32, name: &str, command: &str, start: f64, end: f6
         pid,
         parent,
         name: name.to_string(),
+        name_base64: None,
         command: command.to_string(),
         command_base64: None,
         uid: 1000,

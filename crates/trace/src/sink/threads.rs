@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use weigh_schema::byte_text;
 use weigh_schema::trace::ThreadNote;
 
 /// So many are remembered.
@@ -11,7 +12,7 @@ const MOST: usize = 4096;
 /// What is known.
 pub struct ThreadNames {
     names: HashMap<u32, ThreadNote>,
-    /// Reads the name of a living thread.
+    /// Reads the name of a living thread, in the form that keeps its bytes.
     comm: fn(u32) -> String,
     last: Option<u32>,
 }
@@ -35,27 +36,34 @@ impl ThreadNames {
             return;
         }
         let known = self.names.get(&tid);
-        let name = match (known, comm()) {
+        let told = comm().map(|name| byte_text::shown_with_base64(&name));
+        let (name, name_base64) = match (known, told) {
             // It may have executed another program.
-            (Some(known), Some(name)) if known.name != name => name,
+            (Some(known), Some(told))
+                if (&known.name, &known.name_base64) != (&told.0, &told.1) =>
+            {
+                told
+            }
             (Some(known), _) if known.tgid == tgid => {
                 // Who has none yet may have one in the next record.
                 self.last = (!known.name.is_empty()).then_some(tid);
                 return;
             }
-            (Some(known), _) => known.name.clone(),
-            (None, Some(name)) => name,
-            (None, None) => (self.comm)(tid),
+            (Some(known), _) => (known.name.clone(), known.name_base64.clone()),
+            (None, Some(told)) => told,
+            (None, None) => byte_text::shown_with_base64(&(self.comm)(tid)),
         };
         self.last = (!name.is_empty()).then_some(tid);
         if self.names.len() < MOST || known.is_some() {
-            self.names.insert(tid, ThreadNote { tgid, tid, name });
+            self.names.insert(tid, ThreadNote { tgid, tid, name, name_base64 });
         }
     }
 
     /// The name of a thread; empty if nobody knows it.
     pub fn name(&self, tid: u32) -> String {
-        self.names.get(&tid).map_or_else(|| (self.comm)(tid), |thread| thread.name.clone())
+        self.names
+            .get(&tid)
+            .map_or_else(|| byte_text::shown(&(self.comm)(tid)), |thread| thread.name.clone())
     }
 
     /// All that are known.
@@ -92,5 +100,19 @@ mod tests {
         let recorded = ThreadNames::recorded(&living.all());
         assert_eq!((recorded.name(0).as_str(), recorded.count()), ("idle", 3));
         assert_eq!(ThreadNames::recorded(&[]).name(LIVING), "");
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_keeps_its_bytes() {
+        let mut living = ThreadNames::live(comm);
+        living.meet(9, 9, || Some(byte_text::keep(b"a\xff")));
+        living.meet(9, 9, || Some(byte_text::keep(b"a\xfe")));
+        let [thread] = &living.all()[..] else { panic!("{:?}", living.all()) };
+        assert_eq!((thread.name.as_str(), living.name(9).as_str()), ("a\u{fffd}", "a\u{fffd}"));
+        // The last is the one that is remembered: it differs in a byte that is not shown.
+        living.meet(1, 1, || None);
+        living.meet(9, 9, || Some(byte_text::keep(b"a\xfe")));
+        let thread = living.all().into_iter().find(|thread| thread.tid == 9);
+        assert_eq!(thread.expect("it").name_base64.as_deref(), Some("Yf4="));
     }
 }

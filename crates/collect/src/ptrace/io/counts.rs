@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use weigh_schema::byte_text;
 use weigh_schema::io::{
     Called, Counting, Deed, Event, Field, FileId, Moved, Named, Object, Price, Process, Span,
     Tally, Transfer, Use, Who,
@@ -387,8 +388,9 @@ impl Counts {
     pub fn foreign(&mut self, pid: u32) {
         if let Some(member) = self.members.get_mut(&pid) {
             member.process.foreign_calls += 1;
-            if !self.foreign.contains(&member.process.name) {
-                self.foreign.insert(member.process.name.clone());
+            let name = byte_text::shown(&member.process.name);
+            if !self.foreign.contains(&name) {
+                self.foreign.insert(name);
             }
         }
     }

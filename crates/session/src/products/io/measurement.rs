@@ -2,6 +2,7 @@
 //! mechanism emits.
 
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::{Gatherer, IoSettings, IoSinks, LOOK, mechanism};
 use crate::{
     Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
 };
+use weigh_schema::byte_text;
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
 const LAST_LOOK: Duration = Duration::from_millis(20);
@@ -188,7 +190,11 @@ impl IoSource<'_> {
             command: words.collect(),
             command_base64: weigh_schema::base64::of_words(&self.settings.command),
             pid: self.settings.pid,
-            mount: self.settings.mount.as_ref().map(|folder| folder.display().to_string()),
+            mount: self
+                .settings
+                .mount
+                .as_ref()
+                .map(|folder| byte_text::keep(folder.as_os_str().as_bytes())),
             wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
             tally: self.gatherer.io.tally(),
             grounds: self.gatherer.io.grounds(),

@@ -9,6 +9,8 @@ mod helper;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use weigh_collect::clock::Moment;
 use weigh_collect::notice;
 use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
+use weigh_schema::byte_text;
 use weigh_schema::summary::Job;
 
 pub use helper::{be_helper, is_helper};
@@ -75,7 +78,7 @@ impl EventHook {
     }
 
     /// Tells of something.
-    pub fn tell(&mut self, job: &Job, recording: &str, happening: Happening) {
+    pub fn tell(&mut self, job: &Job, recording: &Path, happening: Happening) {
         let at = self.now();
         let Some(helper) = self.helper.as_mut().filter(|helper| !helper.is_gone) else { return };
         let order = order(at, job, recording, happening);
@@ -97,18 +100,21 @@ impl EventHook {
     }
 }
 
-fn order(at: Timestamp, job: &Job, recording: &str, happening: Happening) -> Order {
+fn order(at: Timestamp, job: &Job, recording: &Path, happening: Happening) -> Order {
+    let place = byte_text::keep(recording.as_os_str().as_bytes());
+    let kept = |text: &str| byte_text::keep(text.as_bytes());
     let variables = [
-        ("WEIGH_EVENT", happening.event().to_string()),
-        ("WEIGH_NAME", happening.name()),
-        ("WEIGH_JOB", job.id.clone()),
-        ("WEIGH_RECORDING", recording.to_string()),
+        ("WEIGH_EVENT", kept(happening.event())),
+        ("WEIGH_NAME", kept(&happening.name())),
+        ("WEIGH_JOB", kept(&job.id)),
+        ("WEIGH_RECORDING", place.clone()),
     ];
     let announcement = Announcement {
         schema: SCHEMA.to_string(),
         at,
         job: job.clone(),
-        recording: recording.to_string(),
+        recording: byte_text::shown(&place),
+        recording_base64: byte_text::base64(&place),
         happening,
     };
     let input = serde_json::to_string(&announcement).unwrap_or_default() + "\n";

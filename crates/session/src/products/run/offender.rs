@@ -107,15 +107,16 @@ impl UsageWatch {
 
 fn of_ended(process: &ProcessEnd) -> Offender {
     let command = match process.command.is_empty() {
-        true => vec![process.name.clone()],
-        false => process.command.iter().map(|word| byte_text::shown(word)).collect(),
+        true => std::slice::from_ref(&process.name),
+        false => &process.command[..],
     };
     Offender {
         pid: process.pid,
         thread: process.pid,
-        name: process.name.clone(),
-        command,
-        command_base64: byte_text::base64_of_each(&process.command),
+        name: byte_text::shown(&process.name),
+        name_base64: byte_text::base64(&process.name),
+        command: command.iter().map(|word| byte_text::shown(word)).collect(),
+        command_base64: byte_text::base64_of_each(command),
         unreadable: vec!["it had ended when the limit was found to be crossed".to_string()],
         ..Offender::default()
     }

@@ -4,11 +4,13 @@
 //! which a snapshot is to be taken, and keeps those that were.
 
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_account::{Mark, Marks, WatchSpec};
 use weigh_collect::file_watch::{FileWatch, Happened};
+use weigh_schema::byte_text;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::snapshot::{Cause, Snapshot};
 
@@ -107,7 +109,7 @@ impl Snapshots {
 
     /// The name of a file.
     pub fn file(&self, number: usize) -> String {
-        self.files[number].file.path.display().to_string()
+        byte_text::keep(self.files[number].file.path.as_os_str().as_bytes())
     }
 
     /// Keeps one, if there is room; whether there was.

@@ -18,11 +18,9 @@ pub fn live_meaning(began_ns: u64, epoch_ns: i64) -> Meaning {
     Meaning::live(began_ns, epoch_ns, Box::<LiveNames>::default(), comm)
 }
 
-/// The name of a thread that lives; empty if it does not.
+/// The name of a thread that lives, in the form that keeps its bytes; empty if it does not.
 fn comm(tid: u32) -> String {
-    let mut name = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
-    name.pop_if(|last| *last == b'\n');
-    String::from_utf8_lossy(&name).into_owned()
+    weigh_collect::host::process_name(tid).unwrap_or_default()
 }
 
 /// What is known of this machine's functions.

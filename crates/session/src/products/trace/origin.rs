@@ -18,6 +18,8 @@ pub fn of(settings: &TraceSettings) -> Origin {
         settings.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     Origin {
         command: shell_words(&words).chars().take(COMMAND_LENGTH).collect(),
+        command_base64: weigh_schema::base64::of_words_ended(&settings.command)
+            .filter(|bytes| bytes.len() <= COMMAND_LENGTH),
         pid: settings.pid,
         // Nothing of what is followed hangs on it.
         host: host::host().ok(),

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use weigh_collect::notice;
 
 use super::{HELPER, Order};
+use weigh_schema::byte_text;
 
 /// What waits while a command runs.
 const QUEUE: usize = 1000;
@@ -50,6 +52,7 @@ pub fn be_helper(command: &OsString) -> ExitCode {
         for order in orders {
             if let Err(error) = carry_out(command, &order) {
                 let [(_, event), (_, name), ..] = order.variables.as_slice() else { continue };
+                let name = byte_text::shown(name);
                 notice!("the command of --on-event, for {event} {name}: {error}");
             }
         }
@@ -61,12 +64,17 @@ pub fn be_helper(command: &OsString) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Of a text in the form that keeps its bytes.
+fn as_bytes(kept: &str) -> OsString {
+    OsString::from_vec(byte_text::bytes(kept).into_owned())
+}
+
 fn carry_out(command: &OsString, order: &Order) -> io::Result<()> {
     let error_output = io::stderr().as_fd().try_clone_to_owned()?;
     let child = Command::new("/bin/sh")
         .arg("-c")
         .arg(command)
-        .envs(order.variables.iter().map(|(name, value)| (name, value)))
+        .envs(order.variables.iter().map(|(name, value)| (name, as_bytes(value))))
         .stdin(input(&order.input)?)
         .stdout(error_output)
         .process_group(0)

@@ -142,7 +142,7 @@ impl RunSource<'_> {
         let held = held_to(&self.settings.limits, &summary.metrics, &reading);
         self.enforcer.compare_at_end(&crossed(&self.settings.limits, &held), ended_ns);
         for happening in self.enforcer.happened() {
-            let recording = self.settings.directory.display().to_string();
+            let recording = self.settings.directory.clone();
             self.hook.tell(&summary.job, &recording, happening);
         }
         let ended_by = self.enforcer.ended_by();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use weigh_account::{Mark, Measured, metrics};
 use weigh_schema::announcement::Happening;
+use weigh_schema::byte_text;
 use weigh_schema::quality::Value;
 use weigh_schema::snapshot::Snapshot;
 
@@ -29,11 +30,14 @@ impl RunSource<'_> {
         if !marks.is_empty() {
             let now = self.job_state()?;
             for mark in marks {
+                let file = snapshots.file(mark.file);
                 let snapshot = Snapshot {
-                    file: snapshots.file(mark.file),
+                    file: byte_text::shown(&file),
+                    file_base64: byte_text::base64(&file),
                     label: mark.label,
                     cause: mark.cause,
-                    line: mark.line,
+                    line: mark.line.as_deref().map(byte_text::shown),
+                    line_base64: mark.line.as_deref().and_then(byte_text::base64),
                     count: mark.count,
                     taken: now.taken,
                     at_seconds: now.at_seconds,
@@ -81,7 +85,7 @@ impl RunSource<'_> {
     }
 
     fn tell(&mut self, happening: Happening) {
-        let recording = self.settings.directory.display().to_string();
+        let recording = self.settings.directory.clone();
         self.hook.tell(&self.summary.job, &recording, happening);
     }
 }
