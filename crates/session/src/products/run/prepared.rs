@@ -32,6 +32,7 @@ use super::open_files::OpenFiles;
 use super::outcome::{RunFailure, RunOutcome};
 use super::page_scan::PageScan;
 use super::recorder::Recorder;
+use super::regions::Regions;
 use super::settings::{RunIoMechanism, RunSettings};
 use super::snapshots::Snapshots;
 use super::source::{Cutoff, LimitLooks, RunSource, Ticks, is_of_calls, tell_price_of_calls};
@@ -184,6 +185,9 @@ impl PreparedRun {
         variables.extend(io.iter().flat_map(|io| io.variables()));
         let helper = Helper::prepare(run.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
+        // Where there is no socket the job's programs are not told of one, and measure nothing.
+        let regions = Regions::prepare().ok();
+        variables.extend(regions.iter().map(Regions::variable));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,
@@ -213,7 +217,8 @@ impl PreparedRun {
         // What was said stands before what the command writes.
         message::settle();
         run.job.arm(pid, waiting.pidfd())?;
-        Ok(Ok((ArmedRun::new(run, pid, helper, snapshots, others), pending)))
+        let armed = ArmedRun::new(run, pid, helper, snapshots, others);
+        Ok(Ok((ArmedRun { regions, ..armed }, pending)))
     }
 
     /// Has everything follow a process that runs already.
@@ -240,6 +245,7 @@ struct ArmedRun {
     run: OpenRun,
     pid: u32,
     helper: Option<Helper>,
+    regions: Option<Regions>,
     snapshots: Option<Snapshots>,
     others: Vec<ActiveCollector>,
     oom: OomKills,
@@ -256,7 +262,7 @@ impl ArmedRun {
     ) -> ArmedRun {
         others.iter_mut().for_each(|other| other.collector.begin());
         let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(pid));
-        ArmedRun { run, pid, helper, snapshots, others, oom, cpu_wait }
+        ArmedRun { run, pid, helper, regions: None, snapshots, others, oom, cpu_wait }
     }
 
     /// The job has begun.
@@ -290,6 +296,7 @@ impl ArmedRun {
             ticks: Ticks::new(&*job, settings.interval, begun),
             job,
             helper: self.helper,
+            regions: self.regions,
             pid: self.pid,
             joined_status: None,
             has_noted_end: false,
