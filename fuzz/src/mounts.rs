@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 use weigh_account::io::{IoBook, Run, found, report};
-use weigh_schema::io::{Grounds, Tally};
+use weigh_schema::io::{ReportBasis, Tally};
 
 /// Of the kernel's numbers for requests.
 const FORGET: u32 = 2;
@@ -80,7 +80,7 @@ pub fn mount_requests(data: &[u8]) {
         mount: None,
         wall_seconds: 1.0,
         tally: Tally::default(),
-        grounds: Grounds::default(),
+        grounds: ReportBasis::default(),
     };
     let name = |number: u64| number.to_string();
     found(&book, &run);

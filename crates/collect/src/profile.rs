@@ -25,6 +25,9 @@ use mapping::ProfileMapping;
 /// What a memfd is on, if it has no huge pages: those may be missing when they are touched.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
+/// A publish is tried to be read so often.
+const TRIES: usize = 4;
+
 /// Why a profile is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
@@ -85,21 +88,33 @@ impl SharedProfile {
         ProfileReader::epoch(&self.mapping).saturating_sub(1)
     }
 
-    /// As it stood at the last publish; none if there was none since the last time.
+    /// As it stood at the last publish; none if there was none since the last time, or if the program publishes faster than
+    /// this can read.
     pub fn read_published(&mut self) -> Option<ProfileSnapshot> {
+        (0..TRIES).find_map(|_| self.try_published())
+    }
+
+    fn try_published(&mut self) -> Option<ProfileSnapshot> {
         let epoch = ProfileReader::epoch(&self.mapping);
         if epoch <= self.published {
             return None;
         }
         // What a thread has begun to write in the epoch before is seen to be in work from here on.
         mapping::barrier_everywhere();
-        self.published = epoch;
-        Some(self.reader.read(&self.mapping, ReadAt::Publish(epoch)))
+        let snapshot = self.reader.read(&self.mapping, ReadAt::Publish(epoch));
+        let is_whole = snapshot.lost.overtaken == 0;
+        self.published = if is_whole { epoch } else { self.published };
+        is_whole.then_some(snapshot)
     }
 
     /// As it is.
     pub fn read_now(&mut self) -> ProfileSnapshot {
         self.reader.read(&self.mapping, ReadAt::Now)
+    }
+
+    /// Phases and events since the last time, without anything else; none if there are none.
+    pub fn read_rings(&mut self) -> Option<ProfileSnapshot> {
+        self.reader.read_rings(&self.mapping)
     }
 
     /// As it is, for the last time.

@@ -5,13 +5,16 @@
 pub mod darshan;
 pub mod dot;
 mod form;
+pub mod phases;
+pub mod speedscope;
 pub mod wfformat;
 pub mod workflow;
 
-pub use form::{Piece, RecordingFormat, RecordingRows, TextKind};
+pub use form::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// All of them, in the order in which people are told of them.
-pub const FORMATS: &[RecordingFormat] = &[darshan::FORMAT, wfformat::FORMAT, dot::FORMAT];
+pub const FORMATS: &[RecordingFormat] =
+    &[darshan::FORMAT, wfformat::FORMAT, dot::FORMAT, speedscope::FORMAT, phases::FORMAT];
 
 /// The form of this name.
 pub fn format(name: &str) -> Option<&'static RecordingFormat> {

@@ -38,6 +38,7 @@ mod parquet_reader;
 mod paths;
 mod recording;
 mod recovery;
+mod regions;
 mod stream;
 mod stream_reader;
 mod table;

@@ -12,7 +12,7 @@ mod texts;
 use std::sync::Arc;
 
 use weigh_schema::profile::{head as at, metadata, name, node, thread};
-use weigh_schema::region::snapshot::{ClockPair, ProfileLosses, ProfileSnapshot};
+use weigh_schema::region::snapshot::{ClockPair, ProfileLosses, ProfileSnapshot, ProfileThread};
 
 pub use head::{MOST_BYTES, ProfileHead, ProfileRefusal};
 
@@ -99,15 +99,38 @@ impl ProfileReader {
         words.load(at::ENDED) != 0
     }
 
-    /// Reads it. Phases and events are those since the last time.
+    /// Reads it. Phases and events are those since the last time; at a publish none.
     pub fn read(&mut self, words: &dyn Words, which: ReadAt) -> ProfileSnapshot {
         let mut lost = losses(words);
         self.read_names(words, &mut lost);
         let threads = self.threads(words, &mut lost);
         let nodes = nodes::read(self, words, which, &mut lost);
-        let phases = self.phases(words, which, &mut lost);
-        let events = self.events(words, which, &mut lost);
+        let is_publish = matches!(which, ReadAt::Publish(_));
+        let phases = if is_publish { Vec::new() } else { self.phases(words, which, &mut lost) };
+        let events = if is_publish { Vec::new() } else { self.events(words, which, &mut lost) };
         let metadata = self.metadata(words, &mut lost);
+        let snapshot = self.snapshot(words, threads);
+        ProfileSnapshot { nodes, phases, events, metadata, lost, ..snapshot }
+    }
+
+    /// Phases and events since the last time, without nodes; none if there are none.
+    pub fn read_rings(&mut self, words: &dyn Words) -> Option<ProfileSnapshot> {
+        let written = |section| words.load(at::USED + section);
+        if written(section::PHASES) <= self.next_phase
+            && written(section::EVENTS) <= self.next_event
+        {
+            return None;
+        }
+        let mut lost = ProfileLosses::default();
+        self.read_names(words, &mut lost);
+        let threads = self.threads(words, &mut lost);
+        let phases = self.phases(words, ReadAt::Now, &mut lost);
+        let events = self.events(words, ReadAt::Now, &mut lost);
+        Some(ProfileSnapshot { phases, events, lost, ..self.snapshot(words, threads) })
+    }
+
+    /// What is read at once, with nothing in it.
+    fn snapshot(&self, words: &dyn Words, threads: Vec<ProfileThread>) -> ProfileSnapshot {
         ProfileSnapshot {
             pid: self.head.pid,
             rank: rank(words.load(at::RANK)),
@@ -117,12 +140,12 @@ impl ProfileReader {
             epoch: ProfileReader::epoch(words),
             has_ended: ProfileReader::has_ended(words),
             names: Arc::clone(&self.names),
-            nodes,
+            nodes: Vec::new(),
             threads,
-            phases,
-            events,
-            metadata,
-            lost,
+            phases: Vec::new(),
+            events: Vec::new(),
+            metadata: Vec::new(),
+            lost: ProfileLosses::default(),
         }
     }
 

@@ -112,8 +112,8 @@ impl RemoteIo {
             wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::lost)?;
             loop {
                 match next(stream)?.0 {
-                    Tell::RecordKind(0) => return Ok(pieces),
-                    Tell::RecordKind(length) => {
+                    Tell::Kept(0) => return Ok(pieces),
+                    Tell::Kept(length) => {
                         let piece = wire::receive_bytes(stream, length);
                         pieces.push(piece.map_err(RemoteError::lost)?);
                     }

@@ -181,7 +181,7 @@ impl Server {
         let Some(kernel) = &self.kernel else { return Ok(Err("it is not open".to_string())) };
         let stream = &self.user.stream;
         let send = |piece: &RecordBatch| {
-            wire::send(stream, &Tell::RecordKind(piece.bytes().len()), None)?;
+            wire::send(stream, &Tell::Kept(piece.bytes().len()), None)?;
             wire::send_bytes(stream, piece)
         };
         let mut piece = RecordBatch::default();
@@ -199,6 +199,6 @@ impl Server {
         if !piece.is_empty() {
             send(&piece)?;
         }
-        wire::send(stream, &Tell::RecordKind(0), None).map(Ok)
+        wire::send(stream, &Tell::Kept(0), None).map(Ok)
     }
 }

@@ -82,7 +82,7 @@ pub enum Tell {
     /// So many bytes of records come next; how much was seen until then.
     Records(Tally, usize),
     /// So many bytes of what is kept come next; after none there are no more.
-    RecordKind(usize),
+    Kept(usize),
 }
 
 /// Sends what was announced.
@@ -114,13 +114,13 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut told = RecordBatch::default();
         told.push(b"key", b"value");
-        send(&ours, &Tell::RecordKind(told.bytes().len()), None).unwrap();
+        send(&ours, &Tell::Kept(told.bytes().len()), None).unwrap();
         send_bytes(&ours, &told).unwrap();
-        send(&ours, &Tell::RecordKind(0), None).unwrap();
+        send(&ours, &Tell::Kept(0), None).unwrap();
         let next = || receive::<Tell>(&theirs, MOST_ASKED).unwrap().unwrap().0;
-        let Tell::RecordKind(length) = next() else { panic!("something else") };
+        let Tell::Kept(length) = next() else { panic!("something else") };
         assert_eq!(receive_bytes(&theirs, length).unwrap(), told);
-        assert_eq!(next(), Tell::RecordKind(0));
+        assert_eq!(next(), Tell::Kept(0));
         assert!(receive_bytes(&theirs, MOST_BYTES + 1).is_err());
         drop(ours);
         assert!(receive_bytes(&theirs, 1).is_err());

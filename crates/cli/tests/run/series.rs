@@ -8,7 +8,7 @@ use crate::support::run::Weigh;
 use crate::support::workload;
 use weigh_account::SamplingSchedule;
 use weigh_schema::recording::SampleRow;
-use weigh_schema::{Group, Kind, METRICS, Quality};
+use weigh_schema::{Group, MetricKind, METRICS, Quality};
 
 /// The samples of one series of the job, by time.
 fn series(measured: &Measured, name: &str) -> Vec<SampleRow> {
@@ -81,19 +81,19 @@ fn series_agree(measured: &Measured) -> u32 {
             continue;
         };
         // The last scan of a short job comes after its last sample.
-        if samples.is_empty() && (metric.group == Group::Files || metric.kind == Kind::Peak) {
+        if samples.is_empty() && (metric.group == Group::Files || metric.kind == MetricKind::Peak) {
             continue;
         }
         measured.check(!samples.is_empty(), || format!("{} has no series", metric.name));
         compared += 1;
         match metric.kind {
-            Kind::Counter => {
+            MetricKind::Counter => {
                 let falls = samples.windows(2).find(|two| two[1].value < two[0].value);
                 measured.check(falls.is_none(), || format!("{name} goes down: {falls:?}"));
                 let last = samples[samples.len() - 1].value;
                 measured.check(last == value, || format!("{name} ends at {last}, not {value}"));
             }
-            Kind::Peak => {
+            MetricKind::Peak => {
                 let most = greatest(&samples);
                 // Until a first look at what is shared, the series can but take the sum, which is
                 // the summary's upper bound.
@@ -103,7 +103,7 @@ fn series_agree(measured: &Measured) -> u32 {
                     if looked_at { measured.number("memory_peak_rss_sum_bytes") } else { value };
                 measured.check(most <= bound * 1.000_001, || format!("{name} reaches {most}"));
             }
-            Kind::Gauge => {}
+            MetricKind::Gauge => {}
         }
     }
     compared

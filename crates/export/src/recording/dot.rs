@@ -8,7 +8,7 @@ use weigh_schema::io::Object;
 
 use weigh_schema::printable::printable;
 
-use super::form::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::form::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 use super::workflow::Workflow;
 use super::workflow::files::unique_names;
 
@@ -17,6 +17,7 @@ pub const FORMAT: RecordingFormat = RecordingFormat {
     name: "dot",
     help: "The same graph in Graphviz's language: `weigh export --format dot DIR | dot -Tsvg`",
     text: TextKind::Lines,
+    part: RecordingPart::Files,
     write,
 };
 

@@ -13,7 +13,7 @@ use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Host, Summary};
 use weigh_schema::{Number, Value};
 
-use super::form::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::form::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 use super::workflow::files::{FileKey, unique_names};
 use super::workflow::{Task, Workflow};
 
@@ -23,6 +23,7 @@ pub const FORMAT: RecordingFormat = RecordingFormat {
     help: "WfFormat 1.5 (JSON), as WfCommons takes workflows: each process a task, with its input and output files, \
            its parents and children by who wrote what others read, its time, CPU, memory and bytes",
     text: TextKind::Json,
+    part: RecordingPart::Files,
     write,
 };
 

@@ -70,10 +70,11 @@ fn read_node(
     let found = settled(words, place + node::SEQUENCE, || versions(words, place));
     let is_unsettled = found.is_none();
     let versions = found.unwrap_or_else(|| versions(words, place));
-    let chosen = match (which, is_unsettled) {
-        (ReadAt::Publish(epoch), _) => newest_before(&versions, epoch),
-        (_, false) => Choice::Of(newest(&versions)),
-        (_, true) => Choice::Of(not_in_work(&versions)),
+    let chosen = match which {
+        ReadAt::Publish(epoch) => newest_before(&versions, epoch, is_unsettled),
+        // Where a process died or stopped in the middle, this one is at most one call ahead of itself: the other one may be
+        // far behind.
+        ReadAt::Now | ReadAt::End => Choice::Of(newest(&versions)),
     };
     let numbers = match chosen {
         Choice::Of(numbers) => numbers,
@@ -106,11 +107,12 @@ enum Choice {
     NotYet,
 }
 
-/// As it stood when the epoch became this one.
-fn newest_before(versions: &Versions, epoch: u64) -> Choice {
+/// As it stood when the epoch became this one. What is written all the time may be a version that was begun before.
+fn newest_before(versions: &Versions, epoch: u64, is_unsettled: bool) -> Choice {
     let written = versions.iter().filter(|version| version.epoch > 0);
     let before = written.clone().filter(|version| version.epoch < epoch);
     match before.max_by_key(|version| version.epoch) {
+        Some(version) if is_unsettled && version.epoch + 1 == epoch => Choice::Overtaken,
         Some(version) => Choice::Of(*version),
         None if written.count() == VERSIONS => Choice::Overtaken,
         None => Choice::NotYet,
@@ -119,13 +121,6 @@ fn newest_before(versions: &Versions, epoch: u64) -> Choice {
 
 fn newest(versions: &Versions) -> NodeNumbers {
     if versions[1].epoch > versions[0].epoch { versions[1] } else { versions[0] }
-}
-
-/// The version that is not being written, where the process has stopped or died while it wrote: the older one; where
-/// there is none, the one in work, which is at most one call ahead of itself.
-fn not_in_work(versions: &Versions) -> NodeNumbers {
-    let oldest = versions.iter().filter(|version| version.epoch > 0).min_by_key(|v| v.epoch);
-    oldest.copied().unwrap_or_else(|| newest(versions))
 }
 
 fn versions(words: &dyn Words, place: usize) -> Versions {

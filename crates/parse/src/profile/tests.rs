@@ -138,7 +138,7 @@ fn a_publish_is_read_as_it_stood_or_told_to_be_lost() {
 }
 
 #[test]
-fn a_node_whose_writer_has_died_has_its_other_version() {
+fn a_node_whose_writer_has_died_is_read_and_marked() {
     let (mut writer, [_, outer, inner]) = nested();
     writer.version(outer, 0, 1, 5);
     writer.version(outer, 1, 2, 6);
@@ -147,8 +147,12 @@ fn a_node_whose_writer_has_died_has_its_other_version() {
         writer.record(section::NODES, node as usize)[node::SEQUENCE] = 7;
     }
     let snapshot = writer.read(ReadAt::End);
-    assert_eq!((calls(&snapshot, outer), calls(&snapshot, inner)), (Some(5), Some(8)));
+    assert_eq!((calls(&snapshot, outer), calls(&snapshot, inner)), (Some(6), Some(8)));
     assert!(snapshot.nodes[outer as usize].unwrap().is_unsettled);
+    // Of a publish nothing is told that may have been in work.
+    let snapshot = writer.read(ReadAt::Publish(3));
+    assert_eq!((calls(&snapshot, outer), calls(&snapshot, inner)), (None, None));
+    assert_eq!(snapshot.lost.overtaken, 1);
 }
 
 #[test]
