@@ -72,7 +72,7 @@ struct region_thread {
 	uint32_t cleanups;
 	uint64_t deeper, deep_begun, deep_inside; /* calls without a frame: how many, and times of the outermost one */
 	weigh *account;
-	uint64_t unused[4];
+	uint64_t root_frame[4];
 	struct open_call open[PROFILE_FRAMES + 1]; /* the first one is the root */
 	struct child cache[CACHE_ENTRIES];
 };

@@ -63,12 +63,12 @@ static void fill_record(struct region_thread *t, uint64_t *record)
 	t->random = record[THREAD_AT_BEGUN] ^ record[THREAD_AT_TID] << 32;
 }
 
-/* The root's frame is none: it lies behind the record, in the thread's own memory. */
+/* The root has no frame of the record: what is written there goes to private memory. */
 static void begin_calls(struct region_thread *t, uint64_t *record)
 {
 	for (uint64_t i = 1; i <= PROFILE_FRAMES; i++)
 		t->open[i].frame = frame_numbered(record, i - 1);
-	t->open[0].frame = t->unused;
+	t->open[0].frame = t->root_frame;
 	t->open[0].special = IS_ROOT;
 	t->open[0].number = t->root;
 	t->open[0].node = node_numbered(t->root);

@@ -450,6 +450,64 @@ static void lives_in_parts(void)
 	child_succeeds(child);
 }
 
+static void begins_ever_more(void)
+{
+	char text[32];
+
+	for (uint64_t i = 0;; i++) {
+		weigh_name name;
+
+		sprintf(text, "made %d", (int)(i % 5000));
+		name = weigh_region_name(text);
+		WEIGH_PHASE("phase", i);
+		weigh_region_begin(name);
+		weigh_count("count", 1);
+		weigh_metadata("last", text);
+		weigh_region_end(name);
+		weigh_publish();
+	}
+}
+
+/* Whatever number it holds leads to something that is there. */
+static void is_sound(const struct profile *of)
+{
+	uint64_t nodes = used(of, PROFILE_NODES), names = used(of, PROFILE_NAMES);
+
+	CHECK(nodes <= PROFILE_NODES_RECORDS && names <= PROFILE_NAMES_RECORDS);
+	for (uint64_t i = 0; i < nodes; i++) {
+		const uint64_t *node = node_at(of, i);
+
+		if (!node[NODE_AT_KIND])
+			continue;
+		CHECK(node[NODE_AT_PARENT] < nodes && node[NODE_AT_NAME] < names);
+		CHECK(node[NODE_AT_KIND] == PROFILE_ROOT || record(of, PROFILE_NAMES, node[NODE_AT_NAME], NAME_LENGTH)[NAME_AT_BYTES]);
+	}
+	for (uint64_t i = 0; i < used(of, PROFILE_THREADS); i++) {
+		const uint64_t *thread = record(of, PROFILE_THREADS, i, THREAD_LENGTH);
+
+		CHECK(thread[THREAD_AT_DEPTH] <= 2);
+		for (uint64_t j = 0; j < thread[THREAD_AT_DEPTH]; j++)
+			CHECK(node_at(of, thread[THREAD_AT_STACK + j * FRAME_LENGTH])[NODE_AT_KIND]);
+	}
+}
+
+static void killed_anywhere(void)
+{
+	for (int i = 0; i < 60; i++) {
+		struct profile of_child;
+		pid_t child = fork();
+
+		if (!child)
+			begins_ever_more();
+		of_child = next_profile();
+		usleep((useconds_t)(i * 173 % 9000));
+		CHECK(!kill(child, SIGKILL));
+		CHECK(waitpid(child, 0, 0) == child);
+		is_sound(&of_child);
+		munmap((void *)of_child.words, head(&of_child, PROFILE_AT_BYTES));
+	}
+}
+
 static int open_descriptors(void)
 {
 	int count = 0;
@@ -481,7 +539,7 @@ int main(int count, char **arguments)
 	} cases[] = {
 		{ "threads", threads_end },	{ "others", other_threads_ends }, { "signals", signals },
 		{ "names", many_names },	{ "many", many_threads },	  { "braked", braked },
-		{ "places", many_places },	{ "late", late_calls },
+		{ "places", many_places },	{ "late", late_calls }, { "anywhere", killed_anywhere },
 		{ "sums", sums },		{ "killed", lives_in_parts },	  { "descriptors", no_descriptor_is_left },
 	};
 
