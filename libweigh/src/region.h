@@ -88,7 +88,7 @@ struct region_private {
 	_Atomic uint64_t index[INDEX_ENTRIES];
 	uint8_t has_children[PROFILE_NODES_RECORDS];
 	struct range ranges[MOST_RANGES];
-	struct region_thread threads[PROFILE_THREADS_RECORDS];
+	_Alignas(64) struct region_thread threads[PROFILE_THREADS_RECORDS];
 };
 
 struct region_process {
