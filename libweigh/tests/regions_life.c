@@ -5,6 +5,7 @@
  * usage: regions_life [CASE]
  */
 #include "profile.h"
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -209,6 +210,43 @@ static void signals(void)
 	counted = sum_of_name("in a handler", PROFILE_COUNTER, VERSION_AT_INCLUSIVE);
 	SAME(in_handler + counted + lost, 2 * (uint64_t)handled);
 	CHECK(in_handler > 0);
+}
+
+static sigjmp_buf again;
+
+static void jumps(int signal)
+{
+	(void)signal;
+	handled++;
+	siglongjmp(again, 1);
+}
+
+/* A handler leaves whatever it interrupts, libweigh too: the thread's later regions count. */
+static void jumps_out(void)
+{
+	struct itimerval soon = { { 0, 0 }, { 0, 50 } };
+
+	CHECK(signal(SIGALRM, jumps) != SIG_ERR);
+	while (handled < 3000) {
+		WEIGH_BEGIN("may be left");
+		if (!sigsetjmp(again, 1)) {
+			setitimer(ITIMER_REAL, &soon, 0);
+			for (;;) {
+				WEIGH_REGION("often");
+				weigh_count("often", 1);
+			}
+		}
+		WEIGH_END("may be left");
+		SAME(this_thread(&p)[THREAD_AT_DEPTH], 0);
+	}
+	CHECK(calls_of(&p, REGION(&p, "may be left")) >= 2990);
+	for (uint64_t i = 0; i < used(&p, PROFILE_NODES); i++)
+		number_of(&p, i, VERSION_AT_CALLS);
+	WEIGH_BEGIN("afterwards");
+	WEIGH_BEGIN("often");
+	WEIGH_END("often");
+	WEIGH_END("afterwards");
+	SAME(calls_of(&p, REGION(&p, "afterwards", "often")), 1);
 }
 
 static void many_names(void)
@@ -539,7 +577,7 @@ int main(int count, char **arguments)
 	} cases[] = {
 		{ "threads", threads_end },	{ "others", other_threads_ends }, { "signals", signals },
 		{ "names", many_names },	{ "many", many_threads },	  { "braked", braked },
-		{ "places", many_places },	{ "late", late_calls }, { "anywhere", killed_anywhere },
+		{ "places", many_places },	{ "late", late_calls }, { "jumps", jumps_out }, { "anywhere", killed_anywhere },
 		{ "sums", sums },		{ "killed", lives_in_parts },	  { "descriptors", no_descriptor_is_left },
 	};
 
