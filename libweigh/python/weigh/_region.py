@@ -1,4 +1,4 @@
-"""Regions of a program, told to whoever measures it. See weigh_region.h for what each thing means."""
+"""Regions of a program, told to the listener that measures it. See weigh_region.h for what each thing means."""
 
 from __future__ import annotations
 
