@@ -310,6 +310,45 @@ static void lives_in_parts(void)
 	child_succeeds(child);
 }
 
+static pthread_barrier_t barrier;
+
+static void *begins_at_once(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&barrier);
+	for (int i = 0; i < 1000; i++) {
+		WEIGH_REGION("at once");
+	}
+	return 0;
+}
+
+/* Eight threads make the first call of a process together: it has one profile. */
+static void first_together(void)
+{
+	struct profile of_child, none;
+
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+		pthread_t threads[8];
+
+		if (!child) {
+			pthread_barrier_init(&barrier, 0, 8);
+			for (int j = 0; j < 8; j++)
+				CHECK(!pthread_create(&threads[j], 0, begins_at_once, 0));
+			for (int j = 0; j < 8; j++)
+				CHECK(!pthread_join(threads[j], 0));
+			_exit(0);
+		}
+		child_succeeds(child);
+		of_child = next_profile();
+		SAME(of_child.pid, child);
+		SAME(used(&of_child, PROFILE_THREADS), 8);
+		SAME(sum_of_name(&of_child, "at once", PROFILE_REGION, VERSION_AT_CALLS), 8000);
+		CHECK(!receive_profile(listener, &none));
+		munmap((void *)of_child.words, head(&of_child, PROFILE_AT_BYTES));
+	}
+}
+
 static void begins_ever_more(void)
 {
 	char text[32];
@@ -397,9 +436,10 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "threads", threads_end },	{ "others", other_threads_ends }, { "signals", signals },
-			{ "late", late_calls }, { "jumps", jumps_out }, { "anywhere", killed_anywhere },
-				{ "killed", lives_in_parts },	  { "descriptors", no_descriptor_is_left },
+		{ "threads", threads_end },	  { "others", other_threads_ends }, { "signals", signals },
+		{ "late", late_calls },		  { "jumps", jumps_out },	    { "anywhere", killed_anywhere },
+		{ "together", first_together },	  { "killed", lives_in_parts },
+		{ "descriptors", no_descriptor_is_left },
 	};
 
 	listener = listener_of_this(arguments);

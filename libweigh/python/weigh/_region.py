@@ -17,6 +17,13 @@ _active = ctypes.c_int.in_dll(library, "weigh_regions_active")
 _begin, _end = library.weigh_region_begin, library.weigh_region_end
 
 
+_LEAVE_THEIR_THREAD = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+
+
 class _Control(ctypes.Structure):
     """struct weigh_control."""
 
@@ -80,7 +87,7 @@ class region:
             _end(self._number)
 
     def __call__(self, function: _Function) -> _Function:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        if any(leaves(function) for leaves in _LEAVE_THEIR_THREAD):
             raise TypeError("a region stays on its thread from begin to end: no coroutine, no generator")
         text = self._text
 

@@ -17,8 +17,17 @@ fn forks_and_execs_begin_profiles_of_their_own() {
 
 #[test]
 fn threads_signals_and_kills_leave_whole_profiles() {
-    let cases =
-        ["threads", "others", "late", "signals", "jumps", "killed", "anywhere", "descriptors"];
+    let cases = [
+        "threads",
+        "others",
+        "late",
+        "signals",
+        "jumps",
+        "together",
+        "killed",
+        "anywhere",
+        "descriptors",
+    ];
     for case in cases {
         must(Command::new(program("regions_life")).arg(case));
     }
