@@ -390,6 +390,7 @@ void mpi_after_init(void)
 
 	if (!mpi_listens() || !rank_of || rank_of(abi.world, &rank) || rank < 0)
 		return;
+	tools_set_rank((uint64_t)rank);
 	snprintf(text, sizeof text, "%d", rank);
 	tools_api.weigh_metadata("mpi_rank", text);
 	snprintf(text, sizeof text, "%d", size_of_comm(abi.world));
