@@ -25,7 +25,8 @@
 #define PROFILE_SECTIONS 8
 #define OTHER_NAME 1
 #define NO_NUMBER UINT64_MAX
-#define CACHE_ENTRIES 64
+#define CACHE_BITS 8
+#define CACHE_ENTRIES (1 << CACHE_BITS)
 #define INDEX_ENTRIES (2 * PROFILE_NODES_RECORDS)
 #define MOST_RANGES 4096
 #define CLEANUP_ROUNDS 2
@@ -43,7 +44,15 @@ struct child {
  * needs before it reads the clock is one load away: the CPU's counter is read when all that comes before it is done, so
  * that each load which waits for another one costs time.
  */
-enum special { IS_PHASE = 1, IS_OFF = 2, IS_BOUND = 4, IS_UNTIMED = 8, IS_ROOT = 16, HAS_DEEPER = 32 };
+enum special {
+	IS_PHASE = 1,
+	IS_OFF = 2,
+	IS_BOUND = 4,
+	IS_UNTIMED = 8,
+	IS_SAMPLED = 16, /* braked, and timed */
+	IS_ROOT = 32,
+	HAS_DEEPER = 64,
+};
 struct open_call {
 	uint64_t special; /* 0: a region that is timed */
 	uint64_t *node;
@@ -192,7 +201,7 @@ INLINE uint64_t child_key(uint64_t parent, uint64_t kind, uint64_t name)
 
 INLINE struct child *child_entry(struct region_thread *t, uint64_t key)
 {
-	return &t->cache[(key ^ key >> 32) % CACHE_ENTRIES];
+	return &t->cache[key * 0x9E3779B97F4A7C15ULL >> (64 - CACHE_BITS)];
 }
 
 INLINE const struct child *child_of(struct region_thread *t, uint64_t parent, uint64_t kind, uint64_t name)

@@ -243,6 +243,72 @@ static void many_names(void)
 	     head(&p, PROFILE_AT_NAMES_LOST) + 1);
 }
 
+/* More places in the call tree than there are: what finds none is (other), and its time is in nobody else's. */
+static void many_places(void)
+{
+	enum { OUTER = 250, INNER = 200 };
+	weigh_name names[OUTER];
+	char text[32];
+	uint64_t calls;
+
+	for (int i = 0; i < OUTER; i++) {
+		sprintf(text, "place %d", i);
+		names[i] = weigh_region_name(text);
+	}
+	for (int i = 0; i < OUTER; i++) {
+		weigh_region_begin(names[i]);
+		for (int j = 0; j < INNER; j++) {
+			weigh_region_begin(names[j]);
+			weigh_region_end(names[j]);
+		}
+		weigh_region_end(names[i]);
+	}
+	SAME(this_thread(&p)[THREAD_AT_DEPTH], 0);
+	SAME(used(&p, PROFILE_NODES), PROFILE_NODES_RECORDS);
+	/* Two nodes are the thread's, one is of the first region. */
+	calls = calls_of(&p, REGION(&p, "(other)"));
+	SAME(calls, OUTER * (1 + INNER) - (PROFILE_NODES_RECORDS - 3));
+	SAME(head(&p, PROFILE_AT_NODES_LOST), calls);
+	SAME(unbalanced_of(&p, REGION(&p, "(other)")), 0);
+	/* Another thread finds no room. */
+	pthread_t other;
+	CHECK(!pthread_create(&other, 0, ends_range, 0));
+	CHECK(!pthread_join(other, 0));
+	SAME(head(&p, PROFILE_AT_THREADS_LOST), 1);
+}
+
+static pthread_key_t late_key;
+
+static void late(void *unused)
+{
+	(void)unused;
+	WEIGH_REGION("in a destructor");
+}
+
+static void *has_a_destructor(void *unused)
+{
+	(void)unused;
+	tid = (pid_t)syscall(SYS_gettid);
+	WEIGH_REGION("of the thread");
+	CHECK(!pthread_setspecific(late_key, &late_key));
+	return 0;
+}
+
+/* Destructors of the program's run before the thread's record ends. */
+static void late_calls(void)
+{
+	pthread_t other;
+	uint64_t root;
+
+	CHECK(!pthread_key_create(&late_key, late));
+	CHECK(!pthread_create(&other, 0, has_a_destructor, 0));
+	CHECK(!pthread_join(other, 0));
+	root = thread_of(&p, tid)[THREAD_AT_ROOT];
+	SAME(calls_of(&p, child_node(&p, root, PROFILE_REGION, "in a destructor")), 1);
+	CHECK(thread_of(&p, tid)[THREAD_AT_ENDED]);
+	SAME(used(&p, PROFILE_THREADS), 2);
+}
+
 static void *calls_nine(void *unused)
 {
 	(void)unused;
@@ -415,6 +481,7 @@ int main(int count, char **arguments)
 	} cases[] = {
 		{ "threads", threads_end },	{ "others", other_threads_ends }, { "signals", signals },
 		{ "names", many_names },	{ "many", many_threads },	  { "braked", braked },
+		{ "places", many_places },	{ "late", late_calls },
 		{ "sums", sums },		{ "killed", lives_in_parts },	  { "descriptors", no_descriptor_is_left },
 	};
 

@@ -17,7 +17,9 @@ fn forks_and_execs_begin_profiles_of_their_own() {
 
 #[test]
 fn threads_signals_kills_and_crowds_leave_whole_profiles() {
-    for case in ["threads", "others", "signals", "names", "many", "killed", "descriptors"] {
+    for case in
+        ["threads", "others", "signals", "names", "many", "places", "late", "killed", "descriptors"]
+    {
         must(Command::new(program("regions_life")).arg(case));
     }
 }
