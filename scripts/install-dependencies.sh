@@ -82,7 +82,6 @@ check_test() {
 	have fish || want fish
 	# Annotated programs.
 	has_openmp || want libomp-dev
-	have gfortran || want gfortran
 	have mpicc && [[ $(mpicc --showme:version 2>/dev/null) == *Open\ MPI* ]] || want libopenmpi-dev
 	have mpirun || want openmpi-bin
 	[[ -e /usr/include/trilinos/Kokkos_Core.hpp ]] || want libtrilinos-kokkos-dev

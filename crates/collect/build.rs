@@ -231,7 +231,7 @@ const LIBWEIGH_PARTS: &[&str] =
 
 /// The conventions of annotated programs, and what they share.
 const TOOLS: &[&str] =
-    &["tools", "exec", "nvtx", "itt", "kokkos", "ompt", "mpi", "mpi_fortran", "markers"];
+    &["tools", "exec", "nvtx", "itt", "kokkos", "ompt", "mpi", "mpi_fortran", "rank", "markers"];
 const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 
 /// The parts of the library that both have.

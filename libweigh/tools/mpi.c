@@ -46,6 +46,8 @@ static struct {
 	arg no_status;
 	int source_at; /* in a status, as an int */
 	int no_rank; /* MPI_PROC_NULL */
+	/* Handles of Fortran are numbers, from which an implementation makes its own. NULL: they are the same. */
+	arg (*type_of)(int), (*comm_of)(int);
 } abi;
 
 /* What stands for no status in Fortran: the variable of that name, in the compilers' spellings. */
@@ -76,6 +78,8 @@ static void find_abi(void)
 	void *open_mpi = mpi_real("ompi_mpi_comm_world");
 
 	find_fortran();
+	abi.type_of = mpi_real("PMPI_Type_f2c");
+	abi.comm_of = mpi_real("PMPI_Comm_f2c");
 	if (open_mpi) {
 		abi.world = (arg)open_mpi;
 		abi.no_rank = -2;
@@ -151,12 +155,10 @@ void mpi_begin(struct mpi_call *call, enum mpi_number number, const arg *args, b
 		call->begun_ns = now_ns();
 }
 
-/* Handles of Fortran are numbers, from which an implementation makes its own. */
-static arg handle(const struct mpi_call *call, unsigned at, const char *converter)
+static arg handle(const struct mpi_call *call, unsigned at, arg (*convert)(int))
 {
 	if (!call->is_fortran)
 		return call->args[at - 1];
-	arg (*convert)(int) = mpi_real(converter);
 	int number = *(const int *)call->args[at - 1];
 	return convert ? convert(number) : number;
 }
@@ -321,11 +323,11 @@ arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room)
 /* A message that was received, by the status of the call. */
 static int64_t tell_received(const struct mpi_call *call, arg status, unsigned type_at, unsigned comm_at, uint64_t ns)
 {
-	arg type = handle(call, type_at, "PMPI_Type_f2c");
+	arg type = handle(call, type_at, abi.type_of);
 	int source;
 	int64_t bytes = received(status, type, &source) * size_of_type(type);
 
-	tell_peer(handle(call, comm_at, "PMPI_Comm_f2c"), source, true, bytes, ns);
+	tell_peer(handle(call, comm_at, abi.comm_of), source, true, bytes, ns);
 	return bytes;
 }
 
@@ -343,8 +345,8 @@ static int64_t tell_message(const struct mpi_call *call, arg *status_room, uint6
 
 	if (f->moves == MOVES_FROM)
 		return tell_received(call, status_of(call, 7, status_room), f->type, f->comm, ns);
-	arg comm = handle(call, f->comm, "PMPI_Comm_f2c");
-	int64_t sent = number(call, f->count) * size_of_type(handle(call, f->type, "PMPI_Type_f2c"));
+	arg comm = handle(call, f->comm, abi.comm_of);
+	int64_t sent = number(call, f->count) * size_of_type(handle(call, f->type, abi.type_of));
 	tell_peer(comm, (int)number(call, f->peer), false, sent, ns);
 	if (f->moves == MOVES_BOTH)
 		tell_received(call, status_of(call, 12, status_room), 8, f->comm, ns);
@@ -359,8 +361,8 @@ static int64_t bytes_moved(const struct mpi_call *call, arg *status_room, uint64
 
 	if (f->peer)
 		return tell_message(call, status_room, ns);
-	int64_t size = size_of_type(handle(call, f->type, "PMPI_Type_f2c"));
-	int ranks = f->moves == MOVES_ALL ? 1 : size_of_comm(handle(call, f->comm, "PMPI_Comm_f2c"));
+	int64_t size = size_of_type(handle(call, f->type, abi.type_of));
+	int ranks = f->moves == MOVES_ALL ? 1 : size_of_comm(handle(call, f->comm, abi.comm_of));
 	if (f->moves == MOVES_LISTED)
 		return size * sum_listed(call, f->count, ranks);
 	return size * ranks * number(call, f->count);
@@ -390,6 +392,7 @@ void mpi_after_init(void)
 
 	if (!mpi_listens() || !rank_of || rank_of(abi.world, &rank) || rank < 0)
 		return;
+	tools_set_rank((uint64_t)rank);
 	snprintf(text, sizeof text, "%d", rank);
 	tools_api.weigh_metadata("mpi_rank", text);
 	snprintf(text, sizeof text, "%d", size_of_comm(abi.world));

@@ -28,7 +28,8 @@ def _weigh():
     except Exception:
         return
 
-    names = {}
+    # By identity: codes of two modules may be equal. Those that are known are kept, so that no other gets their number.
+    names, kept = {}, []
     get_frame = sys._getframe
 
     def number(code, frame):
@@ -46,13 +47,14 @@ def _weigh():
         def profile(frame, event, _):
             if event == "call":
                 code = frame.f_code
-                known = names.get(code)
+                known = names.get(id(code))
                 if known is None:
-                    known = names[code] = number(code, frame)
+                    known = names[id(code)] = number(code, frame)
+                    kept.append(code)
                 if known:
                     begin(known)
             elif event == "return":
-                known = names.get(frame.f_code)
+                known = names.get(id(frame.f_code))
                 if known:
                     end(known)
 
@@ -71,28 +73,29 @@ def _weigh():
     events, disable = monitoring.events, monitoring.DISABLE
 
     def starts(code, _):
-        known = names.get(code)
+        known = names.get(id(code))
         if known is None:
             known = number(code, get_frame(1))
             if not known:
                 return disable
-            names[code] = known
+            names[id(code)] = known
+            kept.append(code)
             monitoring.set_local_events(tool, code, events.PY_RETURN | events.PY_YIELD | events.PY_RESUME)
         begin(known)
 
     def goes_on(code, _):
-        begin(names[code])
+        begin(names[id(code)])
 
     def ends(code, _, __):
-        end(names[code])
+        end(names[id(code)])
 
     def is_thrown_into(code, _, __):
-        known = names.get(code)
+        known = names.get(id(code))
         if known:
             begin(known)
 
     def unwinds(code, _, __):
-        known = names.get(code)
+        known = names.get(id(code))
         if known:
             end(known)
 

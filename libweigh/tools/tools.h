@@ -81,6 +81,9 @@ weigh_name tools_name_in(const char *domain, const char *text);
  */
 void *tools_find_in(const char *part, const char *name);
 
+/* What MPI says: launchers tell it in variables of their own, which libweigh may not know. */
+void tools_set_rank(uint64_t rank);
+
 /* A wide text as UTF-8, cut to the buffer. */
 const char *tools_narrow(char *to, size_t bytes, const void *wide);
 

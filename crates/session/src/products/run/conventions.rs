@@ -159,7 +159,7 @@ impl Tools {
             let own = variables.iter().find(|(known, _)| known == name);
             own.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name))
         };
-        let mut plan = Plan::new(&self.conventions, &self.places(), given);
+        let mut plan = Plan::new(&self.conventions, &self.library_paths(), given);
         plan.refused.iter().for_each(|refused| notice!("--regions: {refused}"));
         if cannot_be_preloaded(command) {
             plan.variables.retain(|(name, _)| name != PRELOAD);
@@ -168,9 +168,9 @@ impl Tools {
         variables.append(&mut plan.variables);
     }
 
-    fn places(&self) -> Places {
+    fn library_paths(&self) -> LibraryPaths {
         let has = |name: &str| self.conventions.names.contains(&name);
-        Places {
+        LibraryPaths {
             library: self.library.path().to_path_buf(),
             perfstubs: has("perfstubs").then(|| self.library.add_perfstubs().ok()).flatten(),
             python: has("python").then(|| self.library.add_python().ok()).flatten(),
@@ -185,7 +185,7 @@ impl Tools {
 }
 
 /// Where what programs load is; none: it is not there.
-struct Places {
+struct LibraryPaths {
     library: PathBuf,
     perfstubs: Option<PathBuf>,
     python: Option<PathBuf>,
@@ -216,14 +216,14 @@ struct Plan {
 impl Plan {
     fn new(
         conventions: &Conventions,
-        places: &Places,
+        paths: &LibraryPaths,
         given: impl Fn(&str) -> Option<OsString>,
     ) -> Plan {
         let given = |name: &str| given(name).filter(|value| !value.is_empty());
         let mut plan = Plan::default();
         let (mut heard, mut preloads): (Vec<&str>, Vec<PathBuf>) = Default::default();
         for convention in CONVENTIONS.iter().filter(|convention| conventions.has(convention)) {
-            match plan.add(convention, places, &given) {
+            match plan.add(convention, paths, &given) {
                 Ok(libraries) => {
                     heard.push(convention.name);
                     preloads.extend(libraries);
@@ -237,7 +237,7 @@ impl Plan {
             plan.set(OWN_PRELOAD, joined(&preloads, None));
         }
         if heard.contains(&"python") {
-            plan.set(TOOLS_LIBRARY, places.library.clone().into());
+            plan.set(TOOLS_LIBRARY, paths.library.clone().into());
             plan.set(MODULES, conventions.modules.join(":").into());
         }
         plan.set(TOOLS, heard.join(",").into());
@@ -248,12 +248,12 @@ impl Plan {
     fn add(
         &mut self,
         convention: &Convention,
-        places: &Places,
+        paths: &LibraryPaths,
         given: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Vec<PathBuf>, String> {
         let Convention { name, variables, loadable, .. } = convention;
         let missing = |what: &str| format!("{name}: {what}; it stands aside");
-        let library = places.library.clone();
+        let library = paths.library.clone();
         match loadable {
             Loadable::Alone => {
                 if let Some(taken) = variables.iter().find(|name| given(name).is_some()) {
@@ -266,17 +266,17 @@ impl Plan {
             }
             Loadable::Library => Ok(vec![library]),
             Loadable::PerfStubs => {
-                let own = places.perfstubs.clone();
+                let own = paths.perfstubs.clone();
                 Ok(vec![library, own.ok_or_else(|| missing("its library could not be written"))?])
             }
             Loadable::OpenMp => {
-                let own = places.openmp.clone();
+                let own = paths.openmp.clone();
                 Ok(vec![
                     own.ok_or_else(|| missing(&format!("there is no {OPENMP} (libomp5) here")))?,
                 ])
             }
             Loadable::PythonModule => {
-                let own = places.python.clone();
+                let own = paths.python.clone();
                 let folder = own.ok_or_else(|| missing("its module could not be written"))?;
                 variables.iter().for_each(|v| self.set(v, joined(&[folder.clone()], given(v))));
                 Ok(Vec::new())
@@ -300,13 +300,13 @@ mod tests {
     use super::*;
 
     fn plan(list: &str, given: &[(&str, &str)]) -> Plan {
-        let places = Places {
+        let paths = LibraryPaths {
             library: "/w/tools.so".into(),
             perfstubs: Some("/w/perfstubs.so".into()),
             python: Some("/w/python".into()),
             openmp: None,
         };
-        Plan::new(&Conventions::parse(list).unwrap(), &places, |name| {
+        Plan::new(&Conventions::parse(list).unwrap(), &paths, |name| {
             given.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
         })
     }
