@@ -32,6 +32,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$logs"
 
+# What tests leave out here, and why (see tests/left_out.rs).
+export WEIGH_TESTS_LEFT_OUT=$scratch/left-out
+: >"$WEIGH_TESTS_LEFT_OUT"
+
 passed=0 failed=0 unsteady=0 as_root=()
 only=("$@")
 # More that fail at once are no chance.
@@ -178,12 +182,44 @@ browser() {
 	(cd dashboard && npm run --silent test-trace -- "$scratch"/{trace,few}.html)
 }
 
+# Shows what tests have left out. What they leave to the guest has to be among the tests that it runs.
+left_out() {
+	local mark program test reason status=0
+	while read -r mark program test reason; do
+		[[ $mark == guest ]] || { echo "left out: $mark $program $test $reason" && continue; }
+		if grep -qE "^[0-9]+ $program ${test%:}$" tests/vm/tests.txt; then
+			echo "left to the guest: $program $test $reason"
+		else
+			echo "neither here nor in the guest: $program $test $reason"
+			status=1
+		fi
+	done < <(sort -u "$WEIGH_TESTS_LEFT_OUT")
+	return $status
+}
+
+# What weigh must never do to a job: half of it beside the other half, for both wait much.
+torture() {
+	local beside status=0 tries=("${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}")
+	"${tries[@]}" --part surroundings,agent >"$scratch/surroundings" 2>&1 &
+	beside=$!
+	"${tries[@]}" --part kills,memory,disks,failures || status=1
+	wait "$beside" || status=1
+	cat "$scratch/surroundings"
+	return $status
+}
+
+# The packages, of the binary without its symbols: without the optimiser there are many.
+package() {
+	strip --strip-all -o "$scratch/weigh" "$weigh" && packaging/test.sh "$scratch/weigh"
+}
+
 # Tests of the binary, as the layer `rust` has built them, on another kernel: those that tests/vm/tests.txt names.
 # A guest whose processors do not take turns can stand still: where programs are attached one of them executes an
 # instruction for ever that the other has just written over. One whose processors do keeps one of this
-# machine's busy, so there are two beside each other. The host's tests beside them have less patience.
+# machine's busy, so there are two beside each other. The host's tests beside them have less patience: the guests have
+# what these leave, and go on beside the layers that follow.
 vm() {
-	local programs beside status=0 part=(nice -n 3 tests/vm/suite.sh --in-turns --weigh "$weigh" --tests tests/vm/tests.txt)
+	local programs beside status=0 part=(nice -n 6 tests/vm/suite.sh --in-turns --weigh "$weigh" --tests tests/vm/tests.txt)
 	mapfile -t programs < <("${tests[@]}" --workspace --no-run --message-format=json 2>/dev/null |
 		sed -n '/crates\/cli#/{/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p}')
 	((${#programs[@]})) || { echo "there are no test programs"; return 1; }
@@ -201,6 +237,11 @@ lint() {
 	said=$("${tests[@]}" --workspace --no-run 2>&1) || { echo "$said" && return 1; }
 	! grep -A12 -E '^(warning|error)' <<<"$said" || status=1
 	scripts/shape --check || status=1
+	# To look for them takes each crate's compiler once more.
+	! git grep -nE '^ *//[/!] ```($|rust|no_run|should_panic)' -- 'crates/*/src' 'fuzz/*/src' || {
+		echo "examples in comments: the layer \`rust\` runs none"
+		status=1
+	}
 	return $status
 }
 
@@ -216,12 +257,14 @@ layer aarch64 command scripts/aarch64-check.sh "$profile"
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
-layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --no-fail-fast
+layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
+layer left-out command left_out
+[[ ! -s $logs/left-out.log ]] || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-beside torture "${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}"
-layer package lines packaging/test.sh "$weigh"
+beside torture torture
+layer package lines package
 layer browser lines browser
 ended hard_cases cargo
 ended torture lines

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Writes that end after the interval in which they were begun, by asynchronous I/O: every byte is
- * accounted either in the interval or later, and the program is told when all of it is.
+ * accounted either in the interval or later, and the program is told when all of it is. Where others
+ * use the processors, too, the disk may be done before the interval ends: it is tried until one write
+ * has outlasted its interval.
  *
  * usage: deferred_writes FOLDER
  */
@@ -13,6 +15,7 @@
 
 #define BYTES (5 * 4096)
 #define TOKENS 13
+#define MOST_ROUNDS 200
 
 static int told;
 static uint64_t told_tokens;
@@ -40,11 +43,53 @@ static void submit(aio_context_t context, int file, void *bytes, int place)
 	SAME(syscall(SYS_io_submit, context, 1, &requests), 1);
 }
 
+/* Measures one write for each token, and waits until all of it is accounted. */
+static void round_of_writes(weigh *w, aio_context_t context, int file, void *bytes)
+{
+	struct pollfd wait = { .events = POLLIN };
+	struct io_event ended[TOKENS];
+
+	told = 0;
+	told_tokens = 0;
+	for (int i = 0; i < TOKENS; i++) {
+		CHECK(!weigh_begin(w, 40 + (uint64_t)i, bit(WEIGH_BLOCK)));
+		submit(context, file, bytes, i);
+		weigh_end(w);
+		CHECK(!weigh_watch(w, 40 + (uint64_t)i));
+	}
+	wait.fd = weigh_descriptor(w);
+	CHECK(wait.fd >= 0);
+	while (told < TOKENS) {
+		CHECK(poll(&wait, 1, 10000) == 1);
+		weigh_dispatch(w, settled, &told);
+	}
+	SAME(told_tokens, (1ULL << TOKENS) - 1);
+	SAME(weigh_dispatch(w, settled, &told), 0);
+	SAME(syscall(SYS_io_getevents, context, TOKENS, TOKENS, ended, NULL), TOKENS);
+}
+
+/* How many bytes came after their interval, of so many rounds; each byte is in one of the two. */
+static uint64_t late_bytes(weigh *w, uint64_t rounds)
+{
+	uint64_t late = 0;
+
+	for (int i = 0; i < TOKENS; i++) {
+		const struct weigh_account *account = weigh_read(w, 40 + (uint64_t)i);
+
+		SAME(weigh_settled(w, 40 + (uint64_t)i), 1);
+		SAME(account->block.transferred_bytes + account->later.block_bytes, rounds * BYTES);
+		/* One for each extent that the file system gave. */
+		CHECK(account->block.requests + account->later.block_requests >= rounds);
+		late += account->later.block_bytes;
+	}
+	return late;
+}
+
 int main(int count, char **arguments)
 {
 	aio_context_t context = 0;
 	char path[4096];
-	uint64_t late = 0;
+	uint64_t rounds = 0, late;
 	struct pollfd wait;
 	void *bytes;
 	weigh *w;
@@ -62,33 +107,15 @@ int main(int count, char **arguments)
 	CHECK(!fsync(file));
 	CHECK(!syscall(SYS_io_setup, TOKENS, &context));
 	w = measured();
-	for (int i = 0; i < TOKENS; i++) {
-		CHECK(!weigh_begin(w, 40 + (uint64_t)i, bit(WEIGH_BLOCK)));
-		submit(context, file, bytes, i);
-		weigh_end(w);
-		CHECK(!weigh_watch(w, 40 + (uint64_t)i));
-	}
-	wait = (struct pollfd){ .fd = weigh_descriptor(w), .events = POLLIN };
-	CHECK(wait.fd >= 0);
-	while (told < TOKENS) {
-		CHECK(poll(&wait, 1, 10000) == 1);
-		weigh_dispatch(w, settled, &told);
-	}
-	SAME(told_tokens, (1ULL << TOKENS) - 1);
-	SAME(weigh_dispatch(w, settled, &told), 0);
-	for (int i = 0; i < TOKENS; i++) {
-		const struct weigh_account *account = weigh_read(w, 40 + (uint64_t)i);
-
-		SAME(weigh_settled(w, 40 + (uint64_t)i), 1);
-		SAME(account->block.transferred_bytes + account->later.block_bytes, BYTES);
-		/* One for each extent that the file system gave. */
-		CHECK(account->block.requests + account->later.block_requests >= 1);
-		late += account->later.block_bytes;
-	}
+	do {
+		round_of_writes(w, context, file, bytes);
+		late = late_bytes(w, ++rounds);
+	} while (!late && disk_takes_time() && rounds < MOST_ROUNDS);
 	CHECK(late > 0 || !disk_takes_time());
 	/* Once more, when nobody has looked for a while. */
 	sleep(1);
 	CHECK(!weigh_watch(w, 40));
+	wait = (struct pollfd){ .fd = weigh_descriptor(w), .events = POLLIN };
 	CHECK(poll(&wait, 1, 10000) == 1);
 	SAME(weigh_dispatch(w, settled, &told), 1);
 	unlink(path);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What weigh must never do to a job, tried in bulk: kills at random moments, odd surroundings, disks that fill up.
 
-usage: torture.py WEIGH [--part kills|surroundings|disks|memory|failures|agent] [--way TEXT] [--number N] [--seed S] [--state FILE]
+usage: torture.py WEIGH [--part kills,surroundings,disks,memory,failures,agent] [--way TEXT] [--number N] [--seed S] [--state FILE]
 
 WEIGH is the binary. The job is `careful` of tests/workloads, which checks the result of each of its own calls and
-exits with 7. Prints `ok NAME` or `FAIL NAME: why` for each way and part. Wants root: it works in a mount namespace
+exits with 7. --part names the parts that are tried; those of two calls can be tried beside each other. Prints `ok NAME` or `FAIL NAME: why` for each way and part. Wants root: it works in a mount namespace
 with a /tmp and a /dev/shm of its own, and starts half of the runs as an ordinary user.
 
 kills          weigh gets SIGKILL at a random moment, N times a way. Counted: jobs that did not come to their end,
@@ -24,6 +24,8 @@ With --state all parts go on where the file says they ended, and end at N in all
 was found, as far as it has come.
 """
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import random
@@ -44,7 +46,12 @@ NOBODY = 65534
 MARK = "WEIGH_TORTURE_MARK"
 HANGS_AFTER = 60
 ROUNDS = 6
+# Each look goes through the environments of all processes.
+SECONDS_BETWEEN_LOOKS = 0.04
 TASK_DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
+PARTS = ["kills", "surroundings", "disks", "memory", "failures", "agent"]
+# Held by what changes settings of the machine; opened before another /tmp may cover it.
+SETTINGS = open(__file__, "rb")
 # Standard error of a weigh that nobody reads, and of one whose reader has gone (see `inherited_pipes`).
 FULL_PIPE, DEAD_PIPE = 60, 61
 
@@ -58,6 +65,18 @@ class Way:
     def command(self, weigh, folder, job):
         options = [option.replace("@", str(folder)) for option in self.options]
         return [weigh, *options, "--", *job]
+
+    @contextlib.contextmanager
+    def alone_with_settings(self):
+        """Lets no other call change the machine's settings meanwhile, if this way changes them."""
+        changes = "--delays" in self.options
+        if changes:
+            fcntl.flock(SETTINGS, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if changes:
+                fcntl.flock(SETTINGS, fcntl.LOCK_UN)
 
 
 def all_ways():
@@ -252,13 +271,13 @@ def wait_for_end_of_jobs(tried):
         alive = tried.marked()
         if not any("careful" in words and "weigh" not in words.split()[0] for words in alive.values()):
             break
-        time.sleep(0.01)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
     # What is to end by itself gets its moment.
-    for _ in range(200):
+    for _ in range(50):
         alive = tried.marked()
         if not alive:
             return {}
-        time.sleep(0.01)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
     return alive
 
 
@@ -364,7 +383,8 @@ def surrounded(weigh, ways, which, prelude, state):
             continue
         tried = Tried(weigh, way)
         expected = tried.ended(tried.start(tried.job(1, False), prelude)), tried.said()
-        measured = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
+        with way.alone_with_settings():
+            measured = tried.ended(tried.start(way.command(weigh, tried.folder, tried.job(1, True)), prelude))
         tried.unmount()
         found = measured, tried.said()
         begun = "begun" in found[1]
@@ -487,7 +507,7 @@ def apart(weigh):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weigh")
-    parser.add_argument("--part", choices=["kills", "surroundings", "disks", "memory", "failures", "agent"])
+    parser.add_argument("--part", default=",".join(PARTS))
     parser.add_argument("--way", default="")
     parser.add_argument("--number", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -504,10 +524,14 @@ def main():
     ways = [way for way in all_ways() if given.way in way.name]
     if not ways and given.way != "agent":
         sys.exit(f"torture.py: no way has '{given.way}' in its name: {', '.join(way.name for way in all_ways())}")
-    wanted = lambda part: given.part in (None, part)
+    parts = given.part.split(",")
+    if not set(parts) <= set(PARTS):
+        sys.exit(f"torture.py: the parts are {', '.join(PARTS)}, not '{given.part}'")
+    wanted = lambda part: part in parts
     for way in ways:
         if wanted("kills"):
-            good &= kills(weigh, way, given.number, seed, state)
+            with way.alone_with_settings():
+                good &= kills(weigh, way, given.number, seed, state)
         if wanted("memory") and "preload" in way.name:
             good &= memory(weigh, way, given.number, seed, state)
         if wanted("disks") and not way.mounts:

@@ -28,7 +28,7 @@ fn start() -> Option<OpenEvents> {
     match OpenEvents::start() {
         Ok(events) => Some(events),
         Err(error @ FanotifyError::Init { .. }) if !rustix::process::geteuid().is_root() => {
-            eprintln!("skipped: {error}");
+            common::left_out::leave_out(&format!("{error}"));
             None
         }
         Err(error) => panic!("{error}"),

@@ -84,7 +84,7 @@ fn a_tree_deeper_than_a_path_may_be_is_reported_not_followed_for_ever() {
 #[test]
 fn mounts_are_not_crossed() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: mounting needs root");
+        common::left_out::leave_out("mounting needs root");
         return;
     }
     let tree = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn a_scan_that_will_not_end_in_time_is_not_waited_for() {
         };
         let took = (0..5).map(|_| scan_takes()).min().unwrap();
         let budget = took / 5;
-        let waited = |_| {
+        let waited = || {
             let roots = [tree.to_owned()];
             let scanner = FootprintScanner::start(&roots, &[], ScanRate::Relaxed).unwrap();
             std::thread::sleep(took / 2);
@@ -305,8 +305,9 @@ fn a_scan_that_will_not_end_in_time_is_not_waited_for() {
             let report = scanner.finish(budget);
             report.peak.is_none().then(|| begun.elapsed())
         };
-        let least = (0..20).filter_map(waited).min().expect("a scan that is not over");
-        assert!(least < budget * 2 / 3, "{least:?} of {budget:?}");
+        // A machine that has other work gives this thread the CPU late, but not each time.
+        let is_soon = |_| waited().is_some_and(|waited| waited < budget * 2 / 3);
+        assert!((0..200).any(is_soon), "it was waited for each time, up to {budget:?}");
     }
 }
 

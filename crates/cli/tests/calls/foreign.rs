@@ -181,9 +181,10 @@ fn what_a_file_system_keeps_for_itself_is_nobody_s() {
     if !is_stored() {
         return;
     }
-    let scratch = Scratch::new();
-    let told = follow(&scratch, &[], "mkdir apart; : >apart/more; sync; sync");
-    assert!(told.block("sync", "transferred_bytes_total") > 0, "{}", told.text);
+    let attempt = |_| follow(&Scratch::new(), &[], "mkdir apart; : >apart/more; sync; sync");
+    // Somebody else's sync may come first.
+    let is_written = |told: &Told| told.block("sync", "transferred_bytes_total") > 0;
+    let told = (0..10).map(attempt).find(is_written).expect("a sync that writes");
     assert!(told.row("sync")["parts"]["block"]["foreign_bytes_total"].is_null(), "{}", told.text);
 }
 
@@ -258,7 +259,7 @@ fn pages_of_a_large_folio_are_his_who_made_it_dirty() {
     let scratch = Scratch::new();
     let Some(xfs) = Xfs::mount(&scratch) else {
         assert!(std::env::var_os("WEIGH_TEST_MODULES").is_none(), "the guest has one");
-        println!("no XFS here");
+        crate::support::leave_out("no XFS here");
         return;
     };
     let (file, json) = (xfs.at.join("file"), scratch.path("calls.json"));

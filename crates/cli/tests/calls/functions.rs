@@ -4,25 +4,16 @@
 use std::process::Output;
 
 use crate::support::run::{Scratch, weigh};
-use crate::support::workload;
+use crate::support::{
+    NO_FUNCTION_PROBES, functions_can_be_probed, leave_out, leave_to_guest, workload,
+};
 use serde_json::Value;
 
-/// Whether this kernel lets functions be probed; says so if not.
-fn functions_can_be_probed(test: &str) -> bool {
-    let is_so = std::path::Path::new("/sys/bus/event_source/devices/kprobe/type").exists();
-    if !is_so {
-        eprintln!(
-            "left out: {test}: this kernel lets no function be probed; tests/vm has one that does"
-        );
-    }
-    is_so
-}
-
 macro_rules! needs_function_probes {
-    ($test:literal) => {
+    () => {
         needs_root!();
-        if !functions_can_be_probed($test) {
-            return;
+        if !functions_can_be_probed() {
+            return leave_to_guest(NO_FUNCTION_PROBES);
         }
     };
 }
@@ -81,7 +72,7 @@ const HEADERS: f64 = 14.0 + 20.0 + 8.0;
 
 #[test]
 fn the_link_layer_sees_each_datagram_and_its_bytes() {
-    needs_function_probes!("the_link_layer_sees_each_datagram_and_its_bytes");
+    needs_function_probes!();
     let scratch = Scratch::new();
     let (output, report) = calls(&scratch, LINK_LAYER, &[&workload("net"), "1009000", "7", "udp"]);
     let said = scratch.text("truth");
@@ -106,7 +97,7 @@ fn the_link_layer_sees_each_datagram_and_its_bytes() {
 
 #[test]
 fn what_a_later_function_does_is_charged_to_who_caused_it() {
-    needs_function_probes!("what_a_later_function_does_is_charged_to_who_caused_it");
+    needs_function_probes!();
     let scratch = Scratch::new();
     // Over loopback a packet is taken in by a softirq, which finds the very same packet.
     let configuration = "[subsystem.taken_in]\n\
@@ -122,7 +113,7 @@ fn what_a_later_function_does_is_charged_to_who_caused_it() {
 
 #[test]
 fn reads_and_writes_by_what_the_function_returns() {
-    needs_function_probes!("reads_and_writes_by_what_the_function_returns");
+    needs_function_probes!();
     let scratch = Scratch::new();
     let file = scratch.path("work/file").display().to_string();
     let configuration = "only = [\"vfs_io\"]\n[subsystem.vfs_io.boundary]\n\
@@ -151,7 +142,7 @@ fn reads_and_writes_by_what_the_function_returns() {
 
 #[test]
 fn functions_within_functions_and_within_themselves() {
-    needs_function_probes!("functions_within_functions_and_within_themselves");
+    needs_function_probes!();
     let scratch = Scratch::new();
     let file = scratch.path("work/file").display().to_string();
     let nested = "[subsystem.outer]\nboundary = [\"ksys_read\", \"ksys_write\"]\n\
@@ -192,10 +183,10 @@ fn functions<'a>(report: &'a Value, part: &str) -> &'a Value {
 }
 
 /// Whether there is an image to analyse: in the virtual machine there has to be.
-fn has_image(test: &str) -> bool {
+fn has_image() -> bool {
     let is_so = std::env::var_os("WEIGH_TEST_KERNEL_IMAGE").is_some();
     if !is_so {
-        eprintln!("left out: {test}: the kernel's image is not promised here; tests/vm has it");
+        leave_to_guest("the kernel's image is not promised here");
     }
     is_so
 }
@@ -209,9 +200,8 @@ const READS_AND_SENDS: &str = "dd if=/dev/zero of=$0 bs=64 count=1009 2>/dev/nul
 
 #[test]
 fn every_read_enters_the_vfs_and_every_send_the_socket_layer_once() {
-    let name = "every_read_enters_the_vfs_and_every_send_the_socket_layer_once";
-    needs_function_probes!("every_read_enters_the_vfs_and_every_send_the_socket_layer_once");
-    if !has_image(name) {
+    needs_function_probes!();
+    if !has_image() {
         return;
     }
     let scratch = Scratch::new();
@@ -255,7 +245,7 @@ fn every_read_enters_the_vfs_and_every_send_the_socket_layer_once() {
 
 #[test]
 fn without_an_image_a_short_list_has_to_do_and_says_so() {
-    needs_function_probes!("without_an_image_a_short_list_has_to_do_and_says_so");
+    needs_function_probes!();
     let scratch = Scratch::new();
     let json = scratch.path("calls.json").display().to_string();
     let file = scratch.path("work/file").display().to_string();
@@ -294,9 +284,8 @@ fn without_an_image_a_short_list_has_to_do_and_says_so() {
 
 #[test]
 fn a_configuration_s_part_stands_beside_those_of_the_analysis() {
-    let name = "a_configuration_s_part_stands_beside_those_of_the_analysis";
-    needs_function_probes!("a_configuration_s_part_stands_beside_those_of_the_analysis");
-    if !has_image(name) {
+    needs_function_probes!();
+    if !has_image() {
         return;
     }
     let scratch = Scratch::new();
@@ -322,10 +311,8 @@ fn a_configuration_s_part_stands_beside_those_of_the_analysis() {
 #[test]
 fn without_function_probes_it_is_said_once_and_the_rest_goes_on() {
     needs_root!();
-    if functions_can_be_probed("") {
-        return eprintln!(
-            "left out: without_function_probes_it_is_said_once_and_the_rest_goes_on: functions can be probed here"
-        );
+    if functions_can_be_probed() {
+        return leave_out("functions can be probed here");
     }
     let scratch = Scratch::new();
     let two = "[subsystem.one]\nboundary = [\"vfs_read\"]\n\
@@ -386,7 +373,7 @@ fn a_part_of_the_configuration_can_be_chosen_by_name() {
     let options =
         ["calls", "-q", "--config", EXAMPLE, "-s", "block,link_layer", "--json", &json, "--"];
     if !std::path::Path::new(EXAMPLE).exists() {
-        return eprintln!("left out: the sources are not on this machine");
+        return leave_out("the sources are not on this machine");
     }
     let output = weigh(&scratch, &[&options[..], &["true"]].concat());
     assert!(output.status.success(), "{output:?}");

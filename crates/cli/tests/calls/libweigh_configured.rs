@@ -8,7 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::library::{Agent, Asked, folder, must, program, python_module};
-use crate::support::weigh_binary;
+use crate::support::{
+    NO_FUNCTION_PROBES, functions_can_be_probed, is_there_an_agent, leave_out, leave_to_guest,
+    weigh_binary,
+};
 use tempfile::TempDir;
 use weigh_schema::library::Reason;
 use weigh_schema::subsystem::Subsystem;
@@ -21,10 +24,6 @@ const HEADERS: u64 = 14 + 20 + 8;
 /// Over loopback a packet is taken in by a softirq, which finds the very same packet.
 const TAKEN_IN: &str = "[subsystem.taken_in]\n\
      later = { start = \"__dev_queue_xmit\", end = \"ip_rcv\", match = \"skb\" }\n";
-
-fn functions_can_be_probed() -> bool {
-    Path::new("/sys/bus/event_source/devices/kprobe/type").exists()
-}
 
 fn configuration(folder: &TempDir, text: &str) -> String {
     let file = folder.path().join("parts.toml");
@@ -129,7 +128,7 @@ fn two_capabilities_are_enough_for_functions() {
     for allowed in [false, true] {
         if allowed && functions_can_be_probed() && before > Some(2) {
             if !crate::support::is_own_machine() {
-                return eprintln!("left out: {PARANOID} is above 2, and others live by it");
+                return leave_out(&format!("{PARANOID} is above 2, and others live by it"));
             }
             std::fs::write(PARANOID, "2").expect("it is our own machine");
         }
@@ -182,7 +181,7 @@ fn python_finds_own_parts_by_name() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python/tests");
     let mut command = Command::new("python3");
     command.args(["-B", "-W", "ignore", "-m", "unittest", "-v", "test_own"]).current_dir(tests);
-    command.env("PYTHONPATH", module.path()).env("CONFIGURATION", file);
+    command.env("PYTHONPATH", module).env("CONFIGURATION", file);
     command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     if functions_can_be_probed() {
         command.env("IS_PROBED", "1");
@@ -254,9 +253,7 @@ fn functions_are_probed_while_somebody_wants_their_part_and_no_longer() {
 fn what_functions_do_later_comes_to_the_account_that_caused_it() {
     needs_root!();
     if !functions_can_be_probed() {
-        return eprintln!(
-            "left out: this kernel lets no function be probed; tests/vm has one that does"
-        );
+        return leave_to_guest(NO_FUNCTION_PROBES);
     }
     let (agent, _) = agent(TAKEN_IN);
     let mut one = Asked::start(&mut agent.as_nobody("configured"));
@@ -354,8 +351,11 @@ fn a_wrong_configuration_is_refused_before_anybody_is_served() {
 #[test]
 fn what_functions_do_later_comes_to_a_program_whose_calls_are_followed_too() {
     needs_root!();
-    if !functions_can_be_probed() || Path::new(weigh_schema::library::SOCKET).exists() {
-        return eprintln!("left out: functions cannot be probed here, or an agent serves");
+    if !functions_can_be_probed() {
+        return leave_to_guest(NO_FUNCTION_PROBES);
+    }
+    if is_there_an_agent() {
+        return;
     }
     let place = folder();
     let (file, json) = (configuration(&place, TAKEN_IN), place.path().join("calls.json"));
@@ -379,8 +379,8 @@ fn what_functions_do_later_comes_to_a_program_whose_calls_are_followed_too() {
 #[test]
 fn a_program_whose_calls_are_followed_has_the_parts_of_that_configuration() {
     needs_root!();
-    if Path::new(weigh_schema::library::SOCKET).exists() {
-        return eprintln!("left out: an agent serves at {}", weigh_schema::library::SOCKET);
+    if is_there_an_agent() {
+        return;
     }
     let place = folder();
     let (file, json) = (configuration(&place, LINK_LAYER), place.path().join("calls.json"));

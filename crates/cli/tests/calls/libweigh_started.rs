@@ -1,11 +1,10 @@
 //! Programs with libweigh where no agent is: the weigh that has started them serves them, or says why
 //! not.
 
-use std::path::Path;
 use std::process::Command;
 
 use crate::support::library::{Asked, NOBODY, folder, must, program, storage};
-use crate::support::{weigh_binary, weigh_for_everybody};
+use crate::support::{is_there_an_agent, weigh_binary, weigh_for_everybody};
 use weigh_schema::call_row::COST_COLUMNS;
 use weigh_schema::explain::{Doing, ExplainReport, Verdict};
 
@@ -13,15 +12,6 @@ fn weigh(verb: &str) -> Command {
     let mut command = Command::new(weigh_binary());
     command.args([verb, "-q"]).env_remove("WEIGH_SOCKET");
     command
-}
-
-/// An agent of the machine would serve them, and nothing of this would be tried.
-fn is_there_an_agent() -> bool {
-    let there = Path::new(weigh_schema::library::SOCKET).exists();
-    if there {
-        eprintln!("left out: an agent serves at {}", weigh_schema::library::SOCKET);
-    }
-    there
 }
 
 #[test]
@@ -216,7 +206,7 @@ fn requests_that_wait_for_the_device_are_told_from_ordinary_ones() {
     .expect("a file of calls");
     assert_eq!(written, (100_000..100_400).collect::<Vec<u64>>());
     if requests == 0 {
-        println!("ignored: no disk is seen below this file system");
+        crate::support::leave_out("no disk is seen below this file system");
         return;
     }
     let mut explain = weigh("explain");

@@ -53,7 +53,7 @@ fn built(scratch: &Scratch, name: &str, flags: &[&str], sources: &[String]) -> O
     let runs = || Command::new(&path).current_dir(scratch.path("work")).output().is_ok();
     let is_there = done.is_ok_and(|done| done.status.success()) && runs();
     if !is_there {
-        eprintln!("no {name} here: {flags:?}");
+        crate::support::leave_out(&format!("no {name} here: {flags:?}"));
     }
     is_there.then_some(path)
 }

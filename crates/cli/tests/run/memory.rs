@@ -312,7 +312,7 @@ impl Drop for HugePages {
 fn huge_pages_are_counted_beside_the_peak() {
     needs_root!();
     let Some(huge) = HugePages::set_aside(8) else {
-        eprintln!("no huge pages here");
+        crate::support::leave_out("no huge pages here");
         return;
     };
     // Of the usual size on this kind of machine.
@@ -322,7 +322,7 @@ fn huge_pages_are_counted_beside_the_peak() {
             .options(&format!("--mechanism {by}"))
             .end();
         if measured.status.code() == Some(3) {
-            eprintln!("others have taken the huge pages");
+            crate::support::leave_out("others have taken the huge pages");
             return;
         }
         measured.is("memory_peak_hugetlb_bytes", measured.truth("hugetlb_bytes"));
@@ -379,7 +379,7 @@ impl Drop for SmallGroup {
 fn a_child_that_is_killed_for_want_of_memory_is_told_of() {
     needs_root!();
     let Some(group) = SmallGroup::create("child", 40 << 20) else {
-        println!("ignored: no memory controller here");
+        crate::support::leave_out("no memory controller here");
         return;
     };
     let procs = group.0.join("cgroup.procs");
@@ -410,7 +410,7 @@ fn a_child_that_is_killed_for_want_of_memory_is_told_of() {
 fn who_is_killed_for_want_of_memory_is_killed_by_the_kernel() {
     needs_root!();
     let Some(group) = SmallGroup::create("command", 40 << 20) else {
-        println!("ignored: no memory controller here");
+        crate::support::leave_out("no memory controller here");
         return;
     };
     let procs = group.0.join("cgroup.procs");
@@ -434,7 +434,7 @@ fn files_in_memory_that_nobody_maps_are_named_beside_the_peak() {
     let line = format!("fill 50000000 memfd {hold}");
     let measured = Weigh::workload(&line).options("--cgroup --interval 50ms").measure();
     if measured.value("memory_peak_cgroup_bytes").quality == Quality::Unavailable {
-        println!("ignored: no memory controller here");
+        crate::support::leave_out("no memory controller here");
         return;
     }
     measured.is_between("memory_peak_bytes", 0.0, 10e6);

@@ -71,7 +71,12 @@ pub fn sanitized(sanitizer: &str, programs: &[&str]) -> TempDir {
 }
 
 /// libweigh's Python module, installed as a user installs it: the folder that it is in.
-pub fn python_module() -> TempDir {
+pub fn python_module() -> &'static Path {
+    static INSTALLED: OnceLock<TempDir> = OnceLock::new();
+    INSTALLED.get_or_init(install_python_module).path()
+}
+
+fn install_python_module() -> TempDir {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/python");
     let place = folder();
     let has_pip = Command::new("python3").args(["-m", "pip", "--version"]).output();

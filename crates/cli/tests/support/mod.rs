@@ -8,11 +8,13 @@
 //! machine as a whole, such as setting its clock) and `WEIGH_TESTS_UNPRIVILEGED` (1: this run is meant to be
 //! without root).
 
-// Each test binary has this module, and none uses all of it.
+// Each test program has this module, and none uses all of it.
 #![allow(dead_code)]
 
 pub mod agent;
 pub mod io_report;
+#[path = "../../../../tests/left_out.rs"]
+pub mod left_out;
 pub mod library;
 pub mod measured;
 pub mod mortal;
@@ -20,6 +22,9 @@ pub mod processes;
 pub mod run;
 pub mod terminal;
 pub mod trace;
+
+#[allow(unused_imports)]
+pub use left_out::{leave_out, leave_to_guest};
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -129,7 +134,7 @@ pub fn may_go_on() -> bool {
         meant,
         "this test needs root: run the tests as root, or set WEIGH_TESTS_UNPRIVILEGED=1 to do without those that need it"
     );
-    println!("ignored: this test needs root, and WEIGH_TESTS_UNPRIVILEGED=1 is set");
+    leave_out("this test needs root, and WEIGH_TESTS_UNPRIVILEGED=1 is set");
     false
 }
 
@@ -141,6 +146,23 @@ macro_rules! needs_root {
             return;
         }
     };
+}
+
+/// Why tests of functions are left to the guest.
+pub const NO_FUNCTION_PROBES: &str = "this kernel lets no function be probed";
+
+/// Whether this kernel lets functions be probed.
+pub fn functions_can_be_probed() -> bool {
+    std::path::Path::new("/sys/bus/event_source/devices/kprobe/type").exists()
+}
+
+/// Whether an agent of the machine serves programs with libweigh; leaves out what it would serve in weigh's place.
+pub fn is_there_an_agent() -> bool {
+    let socket = std::path::Path::new(weigh_schema::library::SOCKET);
+    if socket.exists() {
+        leave_out(&format!("an agent serves at {}", socket.display()));
+    }
+    socket.exists()
 }
 
 /// Waits until something is so; fails if it does not come to be within `seconds` (of a real

@@ -1,6 +1,9 @@
 //! What several tests share.
 #![allow(dead_code)]
 
+#[path = "../../../../tests/left_out.rs"]
+pub mod left_out;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

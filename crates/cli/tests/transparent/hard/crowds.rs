@@ -49,7 +49,7 @@ impl Size {
 }
 
 const ALIVE: Size = Size { tests: 3_000, full: 30_000 };
-const SHORT: Size = Size { tests: 20_000, full: 1_000_000 };
+const SHORT: Size = Size { tests: 8_000, full: 1_000_000 };
 const AT_ONCE: Size = Size { tests: 40, full: 200 };
 const BOMB_LIMIT: u64 = 200;
 /// Only so that a test that fails harms nobody: who holds births does not need it.

@@ -201,7 +201,16 @@ fn ctrl_z(_: &Case, how: &How) -> Result<Outcome, String> {
     Ok(Outcome::Exact)
 }
 
-/// Takes the terminal away from a job that has begun; what became of weigh.
+/// Waits until weigh has looked at its job at least once from now on, where it sees the job's processes only by looking.
+/// After each look it sleeps; the first sleep may be the end of a look that has begun already.
+fn wait_for_a_look(how: &How, weigh: u32) {
+    if how.name == "poll" {
+        let before = processes::times_slept(weigh);
+        wait_until("weigh has looked", 20.0, || processes::times_slept(weigh) >= before + 3);
+    }
+}
+
+/// Takes the terminal away from a job that has begun and was looked at; what became of weigh.
 fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, Measured), String> {
     use std::os::unix::process::CommandExt as _;
     let scratch = Scratch::new();
@@ -211,9 +220,14 @@ fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, M
         weigh[0] = weigh_for_everybody().display().to_string();
         command.uid(uid).gid(uid);
     }
-    command.arg("begun").args(weigh).stdin(Stdio::null());
+    command.arg("looked-at").args(weigh).stdin(Stdio::null()).stdout(Stdio::piped());
     set_surroundings(&mut command, &scratch);
-    let output = command.output().expect("hangup starts");
+    let hangup = command.spawn().expect("hangup starts");
+    wait_until("the job has begun", 20.0, || scratch.path("work/begun").exists());
+    let children = processes::children(hangup.id());
+    wait_for_a_look(how, *children.first().expect("weigh is its child"));
+    std::fs::write(scratch.path("work/looked-at"), "").expect("a file");
+    let output = hangup.wait_with_output().expect("it is our child");
     let ended = String::from_utf8_lossy(&output.stdout).trim().to_string();
     let measured = Measured::new(scratch, ExitStatus::from_raw(SIGHUP), Duration::ZERO);
     Ok((ended, measured))
@@ -221,7 +235,7 @@ fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, M
 
 fn hung_up(case: &Case, how: &How) -> Result<Outcome, String> {
     let (ended, measured) =
-        without_a_terminal(case, how, "sleep 0.2; echo > begun; exec sleep 60")?;
+        without_a_terminal(case, how, "sleep 60 & echo > begun; exec sleep 60")?;
     if ended != "signal 1" {
         return Err(format!("weigh: {ended}\n{}", measured.everything()));
     }
@@ -230,7 +244,7 @@ fn hung_up(case: &Case, how: &How) -> Result<Outcome, String> {
 
 fn hung_up_and_ignored(case: &Case, how: &How) -> Result<Outcome, String> {
     let hide = workload("hide");
-    let script = format!("trap '' HUP; sleep 0.2 & echo > begun; wait; exec {hide} environment");
+    let script = format!("trap '' HUP; sleep 0.5 & echo > begun; wait; exec {hide} environment");
     let (ended, measured) = without_a_terminal(case, how, &script)?;
     if ended != "exited 0" {
         return Err(format!("weigh: {ended}\n{}", measured.everything()));
