@@ -8,7 +8,7 @@ use crate::support::run::Weigh;
 use crate::support::workload;
 use weigh_account::SamplingSchedule;
 use weigh_schema::recording::SampleRow;
-use weigh_schema::{Group, MetricKind, METRICS, Quality};
+use weigh_schema::{Group, METRICS, MetricKind, Quality};
 
 /// The samples of one series of the job, by time.
 fn series(measured: &Measured, name: &str) -> Vec<SampleRow> {

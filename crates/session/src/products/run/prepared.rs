@@ -296,7 +296,8 @@ impl ArmedRun {
             settings.limits.iter().find(|l| l.metric.name == metric_name::memory_peak_bytes);
         let page_scan = PageScan::new(memory_limit.map(|l| l.value as u64));
         let outcomes = std::mem::take(&mut summary.limits);
-        let with_uses = self.others.iter().any(|other| other.collector.tells_of_files());
+        let mut others = self.others;
+        let with_uses = others.iter_mut().any(|other| other.collector.file_rows().is_some());
         let mut recorder = Recorder::new(sink, epoch_ns, reading.at_ns, with_uses);
         if let Some(pid) = settings.pid {
             recorder.exec(pid, job_info::words(&settings.command));
@@ -316,7 +317,7 @@ impl ArmedRun {
             pid: self.pid,
             joined_status: None,
             has_noted_end: false,
-            others: self.others,
+            others,
             snapshots: self.snapshots,
             hook,
             page_scan,

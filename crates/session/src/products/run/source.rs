@@ -111,7 +111,7 @@ impl Source for RunSource<'_> {
         let snapshots = self.snapshots.as_ref().and_then(Snapshots::next);
         let due =
             [look, self.enforcer.next(), self.page_scan.next(), self.job.next_look(), snapshots];
-        let others = self.others.iter().map(|other| other.collector.next());
+        let others = self.others.iter().map(|other| other.collector.deadline());
         let regions = self.regions.as_ref().and_then(Regions::next);
         due.into_iter().chain(others).chain([regions]).flatten().chain([self.ticks.next()]).min()
     }
@@ -135,7 +135,9 @@ impl Source for RunSource<'_> {
         }
         self.events();
         for other in &mut self.others {
-            other.collector.attend(&mut self.recorder);
+            if let Some(rows) = other.collector.file_rows() {
+                rows.attend(&mut self.recorder);
+            }
         }
         self.notice_peaks();
         self.look_at_pages();
@@ -265,9 +267,9 @@ impl RunSource<'_> {
 
     fn sample_others(&mut self, tick: Tick) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
-        let others = self.others.iter_mut().map(|other| &mut other.collector);
-        let others = others.filter(|o| tick == Tick::Window || !o.samples_windows_only());
-        others.flat_map(|other| other.samples(&living)).collect()
+        let samplers = self.others.iter_mut().filter_map(|other| other.collector.sampler());
+        let due = samplers.filter(|sampler| tick == Tick::Window || !sampler.is_of_windows());
+        due.flat_map(|sampler| sampler.samples(&living)).collect()
     }
 
     /// What the follower does not know, or a collector knows better, is nothing in what is recorded of
@@ -277,7 +279,7 @@ impl RunSource<'_> {
         let by_note = notes.iter().filter(|note| note.quality == Quality::Unavailable);
         let by_note = by_note.filter_map(|note| Some(weigh_schema::metric(&note.metric)?.name));
         let by_others =
-            self.others.iter().flat_map(|other| other.collector.takes_over().iter().copied());
+            self.others.iter().flat_map(|other| other.collector.claim().metrics.iter().copied());
         self.recorder.set_unknown(by_note.chain(by_others).collect());
     }
 
@@ -336,8 +338,8 @@ impl RunSource<'_> {
 
     /// Whether nobody needs weigh any more, or somebody interrupts.
     fn may_end(&mut self, command: &Command) -> bool {
-        let mut all = self.others.iter_mut();
-        command.is_interrupted() || all.all(|other| other.collector.may_end())
+        let mut rows = self.others.iter_mut().filter_map(|other| other.collector.file_rows());
+        command.is_interrupted() || rows.all(|rows| rows.may_end())
     }
 
     fn tell_of_leftovers(&mut self, command: &Command) {

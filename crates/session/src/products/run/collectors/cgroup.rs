@@ -1,5 +1,7 @@
 //! The peak of a control group that holds the job and nothing else.
 
+use std::time::Duration;
+
 use weigh_collect::cgroup::{self, JobCgroup};
 use weigh_collect::follow::JobMechanism;
 use weigh_schema::event::{CollectorStatus, Note};
@@ -7,7 +9,10 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, RunSettings, StartContext};
+use super::{
+    CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, RunSettings, Sampler,
+    StartContext,
+};
 use crate::products::run::settings::Collector;
 
 const PEAK: &str = metric_name::memory_peak_cgroup_bytes;
@@ -42,7 +47,7 @@ pub(in crate::products::run) fn make(
     JobCgroup::create_delegated(&settings.id).map_err(|e| format!("no delegated group: {e}"))
 }
 
-fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     let (group, is_in) = with.group.take().ok_or("no group was made")?;
     let group = group?;
     if !is_in && let Err(error) = group.add(with.pid) {
@@ -79,14 +84,13 @@ impl JobGroup {
     }
 }
 
-impl JobCollector for JobGroup {
-    fn value(&self, name: &str) -> Option<f64> {
-        (name == PEAK).then(|| self.group.peak_bytes().ok()).flatten().map(|bytes| bytes as f64)
+impl CollectorSource for JobGroup {
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
+        Some(self)
     }
 
-    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        self.look_at_shared();
-        Vec::new()
+    fn live_values(&self) -> Option<&dyn LiveValues> {
+        Some(self)
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
@@ -105,5 +109,26 @@ impl JobCollector for JobGroup {
         findings.oom_kills = self.group.oom_kills();
         findings.notes.extend(self.note());
         cgroup::status(self.group.remove().as_ref().copied())
+    }
+}
+
+impl Sampler for JobGroup {
+    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.look_at_shared();
+        Vec::new()
+    }
+
+    fn is_of_windows(&self) -> bool {
+        false
+    }
+}
+
+impl LiveValues for JobGroup {
+    fn value(&self, name: &str) -> Option<f64> {
+        (name == PEAK).then(|| self.group.peak_bytes().ok()).flatten().map(|bytes| bytes as f64)
+    }
+
+    fn looks_apart(&self, _metric: &str) -> Option<Duration> {
+        None
     }
 }

@@ -5,7 +5,7 @@ use weigh_schema::event::CollectorStatus;
 use weigh_schema::metric_name;
 use weigh_schema::quality::Mechanism;
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use super::{CollectorSource, CollectorSpec, Findings, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
 const DELAYS: &[&str] = &[
@@ -23,7 +23,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
 
 /// The switch itself is thrown before the command's process is made: threads get their counters
 /// when they are created.
-fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     match delays::is_on() {
         Ok(true) if with.follower.mechanism() == Mechanism::Bpf => Ok(Box::new(Delays)),
         Ok(true) => Err("needs BPF".to_string()),
@@ -41,7 +41,7 @@ pub(in crate::products::run) fn turn_on(wanted: bool) -> anyhow::Result<Option<D
 
 struct Delays;
 
-impl JobCollector for Delays {
+impl CollectorSource for Delays {
     fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         delays::status(&delays::is_on())
     }

@@ -2,6 +2,7 @@
 //! process of the machine pays for it at each open.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
 use weigh_schema::byte_text;
@@ -11,7 +12,9 @@ use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use super::{
+    Claim, CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, Sampler, StartContext,
+};
 use crate::products::run::settings::Collector;
 
 const OPENED: &str = metric_name::files_opened_total;
@@ -23,7 +26,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
     start,
 };
 
-fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     let Err(why) = with.follower.open_counts().map(drop) else {
         return Ok(Box::new(FollowerOpens));
     };
@@ -40,7 +43,7 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
 /// The mechanism that follows the job counts opens; its own status says so.
 struct FollowerOpens;
 
-impl JobCollector for FollowerOpens {
+impl CollectorSource for FollowerOpens {
     fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         CollectorStatus {
             name: "fanotify".into(),
@@ -71,26 +74,21 @@ impl FanotifyOpens {
     }
 }
 
-impl JobCollector for FanotifyOpens {
-    fn takes_over(&self) -> &[&'static str] {
-        &[OPENED]
+impl CollectorSource for FanotifyOpens {
+    fn claim(&self) -> Claim<'_> {
+        Claim { metrics: &[OPENED], refusal: None }
     }
 
-    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        self.drain();
-        self.job.extend(living());
-        let of_job = self.opens.iter().filter(|(open, _)| self.job.contains(&open.pid));
-        // One of another program had the number before.
-        self.so_far = self.so_far.max(of_job.map(|(_, times)| times).sum());
-        vec![(OPENED, self.so_far as f64)]
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
+        Some(self)
+    }
+
+    fn live_values(&self) -> Option<&dyn LiveValues> {
+        Some(self)
     }
 
     fn record(&mut self, recorder: &mut Recorder<'_>) {
         self.job.extend(recorder.pids());
-    }
-
-    fn value(&self, name: &str) -> Option<f64> {
-        (name == OPENED).then_some(self.so_far as f64)
     }
 
     fn finish(
@@ -126,5 +124,30 @@ impl JobCollector for FanotifyOpens {
             });
         }
         self.events.status()
+    }
+}
+
+impl Sampler for FanotifyOpens {
+    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.drain();
+        self.job.extend(living());
+        let of_job = self.opens.iter().filter(|(open, _)| self.job.contains(&open.pid));
+        // One of another program had the number before.
+        self.so_far = self.so_far.max(of_job.map(|(_, times)| times).sum());
+        vec![(OPENED, self.so_far as f64)]
+    }
+
+    fn is_of_windows(&self) -> bool {
+        false
+    }
+}
+
+impl LiveValues for FanotifyOpens {
+    fn value(&self, name: &str) -> Option<f64> {
+        (name == OPENED).then_some(self.so_far as f64)
+    }
+
+    fn looks_apart(&self, _metric: &str) -> Option<Duration> {
+        None
     }
 }

@@ -15,7 +15,9 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use super::{
+    CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, Sampler, StartContext,
+};
 use crate::products::run::settings::Collector;
 
 /// How long the command waits for the first scan, which finds what was there before.
@@ -36,7 +38,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
     start,
 };
 
-fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     let watched = &with.settings.footprint;
     if watched.is_empty() && with.runs_already {
         return Err(
@@ -66,30 +68,18 @@ struct Footprint {
     begun: Instant,
 }
 
-impl JobCollector for Footprint {
+impl CollectorSource for Footprint {
     fn begin(&mut self) {
         self.scanner.begin(FIRST_SCAN);
         self.begun = Instant::now();
     }
 
-    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        let (Some(latest), Some(before)) = (self.scanner.latest(), self.scanner.baseline()) else {
-            return Vec::new();
-        };
-        let growth = latest.scan.bytes.saturating_sub(before.bytes);
-        vec![
-            ("disk_footprint_bytes", latest.scan.bytes as f64),
-            ("disk_growth_bytes", growth as f64),
-            ("disk_files", latest.scan.files as f64),
-        ]
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
+        Some(self)
     }
 
-    fn value(&self, name: &str) -> Option<f64> {
-        value_of(&self.scanner.peak()?, name).map(|value| value as f64)
-    }
-
-    fn looks_apart(&self, name: &str) -> Option<Duration> {
-        ALL.contains(&name).then(|| self.scanner.peak().unwrap_or_default().apart)
+    fn live_values(&self) -> Option<&dyn LiveValues> {
+        Some(self)
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
@@ -119,6 +109,34 @@ impl JobCollector for Footprint {
             findings.given.insert((*name).to_string(), value);
         }
         report.status
+    }
+}
+
+impl Sampler for Footprint {
+    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        let (Some(latest), Some(before)) = (self.scanner.latest(), self.scanner.baseline()) else {
+            return Vec::new();
+        };
+        let growth = latest.scan.bytes.saturating_sub(before.bytes);
+        vec![
+            ("disk_footprint_bytes", latest.scan.bytes as f64),
+            ("disk_growth_bytes", growth as f64),
+            ("disk_files", latest.scan.files as f64),
+        ]
+    }
+
+    fn is_of_windows(&self) -> bool {
+        false
+    }
+}
+
+impl LiveValues for Footprint {
+    fn value(&self, name: &str) -> Option<f64> {
+        value_of(&self.scanner.peak()?, name).map(|value| value as f64)
+    }
+
+    fn looks_apart(&self, name: &str) -> Option<Duration> {
+        ALL.contains(&name).then(|| self.scanner.peak().unwrap_or_default().apart)
     }
 }
 

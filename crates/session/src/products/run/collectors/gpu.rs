@@ -10,7 +10,7 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use super::{CollectorSource, CollectorSpec, Findings, Recorder, Sampler, StartContext};
 use crate::products::run::settings::Collector;
 
 const MEMORY: &str = metric_name::gpu_memory_peak_bytes;
@@ -23,7 +23,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
     start,
 };
 
-fn start(_: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(_: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     let (ask, asked) = channel::<HashSet<u32>>();
     let (answer, answers) = channel();
     std::thread::Builder::new()
@@ -109,19 +109,9 @@ impl Gpu {
     }
 }
 
-impl JobCollector for Gpu {
-    fn samples_windows_only(&self) -> bool {
-        true
-    }
-
-    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        self.take_answers();
-        if matches!(self.ready, Some(Ok(()))) && !self.waiting {
-            self.waiting = self.ask.send(living().into_iter().collect()).is_ok();
-        }
-        let memory = self.latest.memory_bytes.map(|bytes| ("gpu_memory_bytes", bytes as f64));
-        let ratio = self.latest.utilization_ratio.map(|ratio| (UTILIZATION, ratio));
-        memory.into_iter().chain(ratio).collect()
+impl CollectorSource for Gpu {
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
+        Some(self)
     }
 
     fn finish(
@@ -154,5 +144,21 @@ impl JobCollector for Gpu {
             status.reason = Some(self.reason());
         }
         status
+    }
+}
+
+impl Sampler for Gpu {
+    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.take_answers();
+        if matches!(self.ready, Some(Ok(()))) && !self.waiting {
+            self.waiting = self.ask.send(living().into_iter().collect()).is_ok();
+        }
+        let memory = self.latest.memory_bytes.map(|bytes| ("gpu_memory_bytes", bytes as f64));
+        let ratio = self.latest.utilization_ratio.map(|ratio| (UTILIZATION, ratio));
+        memory.into_iter().chain(ratio).collect()
+    }
+
+    fn is_of_windows(&self) -> bool {
+        true
     }
 }

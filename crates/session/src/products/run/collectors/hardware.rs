@@ -6,7 +6,7 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSpec, Findings, JobCollector, Recorder, StartContext};
+use super::{CollectorSource, CollectorSpec, Findings, Recorder, StartContext};
 use crate::products::run::settings::Collector;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
@@ -20,7 +20,7 @@ pub(super) const SPEC: CollectorSpec = CollectorSpec {
     start,
 };
 
-fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
+fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
     if with.runs_already {
         return Err(
             "counters are attached to a command before it runs, not to a process that runs already"
@@ -32,7 +32,7 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String> {
 
 struct Hardware(HardwareCounters);
 
-impl JobCollector for Hardware {
+impl CollectorSource for Hardware {
     fn finish(
         mut self: Box<Self>,
         findings: &mut Findings,

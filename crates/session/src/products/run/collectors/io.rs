@@ -20,7 +20,8 @@ use weigh_schema::update::Update;
 
 use super::footprint::settle_growth;
 use super::{
-    ActiveCollector, Findings, JobCollector, MissingCollector, Recorder, RunSettings, Subject,
+    ActiveCollector, CollectorSource, FileRows, Findings, MissingCollector, Recorder, RunSettings,
+    Subject,
 };
 use crate::products::io::mount::{JobMount, MountEnd};
 use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
@@ -131,7 +132,7 @@ pub(super) fn start(
         })
     };
     let mut mechanism = Mechanism::Bpf;
-    let collector: Box<dyn JobCollector> = match open() {
+    let collector: Box<dyn CollectorSource> = match open() {
         Ok(gatherer) => {
             mechanism = gatherer.io.grounds().mechanism;
             Box::new(FileUses::of(gatherer, None))
@@ -200,22 +201,14 @@ impl FileUses {
     }
 }
 
-impl JobCollector for FileUses {
-    fn next(&self) -> Option<Instant> {
-        Some(self.next_look)
-    }
-
+impl CollectorSource for FileUses {
     fn begin(&mut self) {
         self.gatherer.begin();
         self.began = Instant::now();
     }
 
-    fn attend(&mut self, recorder: &mut Recorder<'_>) {
-        if Instant::now() >= self.next_look {
-            self.gatherer.set_clock(recorder.now());
-            self.gatherer.take_in(&mut |update| record(recorder, update));
-            self.next_look = Instant::now() + LOOK;
-        }
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.next_look)
     }
 
     fn record(&mut self, recorder: &mut Recorder<'_>) {
@@ -231,16 +224,8 @@ impl JobCollector for FileUses {
         self.next_record = Instant::now() + began.elapsed() * REST_PER_RECORD;
     }
 
-    fn may_end(&mut self) -> bool {
-        let Some(mount) = &mut self.mount else { return true };
-        mount.is_done().unwrap_or_else(|error| {
-            notice!("{error}");
-            true
-        })
-    }
-
-    fn tells_of_files(&self) -> bool {
-        true
+    fn file_rows(&mut self) -> Option<&mut dyn FileRows> {
+        Some(self)
     }
 
     fn finish(
@@ -282,6 +267,24 @@ impl JobCollector for FileUses {
             reason: (!missing.is_empty()).then_some(missing),
             lost,
         }
+    }
+}
+
+impl FileRows for FileUses {
+    fn attend(&mut self, recorder: &mut Recorder<'_>) {
+        if Instant::now() >= self.next_look {
+            self.gatherer.set_clock(recorder.now());
+            self.gatherer.take_in(&mut |update| record(recorder, update));
+            self.next_look = Instant::now() + LOOK;
+        }
+    }
+
+    fn may_end(&mut self) -> bool {
+        let Some(mount) = &mut self.mount else { return true };
+        mount.is_done().unwrap_or_else(|error| {
+            notice!("{error}");
+            true
+        })
     }
 }
 

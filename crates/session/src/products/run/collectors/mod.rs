@@ -32,68 +32,38 @@ use super::recorder::Recorder;
 use super::settings::{Collector, RunSettings};
 use crate::products::io::mount::JobMount;
 
-/// A collector of values for the whole job.
-pub(super) trait JobCollector {
-    /// Values for the series, at a tick.
-    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        Vec::new()
+/// A collector of values for the whole job, and what it offers besides.
+pub(super) trait CollectorSource {
+    /// The command is about to begin.
+    fn begin(&mut self) {}
+
+    /// The metrics of which it is not to be believed what the mechanism's readings say.
+    fn claim(&self) -> Claim<'_> {
+        Claim::default()
     }
 
-    /// Whether samples closer together than windows would tell nothing, or distort a mean over samples.
-    fn samples_windows_only(&self) -> bool {
-        false
-    }
-
-    /// The present value of a metric, for limits.
-    fn value(&self, _metric: &str) -> Option<f64> {
+    /// Samples for the series.
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
         None
     }
 
-    /// The longest time between two looks at a metric so far, where it is looked at now and then on this
-    /// collector's own account.
-    fn looks_apart(&self, _metric: &str) -> Option<Duration> {
+    /// Values before the end.
+    fn live_values(&self) -> Option<&dyn LiveValues> {
         None
     }
 
-    /// Why a metric that has no present value has none.
-    fn why_not_yet(&self) -> &str {
-        "not known yet at this moment"
-    }
-
-    /// The metrics of which it is not to be believed what the follower's readings say: it knows them, or
-    /// that nobody does.
-    fn takes_over(&self) -> &[&'static str] {
-        &[]
-    }
-
-    /// Why it will never know its metrics, if that is so.
-    fn refusal(&self) -> Option<&str> {
+    /// Rows of files.
+    fn file_rows(&mut self) -> Option<&mut dyn FileRows> {
         None
     }
 
     /// When it has to be attended to, if ticks are too seldom for it.
-    fn next(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// Takes in what has come, if it is time.
-    fn attend(&mut self, _recorder: &mut Recorder<'_>) {}
-
-    /// The command is about to begin.
-    fn begin(&mut self) {}
-
     /// Writes down what is known so far beside the series, at a tick.
     fn record(&mut self, _recorder: &mut Recorder<'_>) {}
-
-    /// The job has ended. Whether weigh may end, too, as far as this is concerned.
-    fn may_end(&mut self) -> bool {
-        true
-    }
-
-    /// Whether the rows of files are its: then nobody else tells of them.
-    fn tells_of_files(&self) -> bool {
-        false
-    }
 
     /// The values for the summary, and how the collector fared.
     fn finish(
@@ -101,6 +71,43 @@ pub(super) trait JobCollector {
         findings: &mut Findings,
         recorder: &mut Recorder<'_>,
     ) -> CollectorStatus;
+}
+
+/// The metrics that a collector knows, or of which it knows that nothing does.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Claim<'a> {
+    /// The metrics.
+    pub metrics: &'a [&'static str],
+    /// Why they will never be known, if that is so.
+    pub refusal: Option<&'a str>,
+}
+
+/// Takes samples at ticks.
+pub(super) trait Sampler {
+    /// Values for the series, at a tick.
+    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)>;
+
+    /// Whether samples closer together than windows would tell nothing, or distort a mean over samples.
+    fn is_of_windows(&self) -> bool;
+}
+
+/// Knows values before the end.
+pub(super) trait LiveValues {
+    /// The present value of a metric, for limits.
+    fn value(&self, metric: &str) -> Option<f64>;
+
+    /// The longest time between two looks at a metric so far, where it is looked at now and then on this
+    /// collector's own account.
+    fn looks_apart(&self, metric: &str) -> Option<Duration>;
+}
+
+/// Reports rows of files: then no other collector does.
+pub(super) trait FileRows {
+    /// Takes in what has come, if it is time.
+    fn attend(&mut self, recorder: &mut Recorder<'_>);
+
+    /// The job has ended. Whether weigh may end, too, as far as this is concerned.
+    fn may_end(&mut self) -> bool;
 }
 
 /// What collectors give for the summary.
@@ -139,17 +146,9 @@ struct MissingCollector {
     metrics: &'static [&'static str],
 }
 
-impl JobCollector for MissingCollector {
-    fn refusal(&self) -> Option<&str> {
-        Some(&self.reason)
-    }
-
-    fn takes_over(&self) -> &[&'static str] {
-        self.metrics
-    }
-
-    fn why_not_yet(&self) -> &str {
-        &self.reason
+impl CollectorSource for MissingCollector {
+    fn claim(&self) -> Claim<'_> {
+        Claim { metrics: self.metrics, refusal: Some(&self.reason) }
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
@@ -201,7 +200,7 @@ struct CollectorSpec {
     collector: Collector,
     mechanism: Mechanism,
     metrics: &'static [&'static str],
-    start: fn(&mut StartContext<'_>) -> Result<Box<dyn JobCollector>, String>,
+    start: fn(&mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String>,
 }
 
 const SPECS: &[CollectorSpec] =
@@ -212,15 +211,20 @@ pub(super) struct ActiveCollector {
     metrics: &'static [&'static str],
     mechanism: Mechanism,
     /// The collector.
-    pub collector: Box<dyn JobCollector>,
+    pub collector: Box<dyn CollectorSource>,
 }
 
 impl ActiveCollector {
+    /// The present value of a metric.
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        self.collector.live_values()?.value(metric)
+    }
+
     /// What it knows of its metrics before the job has ended.
     pub fn so_far(&self) -> impl Iterator<Item = (String, Value)> + '_ {
         self.metrics.iter().filter_map(|name| {
             let unit = metric(name)?.unit;
-            let value = match self.collector.value(name) {
+            let value = match self.value(name) {
                 Some(value) => Value {
                     value: Some(unit.number(value)),
                     unit,
@@ -228,7 +232,10 @@ impl ActiveCollector {
                     quality: Quality::Sampled,
                     reason: Some("as last looked at before this moment".to_string()),
                 },
-                None => Value::unavailable(unit, self.collector.why_not_yet()),
+                None => {
+                    let refusal = self.collector.claim().refusal;
+                    Value::unavailable(unit, refusal.unwrap_or("not known yet at this moment"))
+                }
             };
             Some(((*name).to_string(), value))
         })
@@ -260,7 +267,7 @@ pub(super) fn start(
     let listed = SPECS
         .iter()
         .map(|spec| {
-            let absent = |state, reason| -> Box<dyn JobCollector> {
+            let absent = |state, reason| -> Box<dyn CollectorSource> {
                 Box::new(MissingCollector {
                     name: spec.collector.name().to_string(),
                     mechanism: spec.mechanism,

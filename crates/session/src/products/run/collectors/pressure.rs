@@ -3,13 +3,17 @@
 //! Reads the kernel's totals in `/proc/pressure` just before the command begins and just after the job has ended; emits
 //! the difference. Where the kernel does not keep them the values are unavailable.
 
+use std::time::Duration;
+
 use weigh_collect::procfs::{self, number_after};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{ActiveCollector, Findings, JobCollector, MissingCollector, Recorder};
+use super::{
+    ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Recorder, Sampler,
+};
 
 const NAME: &str = "pressure";
 const FOLDER: &str = "/proc/pressure";
@@ -29,7 +33,7 @@ type Microseconds = [u64; TOTALS.len()];
 
 /// It needs no option to turn it off: it reads six files in all.
 pub(super) fn start() -> ActiveCollector {
-    let collector: Box<dyn JobCollector> = match read(FOLDER) {
+    let collector: Box<dyn CollectorSource> = match read(FOLDER) {
         Ok(before) => Box::new(Pressure { before, latest: before }),
         Err(reason) => Box::new(MissingCollector {
             name: NAME.to_string(),
@@ -83,24 +87,18 @@ impl Pressure {
     }
 }
 
-impl JobCollector for Pressure {
+impl CollectorSource for Pressure {
     fn begin(&mut self) {
         self.look();
         self.before = self.latest;
     }
 
-    /// The last look is made when the job has just ended, before other collectors take their time.
-    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
-        self.look();
-        Vec::new()
+    fn sampler(&mut self) -> Option<&mut dyn Sampler> {
+        Some(self)
     }
 
-    fn samples_windows_only(&self) -> bool {
-        true
-    }
-
-    fn value(&self, name: &str) -> Option<f64> {
-        self.seconds().find_map(|(known, seconds)| (known == name).then_some(seconds))
+    fn live_values(&self) -> Option<&dyn LiveValues> {
+        Some(self)
     }
 
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
@@ -122,6 +120,28 @@ impl JobCollector for Pressure {
             reason: None,
             lost: 0,
         }
+    }
+}
+
+impl Sampler for Pressure {
+    /// The last look is made when the job has just ended, before other collectors take their time.
+    fn samples(&mut self, _: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+        self.look();
+        Vec::new()
+    }
+
+    fn is_of_windows(&self) -> bool {
+        true
+    }
+}
+
+impl LiveValues for Pressure {
+    fn value(&self, name: &str) -> Option<f64> {
+        self.seconds().find_map(|(known, seconds)| (known == name).then_some(seconds))
+    }
+
+    fn looks_apart(&self, _metric: &str) -> Option<Duration> {
+        None
     }
 }
 

@@ -13,7 +13,7 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{ActiveCollector, Findings, JobCollector, Recorder};
+use super::{ActiveCollector, Claim, CollectorSource, Findings, Recorder};
 
 const NAME: &str = "written";
 const WRITTEN: &str = metric_name::storage_written_bytes_total;
@@ -26,7 +26,7 @@ pub(super) fn start(waiting: &Waiting) -> ActiveCollector {
         writes.arm(pid, waiting.pidfd()).map_err(|error| error.to_string())?;
         Ok(writes)
     };
-    let collector: Box<dyn JobCollector> = match open() {
+    let collector: Box<dyn CollectorSource> = match open() {
         Ok(writes) => Box::new(WrittenPages(writes)),
         Err(why) => Box::new(MissingWrites(why)),
     };
@@ -50,7 +50,7 @@ fn open() -> Result<Box<dyn PageWrites>, String> {
 /// Why the kernel's own counter has to do.
 struct MissingWrites(String);
 
-impl JobCollector for MissingWrites {
+impl CollectorSource for MissingWrites {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         findings.notes.push(Note {
             metric: WRITTEN.to_string(),
@@ -70,9 +70,9 @@ impl JobCollector for MissingWrites {
 
 struct WrittenPages(Box<dyn PageWrites>);
 
-impl JobCollector for WrittenPages {
-    fn takes_over(&self) -> &[&'static str] {
-        &[WRITTEN]
+impl CollectorSource for WrittenPages {
+    fn claim(&self) -> Claim<'_> {
+        Claim { metrics: &[WRITTEN], refusal: None }
     }
 
     fn finish(

@@ -59,7 +59,10 @@ impl RunSource<'_> {
     fn looks_apart(&self) -> impl Fn(&str) -> Duration + use<> {
         // The job may have ended long after the last one.
         let apart = self.limits.apart();
-        let of_collector = |name| self.others.iter().find_map(|o| o.collector.looks_apart(name));
+        let of_collector = |name| {
+            let live = self.others.iter().filter_map(|other| other.collector.live_values());
+            live.filter_map(|values| values.looks_apart(name)).next()
+        };
         let limits = self.settings.limits.iter().map(|limit| limit.metric.name);
         let further: BTreeMap<_, _> =
             limits.filter_map(|name| Some((name, of_collector(name)?))).collect();

@@ -54,7 +54,7 @@ impl RunSource<'_> {
         self.events();
         let wall = reading.at_ns as f64 * 1e-9;
         let others = &self.others;
-        let known = |name: &str| others.iter().find_map(|other| other.collector.value(name));
+        let known = |name: &str| others.iter().find_map(|other| other.value(name));
         let found = self.limits.watch.look(&reading, wall, &known);
         self.limits.looked();
         if self.limits.unheld.is_none() {
@@ -81,10 +81,10 @@ impl RunSource<'_> {
         let notes = self.job.notes();
         let mut unheld = Vec::new();
         for metric in self.settings.limits.iter().map(|limit| limit.metric) {
-            let known = self.others.iter().any(|o| o.collector.value(metric.name).is_some());
+            let known = self.others.iter().any(|o| o.value(metric.name).is_some());
             let refused = self.others.iter().find_map(|other| {
-                let is_its = other.collector.takes_over().contains(&metric.name);
-                other.collector.refusal().filter(|_| is_its)
+                let claim = other.collector.claim();
+                claim.refusal.filter(|_| claim.metrics.contains(&metric.name))
             });
             let noted = notes
                 .iter()
