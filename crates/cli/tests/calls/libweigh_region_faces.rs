@@ -139,7 +139,7 @@ fn in_fortran() {
 fn in_python() {
     let module = python_module();
     let mut example = Command::new("python3");
-    example.arg("-B").arg(top().join("examples/regions.py")).env("PYTHONPATH", module.path());
+    example.arg("-B").arg(top().join("examples/regions.py")).env("PYTHONPATH", module);
     check(example);
 }
 
