@@ -1,4 +1,4 @@
-//! A process's profile of its own regions: how it lies in memory that the process shares with whoever measures it,
+//! A process's profile of its own regions: how it lies in memory that the process shares with who measures it,
 //! declared once. Readers and `libweigh/src/profile_layout.h` are derived from it.
 //!
 //! A profile is an array of 64-bit words: a head, then sections, each of so many records of so many words as the head

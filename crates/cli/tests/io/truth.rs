@@ -533,7 +533,7 @@ fn nameless() -> [(String, String); 2] {
     [&b"w\xff"[..], cut].map(|bytes| (shown(bytes), base64::encode(bytes)))
 }
 
-/// The kernel's name for a process has its bytes beside it, wherever it stands and whoever has followed it.
+/// The kernel's name for a process has its bytes beside it, wherever it stands and however it was followed.
 #[test]
 fn names_of_processes_keep_their_bytes() {
     let [writer, reader] = nameless();

@@ -2,7 +2,7 @@
 //!
 //! Listens at an abstract address that `WEIGH_REGIONS` tells the job; reads at each tick the profiles that were published
 //! since, and each one when its process has ended, or at the end. Emits rows of regions and phases, and series of counters.
-//! Refuses whoever has not the number of the variable, and another user's process. Nothing that a peer does or leaves
+//! Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
 //! undone holds anything up.
 
 mod hello;
