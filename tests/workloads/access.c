@@ -7,6 +7,8 @@
  *   strided N STRIDE    N reads of 100 bytes by pread, STRIDE bytes from one's beginning to the next's
  *   again N             reads 1000003 bytes from the beginning, N times, by reads of 4099, one open
  *   reopened N          the same with an open for each time
+ *   joined              reads 100 bytes each at 1000, 0, 200, which are apart, then at 100, which joins two of them, then
+ *                       800 bytes on from there, the last 100 of which were read before
  *   syncs N             N times a write of 100 bytes and an fsync
  *   map                 reads each page of 1000003 bytes by memory that is mapped to it
  *   inherit             the same, but the memory is a child's, whose parent has mapped it
@@ -84,6 +86,16 @@ static void again(const char *path, uint64_t times, bool reopens)
 		}
 		read_all(file);
 	}
+}
+
+static void joined(const char *path)
+{
+	static const struct { off_t at; size_t bytes; } reads[] = {
+		{ 1000, 100 }, { 0, 100 }, { 200, 100 }, { 100, 100 }, { 300, 800 },
+	};
+	int file = open_or_die(path, O_RDONLY);
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+		whole(pread(file, buffer, reads[i].bytes, reads[i].at), reads[i].bytes, "pread");
 }
 
 static void syncs(const char *path, uint64_t times)
@@ -300,6 +312,8 @@ int main(int argc, char **argv)
 		strided(path, first, second);
 	else if (!strcmp(way, "again") || !strcmp(way, "reopened"))
 		again(path, first, !strcmp(way, "reopened"));
+	else if (!strcmp(way, "joined"))
+		joined(path);
 	else if (!strcmp(way, "syncs"))
 		syncs(path, first);
 	else if (!strcmp(way, "map"))

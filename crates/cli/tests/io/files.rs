@@ -188,6 +188,21 @@ fn what_is_read_again_is_known_to_the_byte() {
     }
 }
 
+/// Where two stretches have become one, the others that are remembered are still looked at.
+#[test]
+fn what_is_read_again_is_known_after_stretches_have_met() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    for mechanism in ["bpf", "ptrace", "preload"] {
+        let options = ["-q", "--mechanism", mechanism];
+        let (_, report) = io(&scratch, &options, &[&workload("access"), "joined", &from]);
+        let file = row(&report, &from);
+        assert_eq!(moved(file, "positioned")[0], 1200, "{mechanism}");
+        assert_eq!(number(file, "reread_bytes"), 100, "{mechanism}");
+    }
+}
+
 #[test]
 fn mapped_memory_is_seen_to_the_page() {
     needs_root!();
