@@ -24,6 +24,7 @@ mod page;
 mod peers;
 mod plot;
 mod probes;
+mod regions;
 mod rewrite;
 mod rounds;
 mod runs;
@@ -110,6 +111,7 @@ enum Part {
     Fio,
     Programs,
     Collectors,
+    Regions,
     Accuracy,
     Kinds,
     CallCosts,
@@ -221,6 +223,7 @@ impl Session<'_> {
                 }
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
+                Part::Regions => regions::write(bench, page),
                 Part::Rewrite => rewrite::write(bench, page),
                 Part::Blocks => blocks::write(bench, page)
                     .and_then(|picture| self.picture("blocks.svg", &picture)),

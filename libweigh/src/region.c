@@ -21,8 +21,8 @@ static uint64_t begin_time(struct region_thread *t, struct open_call *call)
 		call->special |= IS_OFF | IS_UNTIMED;
 	else if (flags & NAME_BOUND)
 		weigh_bound_begin(t, call);
-	if (call->node[NODE_AT_BRAKED] && !is_timed(t))
-		call->special |= IS_UNTIMED;
+	if (call->node[NODE_AT_BRAKED])
+		call->special |= is_timed(t) ? IS_SAMPLED : IS_UNTIMED;
 	return call->special & IS_UNTIMED ? 0 : ticks_now();
 }
 
@@ -138,11 +138,15 @@ static void consider_brake(struct region_thread *t, uint64_t number, uint64_t *n
 		child_entry(t, key)->is_braked = 1;
 }
 
+INLINE bool may_be_braked(uint64_t calls)
+{
+	return calls == PROFILE_BRAKE_CALLS || !(calls & 0xffff);
+}
+
 /* Whether to consider it: at first, and then seldom, for that takes a while. */
 INLINE bool is_often(const uint64_t *node, uint64_t calls)
 {
-	return calls >= PROFILE_BRAKE_CALLS && !node[NODE_AT_BRAKED] &&
-	       (calls == PROFILE_BRAKE_CALLS || !(calls % (PROFILE_BRAKE_CALLS / 2)));
+	return may_be_braked(calls) && calls >= PROFILE_BRAKE_CALLS && !node[NODE_AT_BRAKED];
 }
 
 /* Adds a timed call to a version; how many calls there are then. */
@@ -319,9 +323,7 @@ static __attribute__((noinline)) void end_rest(struct region_thread *t, struct o
 {
 	uint64_t *version = node_write(call->node);
 
-	if (call->node[NODE_AT_BRAKED])
-		add_square(version, now - call->begun);
-	else if (is_often(call->node, version[VERSION_AT_CALLS]))
+	if (is_often(call->node, version[VERSION_AT_CALLS]))
 		consider_brake(t, call->number, call->node, version);
 	node_written(call->node);
 	if (now >= atomic_load_explicit(&weigh_regions.attend_at, memory_order_relaxed))
@@ -343,15 +345,15 @@ INLINE void pop_quickly(struct region_thread *t, uint64_t name)
 	elapsed = now > call->begun ? now - call->begun : 0;
 	version = node_write_quickly(node, sequence, &epoch);
 	if (UNLIKELY(!version)) {
-		store(&node[NODE_AT_SEQUENCE], sequence + 2);
+		store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
 		return pop(t, name, now);
 	}
 	call_inside(call - 1, elapsed);
 	call_is_closed(t, call);
 	calls = add_call(version, elapsed, call->inside);
-	store(&node[NODE_AT_SEQUENCE], sequence + 2);
+	store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
 	if (UNLIKELY(now >= atomic_load_explicit(&weigh_regions.attend_at, memory_order_relaxed) ||
-		     calls >= PROFILE_BRAKE_CALLS))
+		     may_be_braked(calls)))
 		return end_rest(t, call, now);
 	thread_leave(t);
 }

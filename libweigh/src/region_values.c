@@ -21,16 +21,10 @@ INLINE struct region_thread *enter(void)
 	return LIKELY(t != 0) || !weigh_regions_active ? t : enter_slowly();
 }
 
-EXPORT void weigh_counter_add(weigh_name name, int64_t number)
+INLINE void add_number(uint64_t *version, int64_t number)
 {
-	struct region_thread *t = enter();
-	uint64_t *node, *version, calls;
+	uint64_t calls = version[VERSION_AT_CALLS];
 
-	if (UNLIKELY(!t))
-		return;
-	node = child_of(t, t->root, PROFILE_COUNTER, name)->node;
-	version = node_write(node);
-	calls = version[VERSION_AT_CALLS];
 	version[VERSION_AT_INCLUSIVE] += (uint64_t)number;
 	version[VERSION_AT_EXCLUSIVE] = (uint64_t)number;
 	if (number < (int64_t)version[VERSION_AT_MIN] || !calls)
@@ -38,7 +32,50 @@ EXPORT void weigh_counter_add(weigh_name name, int64_t number)
 	if (number > (int64_t)version[VERSION_AT_MAX] || !calls)
 		version[VERSION_AT_MAX] = (uint64_t)number;
 	version[VERSION_AT_CALLS] = version[VERSION_AT_TIMED] = calls + 1;
+}
+
+/* The long way: whatever may be. */
+static __attribute__((noinline)) void add_long(struct region_thread *t, weigh_name name, int64_t number)
+{
+	uint64_t *node = child_of(t, t->root, PROFILE_COUNTER, name)->node;
+
+	add_number(node_write(node), number);
 	node_written(node);
+	thread_leave(t);
+}
+
+static __attribute__((noinline)) void add_slowly(weigh_name name, int64_t number)
+{
+	struct region_thread *t = enter_slowly();
+
+	if (t)
+		add_long(t, name, number);
+}
+
+/* As begin and end: the short way calls nothing. */
+EXPORT void weigh_counter_add(weigh_name name, int64_t number)
+{
+	struct region_thread *t = thread_enter();
+	uint64_t key, *node, *version, sequence, epoch;
+	const struct child *child;
+
+	if (UNLIKELY(!t)) {
+		if (weigh_regions_active)
+			add_slowly(name, number);
+		return;
+	}
+	key = child_key(t->root, PROFILE_COUNTER, name);
+	child = child_entry(t, key);
+	if (UNLIKELY(child->key != key))
+		return add_long(t, name, number);
+	node = child->node;
+	sequence = node[NODE_AT_SEQUENCE];
+	version = node_write_quickly(node, sequence, &epoch);
+	if (LIKELY(version != 0))
+		add_number(version, number);
+	store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
+	if (UNLIKELY(!version))
+		return add_long(t, name, number);
 	thread_leave(t);
 }
 

@@ -60,12 +60,14 @@ fn sanitizers_find_nothing() {
     let storage = agent.storage();
     let socket = agent.folder.path().join("socket");
     for sanitizer in ["address", "undefined", "thread"] {
-        let made = sanitized(sanitizer, &["together", "exact", "stream_hostile"]);
+        let made = sanitized(sanitizer, &["together", "exact", "stream_hostile", "regions_life"]);
         let program = |name: &str, socket: &Path| {
             let mut command = Command::new(made.path().join(name));
             command.env("WEIGH_SOCKET", socket);
             command
         };
+        must(program("regions_life", &socket).arg("threads"));
+        must(program("regions_life", &socket).arg("others"));
         must(&mut program("together", &storage.path().join("nobody-listens")));
         must(&mut program("together", &socket));
         must(program("exact", &socket).arg(storage.path()).arg("20"));

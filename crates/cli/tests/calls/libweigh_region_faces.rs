@@ -143,6 +143,45 @@ fn in_python() {
     check(example);
 }
 
+/// A program that unloads the library still ends its threads and its regions by it.
+#[test]
+fn the_library_stays_where_it_is_unloaded() {
+    let Some(installed) = installed() else { return };
+    let script = "
+import ctypes, _ctypes, sys, threading
+library = ctypes.CDLL(sys.argv[1])
+name = library.weigh_region_name(b'outlives')
+begin, end = library.weigh_region_begin, library.weigh_region_end
+loaded, unloaded = threading.Event(), threading.Event()
+def other():
+    begin(name)
+    loaded.set()
+    unloaded.wait()
+thread = threading.Thread(target=other)
+thread.start()
+loaded.wait()
+begin(name)
+for _ in range(3):
+    _ctypes.dlclose(library._handle)
+end(name)
+unloaded.set()
+thread.join()
+";
+    let place = folder();
+    let file = place.path().join("profile");
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).arg(installed.join("lib/libweigh.so.0"));
+    must(command.env("WEIGH_PROFILE", &file));
+    let profile = Profile::read(&file);
+    assert_eq!(profile.0[head::USED + THREADS], 2);
+    let threads = (0..2).map(|number| profile.record(THREADS, number, thread::LENGTH));
+    assert!(threads.into_iter().all(|thread| thread[thread::ENDED] > thread[thread::BEGUN]));
+    let nodes = (0..profile.0[head::USED + NODES] as usize)
+        .map(|number| profile.record(NODES, number, node::LENGTH))
+        .filter(|node| node[node::KIND] == NodeKind::Region as u64);
+    assert_eq!(nodes.filter(|node| profile.name(node[node::NAME]) == "outlives").count(), 2);
+}
+
 #[test]
 fn in_rust() {
     if installed().is_some() {
