@@ -121,6 +121,9 @@ fn of_recording(directory: &Path) -> anyhow::Result<Shown> {
     recording.each_phase(|row| phases.push(row))?;
     let found = match &summary.regions {
         Some(found) => (**found).clone(),
+        None if rows.is_empty() && phases.is_empty() && !recording.is_complete() => {
+            bail!("nothing of regions yet: rows are written when a process has ended")
+        }
         None if rows.is_empty() && phases.is_empty() => {
             bail!(
                 "no program of this job named regions (see the page `regions` of weigh's documentation)"

@@ -97,7 +97,7 @@ fn calls_counters_and_phases_are_those_of_the_program() {
 fn each_mechanism_has_them() {
     let root: &[&str] = if is_root() { &["bpf"] } else { &[] };
     for mechanism in root.iter().chain(&["ptrace", "preload", "proc"]) {
-        has_counted(&regions(&["count"]).options(&format!("--mechanism {mechanism}")).measure());
+        has_counted(&regions(&["count"]).options(&format!("--mechanism {mechanism}")).end());
     }
 }
 
@@ -121,7 +121,7 @@ fn threads_are_told_apart_and_added_up() {
 
 #[test]
 fn a_killed_program_leaves_its_last_profile() {
-    let measured = regions(&["killed"]).measure();
+    let measured = regions(&["killed"]).end();
     let (found, rows) = (found(&measured), rows(&measured));
     let open = row(&rows, &["open"]);
     assert_eq!((open.calls, open.open_calls, open.min_seconds), (0, 1, None));

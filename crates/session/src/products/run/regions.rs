@@ -5,6 +5,7 @@
 //! Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
 //! undone holds anything up.
 
+mod budget;
 mod hello;
 mod listener;
 
@@ -27,6 +28,7 @@ use weigh_schema::region::RegionsFound;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 
 use super::recorder::Recorder;
+use budget::RowBudget;
 use hello::{Peer, Received, WaitingPeer};
 use listener::Listener;
 
@@ -68,6 +70,7 @@ pub(super) struct Regions {
     /// When this was made, by each clock.
     begun: [(ProfileClock, ClockPair); 2],
     totals: RegionTotals,
+    budget: RowBudget,
 }
 
 impl Regions {
@@ -86,6 +89,7 @@ impl Regions {
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
             totals: RegionTotals::default(),
+            budget: RowBudget::default(),
         })
     }
 
@@ -221,12 +225,12 @@ impl Regions {
         for process in processes.values_mut() {
             if let Some(snapshot) = process.profile.read_published() {
                 self.totals.publishes_read(1);
-                recorder.region_samples(process.pid, None, counter_series(&snapshot, SERIES));
+                self.tell_counters(process.pid, &snapshot, recorder);
             }
             if let Some(snapshot) = process.profile.read_rings() {
                 self.totals.lost_at_read(&snapshot.lost);
                 if let Some(context) = self.context(process.pid, &snapshot) {
-                    tell_rings(&snapshot, &context, recorder);
+                    self.tell_rings(&snapshot, &context, recorder);
                 }
             }
         }
@@ -246,13 +250,46 @@ impl Regions {
         let snapshot = process.profile.read_end();
         let Some(context) = self.context(process.pid, &snapshot) else { return };
         self.totals.process(&snapshot);
-        recorder.region_samples(process.pid, None, counter_series(&snapshot, SERIES));
-        tell_rings(&snapshot, &context, recorder);
+        self.tell_counters(process.pid, &snapshot, recorder);
+        self.tell_rings(&snapshot, &context, recorder);
         let made = process_rows(&snapshot, &context);
         self.totals.lose("rows", made.left_out);
         for row in made.rows {
             self.totals.row(&row);
-            recorder.region(row);
+            if self.budget.takes_row() {
+                recorder.region(row);
+            }
+        }
+    }
+
+    /// A sample of each counter and gauge.
+    fn tell_counters(&mut self, pid: u32, snapshot: &ProfileSnapshot, recorder: &mut Recorder<'_>) {
+        let series = counter_series(snapshot, SERIES);
+        if self.budget.takes_samples(series.len() as u64) {
+            recorder.region_samples(pid, None, series);
+        }
+    }
+
+    /// Phases that have ended and events since the last read.
+    fn tell_rings(
+        &mut self,
+        snapshot: &ProfileSnapshot,
+        context: &ProfileContext,
+        recorder: &mut Recorder<'_>,
+    ) {
+        let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
+        for row in phase_rows(snapshot, context, epoch_ns) {
+            if self.budget.takes_phase() {
+                recorder.phase(row);
+            }
+        }
+        for event in snapshot.events.iter().filter(|event| event.value.is_finite()) {
+            if self.budget.takes_samples(1) {
+                let name = snapshot.names.get(event.name).map_or("", String::as_str);
+                let name = format!("region:{}", weigh_schema::byte_text::shown(name));
+                let at = epoch_ns.saturating_add(context.scale.monotonic_ns(event.at));
+                recorder.region_samples(context.process, Some(at), [(name, event.value)].into());
+            }
         }
     }
 
@@ -263,20 +300,9 @@ impl Regions {
         while let Some((_, process)) = self.processes.pop_first() {
             self.conclude(process, recorder);
         }
+        for (what, count) in self.budget.left_out() {
+            self.totals.lose(what, count);
+        }
         (!self.totals.is_empty()).then(|| self.totals.finish())
-    }
-}
-
-/// Phases that have ended and events since the last read.
-fn tell_rings(snapshot: &ProfileSnapshot, context: &ProfileContext, recorder: &mut Recorder<'_>) {
-    let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
-    for row in phase_rows(snapshot, context, epoch_ns) {
-        recorder.phase(row);
-    }
-    for event in snapshot.events.iter().filter(|event| event.value.is_finite()) {
-        let name = snapshot.names.get(event.name).map_or("", String::as_str);
-        let name = format!("region:{}", weigh_schema::byte_text::shown(name));
-        let at = epoch_ns.saturating_add(context.scale.monotonic_ns(event.at));
-        recorder.region_samples(context.process, Some(at), [(name, event.value)].into());
     }
 }
