@@ -69,9 +69,9 @@ export type Fold = "own" | "system" | "waited";
 
 export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu";
 
-export type Kind = "counter" | "peak" | "gauge";
-
 export type Mechanism = "bpf" | "preload+bpf" | "ptrace" | "preload" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
+
+export type MetricKind = "counter" | "peak" | "gauge";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 
@@ -345,7 +345,7 @@ export interface MetricRow {
   help: string;
   counts: string;
   group: Group;
-  kind: Kind;
+  kind: MetricKind;
   unit: Unit;
   series: string | null;
   value: number | null;

@@ -170,6 +170,8 @@ mod tests {
         "LimitOutcome.written",
         "Offender.kernel_stack",
         "Offender.unreadable",
+        "RegionCounter.kind",
+        "RegionRow.kind",
         "RivalShare.kind",
         "SampleRow.scope",
         "Snapshot.label",
@@ -179,6 +181,8 @@ mod tests {
         // From an environment or a file of which nothing is taken that is no UTF-8.
         "SchedulerRequest.job",
         "SchedulerRequest.name",
+        // Keys of a map, which JSON has no bytes beside.
+        "RegionsFound.metadata_differs",
         // On its way to where it is written, in the form that keeps its bytes.
         "ProcessEnd.command",
         "ProcessEnd.name",
