@@ -33,6 +33,7 @@ mod late_columns;
 mod page_header;
 mod parquet_file;
 mod parquet_reader;
+mod parquet_source;
 mod paths;
 mod recording;
 mod recovery;
