@@ -7,6 +7,9 @@
  *                                     `ready` first, and in the end how many answers it had
  *        flood ask TIMES              comes and asks for a page and for a thread so many times: says how many microseconds
  *                                     that took at most, half of the times and 999 of 1,000 times
+ *        flood open TIMES            opens libweigh in so many new processes, and in a second thread of each: says how
+ *                                     many microseconds weigh_open() took at most, half of the times and 999 of 1,000
+ *                                     times: of processes, then of threads
  *        flood keep TIMES             comes, keeps its page, and leaves, so many times: says the reason of each answer, and
  *                                     ends with its input
  */
@@ -16,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include "../src/page.h"
 
@@ -129,9 +133,30 @@ static int by_size(const void *a, const void *b)
 
 #define AT_ONCE 200
 
+static long *numbers(size_t count)
+{
+	long *all = calloc(count, sizeof(long));
+
+	CHECK(all);
+	return all;
+}
+
+/* A user's programs may not. */
+static void come_no_faster(size_t times)
+{
+	if (times > AT_ONCE)
+		usleep(25000);
+}
+
+static void say_times(long *took, size_t times)
+{
+	qsort(took, times, sizeof(long), by_size);
+	printf("%ld %ld ", took[times / 2], took[times - 1 - times / 1000]);
+}
+
 static int ask(size_t times)
 {
-	long *took = calloc(times, sizeof(long));
+	long *took = numbers(times);
 
 	for (size_t i = 0; i < times; i++) {
 		long began = microseconds();
@@ -143,12 +168,61 @@ static int ask(size_t times)
 		SAME(answer(agent), WEIGH_MEASURED);
 		took[i] = microseconds() - began;
 		close(agent);
-		/* A user's programs may come no faster. */
-		if (times > AT_ONCE)
-			usleep(25000);
+		come_no_faster(times);
 	}
-	qsort(took, times, sizeof(long), by_size);
-	printf("%ld %ld\n", took[times / 2], took[times - 1 - times / 1000]);
+	say_times(took, times);
+	puts("");
+	return 0;
+}
+
+static void *time_open(void *unused)
+{
+	static long took[2];
+	static int count;
+	long began = microseconds();
+	weigh *w = weigh_open();
+
+	took[count] = microseconds() - began;
+	if (weigh_why(w))
+		fprintf(stderr, "not measured: %s\n", weigh_why(w));
+	CHECK(!weigh_why(w));
+	count++;
+	(void)unused;
+	return took;
+}
+
+/* In a process that has not known libweigh: what it took there, and in another thread. */
+static void open_in_child(int to)
+{
+	pthread_t other;
+	void *took = time_open(0);
+
+	CHECK(!pthread_create(&other, 0, time_open, 0) && !pthread_join(other, 0));
+	CHECK(write(to, took, 2 * sizeof(long)) == 2 * sizeof(long));
+	_exit(0);
+}
+
+static int open_times(size_t times)
+{
+	long *took[2] = { numbers(times), numbers(times) }, both[2];
+	int pipes[2], status;
+
+	CHECK(!pipe(pipes));
+	for (size_t i = 0; i < times; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child)
+			open_in_child(pipes[1]);
+		CHECK(waitpid(child, &status, 0) == child && !status);
+		CHECK(read(pipes[0], both, sizeof(both)) == sizeof(both));
+		took[0][i] = both[0];
+		took[1][i] = both[1];
+		come_no_faster(times);
+	}
+	say_times(took[0], times);
+	say_times(took[1], times);
+	puts("");
 	return 0;
 }
 
@@ -187,6 +261,8 @@ int main(int count, char **arguments)
 	CHECK(count == 3);
 	if (!strcmp(arguments[1], "ask"))
 		return ask(strtoul(arguments[2], 0, 10));
+	if (!strcmp(arguments[1], "open"))
+		return open_times(strtoul(arguments[2], 0, 10));
 	if (!strcmp(arguments[1], "keep"))
 		return keep(atoi(arguments[2]));
 	return flood(atoi(arguments[1]), atoi(arguments[2]));

@@ -24,7 +24,8 @@ pub struct MemoryEstimate {
 /// The peak that follows from the bounds and the looks.
 pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> MemoryEstimate {
     let upper = memory.rss_sum_peak as f64;
-    let seen = looks.iter().map(|look| look.union_bytes).max().unwrap_or(0) as f64;
+    let certain = |look: &SharedMemoryReading| look.certain_bytes.unwrap_or(look.union_bytes);
+    let seen = looks.iter().map(certain).max().unwrap_or(0) as f64;
     let lower = (memory.floor_peak as f64).max(seen).min(upper);
     if upper - lower <= upper * EXACT_WITHIN {
         return MemoryEstimate { bytes: upper, quality: Quality::Exact, reason: None };
@@ -37,6 +38,11 @@ pub fn estimate_peak(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> M
         reason: Some(format!("{why}; {bounds}")),
     };
     match (surplus_at_peak(upper, looks), part_seen(memory, looks)) {
+        (Some(surplus), _) if looks.iter().any(|look| look.certain_bytes.is_some()) => estimated(
+            upper - surplus,
+            "this system lets no address spaces be compared: processes that share one may count once each"
+                .to_owned(),
+        ),
         (Some(surplus), _) => MemoryEstimate {
             bytes: (upper - surplus).clamp(lower, upper),
             quality: Quality::Sampled,
@@ -104,7 +110,15 @@ mod tests {
     }
 
     fn look(union_bytes: u64, rss_sum_bytes: u64, spaces: u64) -> SharedMemoryReading {
-        SharedMemoryReading { at_ns: 1, union_bytes, rss_sum_bytes, spaces }
+        SharedMemoryReading { at_ns: 1, union_bytes, rss_sum_bytes, spaces, certain_bytes: None }
+    }
+
+    #[test]
+    fn a_look_that_tells_no_address_spaces_apart_is_no_lower_bound() {
+        let uncertain = SharedMemoryReading { certain_bytes: Some(61), ..look(360, 369, 6) };
+        let peak = estimate_peak(&reading(60, 370, 6), &[uncertain]);
+        assert_eq!((peak.bytes, peak.quality), (361.0, Quality::Estimated));
+        assert!(peak.reason.unwrap().contains("between 61 and 370"));
     }
 
     #[test]

@@ -161,6 +161,7 @@ mod tests {
             union_bytes,
             rss_sum_bytes,
             spaces,
+            certain_bytes: None,
         };
         series.shared(&look(420, 420, 1));
         assert_eq!(memory(series.peak_samples(840, 421, 2)), 421.0);

@@ -41,6 +41,8 @@ pub enum Method {
 pub struct PageCount {
     /// Bytes held, each page counted once.
     pub union_bytes: u64,
+    /// So much of that is certain, where address spaces could not be told apart; none: all.
+    pub certain_bytes: Option<u64>,
     /// Sum of resident sizes.
     pub rss_sum_bytes: u64,
     /// How they were found.
@@ -110,8 +112,13 @@ impl PageCounter {
                 (proportional(&spaces)?, Method::Proportional, Some(reason))
             }
         };
+        // Frames are counted once whatever they belong to.
+        let is_uncertain = method == Method::Proportional
+            && read.spaces > 1
+            && spaces::why_not_compared().is_some();
         Ok(PageCount {
             union_bytes: read.union_bytes,
+            certain_bytes: is_uncertain.then_some(read.largest_bytes),
             rss_sum_bytes: read.rss_sum_bytes,
             method,
             reason,
@@ -237,6 +244,8 @@ struct Spaces {
 #[derive(Default)]
 struct Read {
     union_bytes: u64,
+    /// The largest share of one.
+    largest_bytes: u64,
     rss_sum_bytes: u64,
     spaces: usize,
     /// Processes that had ended.
@@ -266,6 +275,7 @@ impl Spaces {
                     Ok(Some((rss, share))) => {
                         read.rss_sum_bytes += rss;
                         read.union_bytes += share;
+                        read.largest_bytes = read.largest_bytes.max(share);
                         read.spaces += 1;
                         break;
                     }

@@ -219,6 +219,11 @@ impl JobPoller {
         }
     }
 
+    /// Why processes that share one address space count once each; none where they can be told apart.
+    pub fn not_compared(&self) -> Option<&str> {
+        self.not_compared.as_deref()
+    }
+
     fn known(&self) -> impl Iterator<Item = Counter> + '_ {
         let io = procfs::IO_COUNTERS.iter().filter(|_| !self.is_io_hidden);
         process::STAT_COUNTERS.iter().chain(io).copied()
@@ -328,7 +333,9 @@ impl JobPoller {
         memory.spaces = spaces;
         memory.hugetlb_peak = memory.hugetlb_peak.max(hugetlb);
         // Pages can only be shared through a file, through shared memory, or by a fork.
-        memory.floor = largest.max(parts.unshared + common).min(rss);
+        // What cannot be told apart may all be one.
+        let unshared = if self.not_compared.is_some() { 0 } else { parts.unshared };
+        memory.floor = largest.max(unshared + common).min(rss);
         memory.floor_peak = memory.floor_peak.max(memory.floor);
         memory.likely_peak = memory.floor_peak;
         memory.swap_peak = memory.swap_peak.max(swap);

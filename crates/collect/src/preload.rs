@@ -217,8 +217,17 @@ impl PreloadedJob {
     /// The greatest sum of resident sizes that all processes had at one moment is at least and at
     /// most this.
     pub fn memory_bounds(&self) -> (u64, u64) {
-        let lower = self.reading.memory.rss_sum_peak;
-        (lower, self.tally.upper_bound().max(lower))
+        let memory = &self.reading.memory;
+        let lower = match self.are_spaces_compared() {
+            true => memory.rss_sum_peak,
+            false => memory.floor_peak,
+        };
+        (lower, self.tally.upper_bound().max(memory.rss_sum_peak))
+    }
+
+    /// Whether looks tell processes of one address space apart from others.
+    fn are_spaces_compared(&self) -> bool {
+        self.poller.as_ref().is_none_or(|poller| poller.not_compared().is_none())
     }
 
     /// The first slot is the command's.

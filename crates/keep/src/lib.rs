@@ -35,6 +35,7 @@ mod latest_rows;
 mod page_header;
 mod parquet_file;
 mod parquet_reader;
+mod parquet_source;
 mod paths;
 mod recording;
 mod recovery;

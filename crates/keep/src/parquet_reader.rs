@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Once;
@@ -14,11 +13,12 @@ use std::sync::Once;
 use parquet::basic::Compression;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use parquet::file::reader::FileReader as _;
+use parquet::file::reader::{FileReader as _, Length as _};
 use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::error::KeepError;
 use crate::page_header::PageHeader;
+use crate::parquet_source::ParquetSource;
 
 /// Snappy copies 64 bytes by a tag of three, at most.
 const MOST_GROWTH: u64 = 24;
@@ -34,11 +34,14 @@ thread_local! {
 }
 
 /// Opens a file, and looks whether what it says of itself can be.
-pub(crate) fn open(path: &Path, file: File) -> Result<SerializedFileReader<File>, KeepError> {
-    let length = file.metadata().map_err(|e| KeepError::read(path, e))?.len();
-    let pages = file.try_clone().map_err(|e| KeepError::read(path, e))?;
-    let reader = guarded(path, || SerializedFileReader::new(file))?;
-    match wrong(reader.metadata(), &pages, length) {
+pub(crate) fn open(
+    path: &Path,
+    file: File,
+) -> Result<SerializedFileReader<ParquetSource>, KeepError> {
+    let source = ParquetSource::new(file).map_err(|e| KeepError::read(path, e))?;
+    let pages = source.try_clone().map_err(|e| KeepError::read(path, e))?;
+    let reader = guarded(path, || SerializedFileReader::new(source))?;
+    match wrong(reader.metadata(), &pages, pages.len()) {
         Some(reason) => Err(KeepError::damaged(path, reason)),
         None => Ok(reader),
     }
@@ -68,7 +71,7 @@ pub(crate) fn guarded<T>(
 }
 
 /// What cannot be of what a file says of itself.
-fn wrong(said: &ParquetMetaData, file: &File, length: u64) -> Option<&'static str> {
+fn wrong(said: &ParquetMetaData, file: &ParquetSource, length: u64) -> Option<&'static str> {
     let mut rows = 0u64;
     for group in said.row_groups() {
         let Ok(of_group) = u64::try_from(group.num_rows()) else {
@@ -95,7 +98,11 @@ fn wrong(said: &ParquetMetaData, file: &File, length: u64) -> Option<&'static st
     }
 }
 
-fn wrong_chunk(column: &ColumnChunkMetaData, file: &File, length: u64) -> Option<&'static str> {
+fn wrong_chunk(
+    column: &ColumnChunkMetaData,
+    file: &ParquetSource,
+    length: u64,
+) -> Option<&'static str> {
     let from = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let bounds = (u64::try_from(from), u64::try_from(column.compressed_size()));
     let (Ok(from), Ok(bytes)) = bounds else { return Some("a column begins before the file") };
@@ -121,11 +128,11 @@ fn wrong_chunk(column: &ColumnChunkMetaData, file: &File, length: u64) -> Option
 }
 
 /// The header that lies there; nothing if the file cannot be read, which is met again when it is read.
-fn header_at(file: &File, at: u64, end: u64) -> Option<Option<PageHeader>> {
+fn header_at(file: &ParquetSource, at: u64, end: u64) -> Option<Option<PageHeader>> {
     let left = usize::try_from(end - at).unwrap_or(usize::MAX);
     for room in HEADER_BYTES {
         let mut bytes = vec![0; room.min(left)];
-        file.read_exact_at(&mut bytes, at).ok()?;
+        file.read_exact_at(&mut bytes, at)?;
         if let Some(header) = PageHeader::read(&bytes) {
             return Some(Some(header));
         }

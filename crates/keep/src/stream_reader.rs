@@ -16,6 +16,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::error::KeepError;
 use crate::parquet_reader::{self, guarded};
+use crate::parquet_source::ParquetSource;
 use crate::stream::StreamKind;
 
 /// Rows of a batch.
@@ -27,7 +28,7 @@ const LIST: i16 = 1;
 /// A file that is being read.
 pub struct StreamReader {
     path: PathBuf,
-    reader: SerializedFileReader<File>,
+    reader: SerializedFileReader<ParquetSource>,
 }
 
 /// Some rows.

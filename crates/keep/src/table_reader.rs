@@ -19,6 +19,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use crate::column::{Cell, Column};
 use crate::error::KeepError;
 use crate::parquet_reader::{self, guarded};
+use crate::parquet_source::ParquetSource;
 use crate::table::Row;
 
 /// A row of a file has a hundred numbers, each of them by its name.
@@ -67,7 +68,7 @@ pub(crate) type Located<R> = (Option<usize>, Column<R>);
 /// Finds the declared columns in the file.
 pub(crate) fn locate<R: Row>(
     path: &Path,
-    reader: &SerializedFileReader<File>,
+    reader: &SerializedFileReader<ParquetSource>,
 ) -> Result<Vec<Located<R>>, KeepError> {
     let schema = reader.metadata().file_metadata().schema_descr();
     let mut found = Vec::new();

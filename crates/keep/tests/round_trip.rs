@@ -21,7 +21,7 @@ fn odd_processes() -> Vec<ProcessRow> {
         parent: u32::MAX,
         name: "\"quoted\"\n\tname\u{0}".into(),
         command: "printf '%s\\n' \"ü 語 🦀\" \u{7f}\u{2028}".into(),
-        name_base64: Some("/wA=".into()),
+        name_base64: Some("/w==".into()),
         command_base64: Some("/wA=".into()),
         uid: u32::MAX,
         started_ns: i64::MIN,

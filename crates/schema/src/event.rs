@@ -99,6 +99,9 @@ pub struct SharedMemoryReading {
     /// Address spaces that it found.
     #[serde(default)]
     pub spaces: u64,
+    /// So much of `union_bytes` is certain, where address spaces could not be told apart; none: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certain_bytes: Option<u64>,
 }
 
 /// A process that has ended.

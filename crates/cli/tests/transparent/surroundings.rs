@@ -77,6 +77,52 @@ fn where_no_address_spaces_are_compared_the_call_that_made_them_tells() {
     measured.check(value.quality == Quality::Exact, || format!("{value:?}"));
 }
 
+/// The bounds that a value's reason states, if it states any.
+fn bounds(reason: &str) -> Option<[f64; 2]> {
+    let stated = [("at least ", " and at most "), ("between ", " and ")];
+    stated.into_iter().find_map(|(low, high)| {
+        let (low, rest) = reason.split_once(low)?.1.split_once(high)?;
+        Some([low.parse().ok()?, rest.split(' ').next()?.parse().ok()?])
+    })
+}
+
+/// Where neither kcmp(2) nor the call is there to tell, the truth and the value are in the stated interval, and nothing
+/// is called exact that is not.
+#[test]
+fn where_no_address_spaces_are_compared_the_interval_holds_the_truth() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    for by in ["preload", "poll"] {
+        for job in ["vm 400", "forkexec", "spawn"] {
+            let measured = Weigh::workload(&format!("shared 6 60000000 {job}"))
+                .within("user,profile")
+                .options(&format!("--mechanism {by} --interval 20ms"))
+                .end();
+            assert!(measured.status.success(), "{}", measured.everything());
+            let truth = measured.truth("own_rss_bytes") as f64;
+            for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+                let (value, bytes) = (measured.value(metric), measured.number(metric));
+                let told = || format!("{by}, {job}: {metric}: {value:?}, not {truth}");
+                if value.quality == Quality::Exact {
+                    measured.check((bytes / truth - 1.0).abs() < 0.05, told);
+                    continue;
+                }
+                let Some([low, high]) = bounds(value.reason.as_deref().unwrap_or_default()) else {
+                    measured.check(false, told);
+                    continue;
+                };
+                // Of two metrics one may be the other's bound.
+                measured.check(low <= bytes * 1.01 && bytes <= high * 1.01, told);
+                measured.check(low <= truth * 1.02 && truth <= high * 1.02, told);
+            }
+        }
+    }
+    // The library knows by the call that made them who uses whose memory.
+    let weigh = Weigh::workload("shared 6 60000000 vm 400").within("user,profile");
+    let measured = weigh.options("--mechanism preload").end();
+    measured.is_near("memory_peak_bytes", measured.truth("own_rss_bytes"), 0.05);
+}
+
 #[test]
 fn where_ptrace_is_forbidden_the_library_stands_in() {
     needs_root!();

@@ -164,9 +164,11 @@ impl PolledJob {
     fn memory_bounds(&self) -> String {
         let memory = &self.reading.memory;
         let marks = self.poller.as_ref().map_or(0, JobPoller::marks_peak);
+        let why = self.poller.as_ref().and_then(JobPoller::not_compared);
+        let why = why.map_or_else(String::new, |why| format!("; {why}"));
         format!(
             "looked at in /proc every {} to {} ms; the greatest sum of resident sizes is at least \
-             {} and at most {} bytes, by what each process was seen to hold",
+             {} and at most {} bytes, by what each process was seen to hold{why}",
             POLL.0.as_millis(),
             POLL.1.as_millis(),
             memory.floor_peak,

@@ -43,6 +43,8 @@ impl PreloadedJob {
             population.processes_peak.max(u64::from(place.head.alive_peak.load(Ordering::Relaxed)));
         population.threads_peak = population.threads_peak.max(population.processes_peak);
         let waited = rusage::waited();
+        // The library knows by the call that made them which processes use their parent's memory.
+        let most = (!self.are_spaces_compared()).then(|| tally.upper_bound());
         let memory = &mut reading.memory;
         let mut one = memory.process_peak.max(tally.rss_peak_bytes);
         for process in &tally.living {
@@ -53,9 +55,11 @@ impl PreloadedJob {
         }
         memory.process_peak = one;
         memory.floor_peak = memory.floor_peak.max(one);
-        if one > memory.rss_sum_peak {
-            memory.rss_sum_peak = one;
+        if let Some(most) = most {
+            memory.rss_sum_peak = memory.rss_sum_peak.min(most);
+            memory.rss_sum = memory.rss_sum.min(most);
         }
+        memory.rss_sum_peak = memory.rss_sum_peak.max(one);
         reading
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::rc::Rc;
 
+use weigh_schema::base64;
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::sink::Meaning;
@@ -30,8 +31,21 @@ pub fn fields(
                 None => value(to, &found)?,
             },
         }
+        bytes_beside(to, &field.name, &found)?;
     }
     Ok(())
+}
+
+/// Behind a text whose bytes are no UTF-8: these in Base64.
+fn bytes_beside(to: &mut Vec<u8>, name: &str, value: &Value<'_>) -> io::Result<()> {
+    match value {
+        Value::Text(bytes) if std::str::from_utf8(bytes).is_err() => {
+            to.push(b',');
+            text(to, format!("{name}_base64").as_bytes())?;
+            write!(to, ":\"{}\"", base64::encode(bytes))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A value, but for a stack.
@@ -87,6 +101,15 @@ mod tests {
             text(&mut written, bytes).expect("memory takes it");
             let read: String = serde_json::from_slice(&written).expect("JSON");
             assert_eq!(read, String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn bytes_stand_beside_what_is_no_text() {
+        for (bytes, expected) in [(&b"a\xff"[..], ",\"comm_base64\":\"Yf8=\""), (b"plain", "")] {
+            let mut written = Vec::new();
+            bytes_beside(&mut written, "comm", &Value::Text(bytes)).expect("memory takes it");
+            assert_eq!(String::from_utf8_lossy(&written), expected);
         }
     }
 

@@ -154,6 +154,7 @@ impl PageScan {
             union_bytes: count.union_bytes.min(count.rss_sum_bytes),
             rss_sum_bytes: count.rss_sum_bytes,
             spaces: count.spaces as u64,
+            certain_bytes: count.certain_bytes,
         });
         self.last = Some(outcome);
         reading
@@ -173,12 +174,15 @@ mod tests {
     fn a_look_never_adds_up_to_more_than_there_was() {
         let mut after = JobReading::default();
         after.memory.rss_sum_peak = 1000;
-        let look =
-            SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 1200, spaces: 3 };
-        let cut = at_one_moment(look, &after);
+        let look = |rss_sum_bytes| SharedMemoryReading {
+            at_ns: 7,
+            union_bytes: 600,
+            rss_sum_bytes,
+            spaces: 3,
+            certain_bytes: None,
+        };
+        let cut = at_one_moment(look(1200), &after);
         assert_eq!((cut.at_ns, cut.union_bytes, cut.rss_sum_bytes), (7, 500, 1000));
-        let look =
-            SharedMemoryReading { at_ns: 7, union_bytes: 600, rss_sum_bytes: 900, spaces: 3 };
-        assert_eq!(at_one_moment(look.clone(), &after), look);
+        assert_eq!(at_one_moment(look(900), &after), look(900));
     }
 }
