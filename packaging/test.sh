@@ -63,7 +63,8 @@ uses_library() {
 	cat >"$scratch/uses.c" <<-'TEXT'
 		#include <stdio.h>
 		#include <weigh.h>
-		int main(void) { return puts(weigh_why(weigh_open())) < 0; }
+		#include <weigh_region.h>
+		int main(void) { WEIGH_REGION("main"); return puts(weigh_why(weigh_open())) < 0; }
 	TEXT
 	export PKG_CONFIG_PATH=$tree/$libraries/pkgconfig WEIGH_SOCKET=$scratch/nobody
 	cc "$scratch/uses.c" -o "$scratch/uses" $(pkg-config --cflags --libs weigh) &&

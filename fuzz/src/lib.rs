@@ -6,6 +6,7 @@
 
 mod follow;
 mod mounts;
+mod profiles;
 mod recordings;
 mod sessions;
 mod streams;
@@ -58,6 +59,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("proc_machine", proc_machine),
     ("proc_maps", proc_maps),
     ("proc_process", proc_process),
+    ("profile", profiles::profile),
     ("recording", recordings::recording),
     ("session_messages", sessions::session_messages),
     ("snapshots", snapshots),

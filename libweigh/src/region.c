@@ -345,13 +345,13 @@ INLINE void pop_quickly(struct region_thread *t, uint64_t name)
 	elapsed = now > call->begun ? now - call->begun : 0;
 	version = node_write_quickly(node, sequence, &epoch);
 	if (UNLIKELY(!version)) {
-		store(&node[NODE_AT_SEQUENCE], sequence + 2);
+		store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
 		return pop(t, name, now);
 	}
 	call_inside(call - 1, elapsed);
 	call_is_closed(t, call);
 	calls = add_call(version, elapsed, call->inside);
-	store(&node[NODE_AT_SEQUENCE], sequence + 2);
+	store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
 	if (UNLIKELY(now >= atomic_load_explicit(&weigh_regions.attend_at, memory_order_relaxed) ||
 		     may_be_braked(calls)))
 		return end_rest(t, call, now);

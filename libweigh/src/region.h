@@ -68,11 +68,12 @@ struct region_thread {
 	uint64_t *record; /* NULL: it has none in this process */
 	struct open_call *last; /* that has a frame */
 	uint64_t number, root, other, random;
+	uint64_t entered_at; /* where the stack was then */
 	uint32_t skipped; /* begins of signal handlers while it was inside, of which no end has come */
 	uint32_t cleanups;
 	uint64_t deeper, deep_begun, deep_inside; /* calls without a frame: how many, and times of the outermost one */
 	weigh *account;
-	uint64_t unused[4];
+	uint64_t root_frame[3];
 	struct open_call open[PROFILE_FRAMES + 1]; /* the first one is the root */
 	struct child cache[CACHE_ENTRIES];
 };
@@ -88,7 +89,7 @@ struct region_private {
 	_Atomic uint64_t index[INDEX_ENTRIES];
 	uint8_t has_children[PROFILE_NODES_RECORDS];
 	struct range ranges[MOST_RANGES];
-	struct region_thread threads[PROFILE_THREADS_RECORDS];
+	_Alignas(64) struct region_thread threads[PROFILE_THREADS_RECORDS];
 };
 
 struct region_process {
@@ -168,6 +169,19 @@ INLINE void profile_add(unsigned word, uint64_t number)
 	add(&weigh_regions.words[word], number);
 }
 
+/* Where the stack is; 0: not known. */
+INLINE uint64_t stack_now(void)
+{
+	uint64_t at = 0;
+
+#if defined(__x86_64__)
+	__asm__ volatile("mov %%rsp, %0" : "=r"(at));
+#elif defined(__aarch64__)
+	__asm__ volatile("mov %0, sp" : "=r"(at));
+#endif
+	return at;
+}
+
 /* The thread's own state, entered; NULL: it has none yet, or is inside already. */
 INLINE struct region_thread *thread_enter(void)
 {
@@ -176,6 +190,7 @@ INLINE struct region_thread *thread_enter(void)
 	if (UNLIKELY(!t->entry))
 		return 0;
 	t->entry = 0;
+	t->entered_at = stack_now();
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return t;
 }
@@ -217,12 +232,15 @@ void weigh_node_clear(uint64_t *node);
 /* The older version, made a copy of the newer one. */
 uint64_t *weigh_version_turn(uint64_t *node, uint64_t epoch);
 
-/* Begins to write a node: its version of the present epoch; NULL if it has none yet. */
+/*
+ * Begins to write a node: its version of the present epoch; NULL if it has none yet. A writer that a signal handler has
+ * left by siglongjmp() leaves the sequence odd.
+ */
 INLINE uint64_t *node_write_quickly(uint64_t *node, uint64_t sequence, uint64_t *now)
 {
 	uint64_t *version = node + NODE_AT_VERSIONS, epoch;
 
-	__atomic_store_n(&node[NODE_AT_SEQUENCE], sequence + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&node[NODE_AT_SEQUENCE], sequence | 1, __ATOMIC_RELAXED);
 	/* The reader has the other half of this fence: a barrier in all threads. */
 	WRITTEN_BEFORE();
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -242,7 +260,7 @@ INLINE uint64_t *node_write(uint64_t *node)
 
 INLINE void node_written(uint64_t *node)
 {
-	__atomic_store_n(&node[NODE_AT_SEQUENCE], node[NODE_AT_SEQUENCE] + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&node[NODE_AT_SEQUENCE], (node[NODE_AT_SEQUENCE] | 1) + 1, __ATOMIC_RELEASE);
 }
 
 /* So much time of a call was inside of another one. */

@@ -4,6 +4,7 @@
  */
 #include "region.h"
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -63,12 +64,12 @@ static void fill_record(struct region_thread *t, uint64_t *record)
 	t->random = record[THREAD_AT_BEGUN] ^ record[THREAD_AT_TID] << 32;
 }
 
-/* The root's frame is none: it lies behind the record, in the thread's own memory. */
+/* The root has no frame of the record: what is written there goes to private memory. */
 static void begin_calls(struct region_thread *t, uint64_t *record)
 {
 	for (uint64_t i = 1; i <= PROFILE_FRAMES; i++)
 		t->open[i].frame = frame_numbered(record, i - 1);
-	t->open[0].frame = t->unused;
+	t->open[0].frame = t->root_frame;
 	t->open[0].special = IS_ROOT;
 	t->open[0].number = t->root;
 	t->open[0].node = node_numbered(t->root);
@@ -150,12 +151,37 @@ void weigh_lost_end(void)
 		profile_add(PROFILE_AT_OTHER_TICKS, ticks_now() - weigh_here.lost_begun);
 }
 
+/* The kernel puts more than this on the stack for a handler, and the library less. */
+#define LEAST_SIGNAL_FRAME 512
+
+/*
+ * Whether the thread is inside only because a signal handler has left it by siglongjmp(): its stack is not below where it
+ * was then. Handlers are below it, or on a stack of their own. A call from further below is not known from a handler's.
+ */
+static bool has_left_by_jump(const struct region_thread *t)
+{
+	uint64_t now = stack_now();
+	stack_t alternate;
+
+	if (!now || now + LEAST_SIGNAL_FRAME <= t->entered_at)
+		return false;
+	return !sigaltstack(0, &alternate) && !(alternate.ss_flags & SS_ONSTACK);
+}
+
+static struct region_thread *enter_again(struct region_thread *t)
+{
+	thread_leave(t);
+	return thread_enter();
+}
+
 /* The thread's state, entered: of one that comes the first time. NULL: it is inside already, or has no record. */
 struct region_thread *weigh_thread_enter_slowly(void)
 {
 	struct region_thread *t = weigh_here.thread;
 
-	if (t->record || weigh_here.is_inside)
+	if (weigh_here.is_inside)
 		return 0;
+	if (t->record)
+		return has_left_by_jump(t) ? enter_again(t) : 0;
 	return weigh_thread_attach() ? thread_enter() : 0;
 }

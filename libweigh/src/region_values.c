@@ -73,7 +73,7 @@ EXPORT void weigh_counter_add(weigh_name name, int64_t number)
 	version = node_write_quickly(node, sequence, &epoch);
 	if (LIKELY(version != 0))
 		add_number(version, number);
-	store(&node[NODE_AT_SEQUENCE], sequence + 2);
+	store(&node[NODE_AT_SEQUENCE], (sequence | 1) + 1);
 	if (UNLIKELY(!version))
 		return add_long(t, name, number);
 	thread_leave(t);

@@ -228,6 +228,18 @@ static inline uint64_t unbalanced_of(const struct profile *p, uint64_t node)
 	return node_at(p, node)[NODE_AT_UNBALANCED];
 }
 
+/* Over all nodes of a name. */
+static inline uint64_t sum_of_name(const struct profile *p, const char *name, enum profile_kind kind, unsigned word)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < used(p, PROFILE_NODES); i++) {
+		if (node_at(p, i)[NODE_AT_KIND] == kind && has_name(p, node_at(p, i)[NODE_AT_NAME], name))
+			sum += number_of(p, i, word);
+	}
+	return sum;
+}
+
 /* Nanoseconds of so many ticks. The later pair has to be there. */
 static inline double ns_of(const struct profile *p, uint64_t ticks)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Regions over forks, execs, threads, signals and kills; many names, many threads; braked regions; sums.
+ * Regions over forks, execs, threads, signals and kills.
  *
  * usage: regions_life [CASE]
  */
 #include "profile.h"
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -172,17 +173,6 @@ static void handler(int signal)
 	handled++;
 }
 
-static uint64_t sum_of_name(const char *name, enum profile_kind kind, unsigned word)
-{
-	uint64_t sum = 0;
-
-	for (uint64_t i = 0; i < used(&p, PROFILE_NODES); i++) {
-		if (node_at(&p, i)[NODE_AT_KIND] == kind && has_name(&p, node_at(&p, i)[NODE_AT_NAME], name))
-			sum += number_of(&p, i, word);
-	}
-	return sum;
-}
-
 /* A handler's regions are whole or counted as lost; what it interrupts is whole. */
 static void signals(void)
 {
@@ -205,76 +195,47 @@ static void signals(void)
 	SAME(calls_of(&p, REGION(&p, "interrupted")), calls);
 	SAME(calls_of(&p, REGION(&p, "interrupted", "inside")), calls);
 	SAME(unbalanced_of(&p, REGION(&p, "interrupted")), 0);
-	in_handler = sum_of_name("in a handler", PROFILE_REGION, VERSION_AT_CALLS);
-	counted = sum_of_name("in a handler", PROFILE_COUNTER, VERSION_AT_INCLUSIVE);
+	in_handler = sum_of_name(&p, "in a handler", PROFILE_REGION, VERSION_AT_CALLS);
+	counted = sum_of_name(&p, "in a handler", PROFILE_COUNTER, VERSION_AT_INCLUSIVE);
 	SAME(in_handler + counted + lost, 2 * (uint64_t)handled);
 	CHECK(in_handler > 0);
 }
 
-static void many_names(void)
-{
-	char text[32];
-	uint64_t node;
-	weigh_name name;
+static sigjmp_buf again;
 
-	for (int i = 0; i < 10000; i++) {
-		sprintf(text, "name number %d", i);
-		name = weigh_region_name(text);
-		CHECK(name > 1);
-		SAME(weigh_region_name(text), name);
-		weigh_region_begin(name);
-		weigh_region_end(name);
-	}
-	for (int i = 0; i < 10000; i += 271) {
-		sprintf(text, "name number %d", i);
-		node = child_node(&p, this_thread(&p)[THREAD_AT_ROOT], PROFILE_REGION, text);
-		SAME(calls_of(&p, node), 1);
-	}
-	SAME(head(&p, PROFILE_AT_NAMES_LOST), 0);
-	for (int i = 0; i < 10000; i++) {
-		sprintf(text, "another name %d", i);
-		name = weigh_region_name(text);
-		weigh_region_begin(name);
-		weigh_region_end(name);
-	}
-	CHECK(head(&p, PROFILE_AT_NAMES_LOST) > 3000);
-	SAME(used(&p, PROFILE_NAMES), PROFILE_NAMES_RECORDS);
-	SAME(calls_of(&p, REGION(&p, "(other)")) + sum_of_name("another name 5", PROFILE_REGION, VERSION_AT_CALLS),
-	     head(&p, PROFILE_AT_NAMES_LOST) + 1);
+static void jumps(int signal)
+{
+	(void)signal;
+	handled++;
+	siglongjmp(again, 1);
 }
 
-/* More places in the call tree than there are: what finds none is (other), and its time is in nobody else's. */
-static void many_places(void)
+/* A handler leaves whatever it interrupts, libweigh too: the thread's later regions count. */
+static void jumps_out(void)
 {
-	enum { OUTER = 250, INNER = 200 };
-	weigh_name names[OUTER];
-	char text[32];
-	uint64_t calls;
+	struct itimerval soon = { { 0, 0 }, { 0, 50 } };
 
-	for (int i = 0; i < OUTER; i++) {
-		sprintf(text, "place %d", i);
-		names[i] = weigh_region_name(text);
-	}
-	for (int i = 0; i < OUTER; i++) {
-		weigh_region_begin(names[i]);
-		for (int j = 0; j < INNER; j++) {
-			weigh_region_begin(names[j]);
-			weigh_region_end(names[j]);
+	CHECK(signal(SIGALRM, jumps) != SIG_ERR);
+	while (handled < 3000) {
+		WEIGH_BEGIN("may be left");
+		if (!sigsetjmp(again, 1)) {
+			setitimer(ITIMER_REAL, &soon, 0);
+			for (;;) {
+				WEIGH_REGION("often");
+				weigh_count("often", 1);
+			}
 		}
-		weigh_region_end(names[i]);
+		WEIGH_END("may be left");
+		SAME(this_thread(&p)[THREAD_AT_DEPTH], 0);
 	}
-	SAME(this_thread(&p)[THREAD_AT_DEPTH], 0);
-	SAME(used(&p, PROFILE_NODES), PROFILE_NODES_RECORDS);
-	/* Two nodes are the thread's, one is of the first region. */
-	calls = calls_of(&p, REGION(&p, "(other)"));
-	SAME(calls, OUTER * (1 + INNER) - (PROFILE_NODES_RECORDS - 3));
-	SAME(head(&p, PROFILE_AT_NODES_LOST), calls);
-	SAME(unbalanced_of(&p, REGION(&p, "(other)")), 0);
-	/* Another thread finds no room. */
-	pthread_t other;
-	CHECK(!pthread_create(&other, 0, ends_range, 0));
-	CHECK(!pthread_join(other, 0));
-	SAME(head(&p, PROFILE_AT_THREADS_LOST), 1);
+	CHECK(calls_of(&p, REGION(&p, "may be left")) >= 2990);
+	for (uint64_t i = 0; i < used(&p, PROFILE_NODES); i++)
+		number_of(&p, i, VERSION_AT_CALLS);
+	WEIGH_BEGIN("afterwards");
+	WEIGH_BEGIN("often");
+	WEIGH_END("often");
+	WEIGH_END("afterwards");
+	SAME(calls_of(&p, REGION(&p, "afterwards", "often")), 1);
 }
 
 static pthread_key_t late_key;
@@ -309,108 +270,6 @@ static void late_calls(void)
 	SAME(used(&p, PROFILE_THREADS), 2);
 }
 
-static void *calls_nine(void *unused)
-{
-	(void)unused;
-	for (int i = 0; i < 9; i++) {
-		WEIGH_REGION("of a thread");
-		weigh_count("of threads", 7);
-	}
-	return 0;
-}
-
-static void many_threads(void)
-{
-	enum { AT_ONCE = 50, TIMES = 40 };
-	pthread_t threads[AT_ONCE];
-
-	for (int i = 0; i < TIMES; i++) {
-		for (int j = 0; j < AT_ONCE; j++)
-			CHECK(!pthread_create(&threads[j], 0, calls_nine, 0));
-		for (int j = 0; j < AT_ONCE; j++)
-			CHECK(!pthread_join(threads[j], 0));
-	}
-	SAME(sum_of_name("of a thread", PROFILE_REGION, VERSION_AT_CALLS), 9 * AT_ONCE * TIMES);
-	SAME(sum_of_name("of threads", PROFILE_COUNTER, VERSION_AT_INCLUSIVE), 63 * AT_ONCE * TIMES);
-	SAME(used(&p, PROFILE_THREADS), AT_ONCE * TIMES + 1);
-	SAME(head(&p, PROFILE_AT_THREADS_LOST), 0);
-	for (int i = 0; i < 60; i++) {
-		for (int j = 0; j < AT_ONCE; j++)
-			CHECK(!pthread_create(&threads[j], 0, calls_nine, 0));
-		for (int j = 0; j < AT_ONCE; j++)
-			CHECK(!pthread_join(threads[j], 0));
-	}
-	SAME(head(&p, PROFILE_AT_THREADS_LOST), 2001 + 3000 - PROFILE_THREADS_RECORDS);
-	SAME(sum_of_name("of a thread", PROFILE_REGION, VERSION_AT_CALLS) + head(&p, PROFILE_AT_OTHER_CALLS),
-	     9 * 5000 + 9 * (2001 + 3000 - PROFILE_THREADS_RECORDS));
-}
-
-static void braked(void)
-{
-	uint64_t node, calls = 1000000, timed;
-
-	for (uint64_t i = 0; i < calls; i++) {
-		WEIGH_REGION("short");
-	}
-	node = REGION(&p, "short");
-	SAME(calls_of(&p, node), calls);
-	SAME(node_at(&p, node)[NODE_AT_BRAKED], PROFILE_BRAKE_CALLS);
-	timed = number_of(&p, node, VERSION_AT_TIMED) - PROFILE_BRAKE_CALLS;
-	CHECK(timed > (calls - PROFILE_BRAKE_CALLS) / 72 && timed < (calls - PROFILE_BRAKE_CALLS) / 56);
-	CHECK(number_of(&p, node, VERSION_AT_SQUARES) != 0);
-	for (uint64_t i = 0; i < 2 * PROFILE_BRAKE_CALLS; i++) {
-		WEIGH_REGION("with another inside");
-		WEIGH_REGION("short inside");
-	}
-	SAME(node_at(&p, REGION(&p, "with another inside"))[NODE_AT_BRAKED], 0);
-	CHECK(node_at(&p, REGION(&p, "with another inside", "short inside"))[NODE_AT_BRAKED]);
-}
-
-/* Over all regions of the thread; of the outermost ones if `root` is its root. */
-static uint64_t sum_below(uint64_t root, unsigned word)
-{
-	uint64_t sum = 0;
-
-	for (uint64_t i = 0; i < used(&p, PROFILE_NODES); i++) {
-		const uint64_t *node = node_at(&p, i);
-
-		if (node[NODE_AT_KIND] == PROFILE_REGION && (root == NOTHING || node[NODE_AT_PARENT] == root))
-			sum += number_of(&p, i, word);
-	}
-	return sum;
-}
-
-/* What regions have for themselves is what the outermost ones have, and with the time outside the thread's time. */
-static void sums(void)
-{
-	uint64_t begun = monotonic_ns(), wall, inside, root = this_thread(&p)[THREAD_AT_ROOT];
-	double outside = 0;
-
-	for (int i = 0; i < 200; i++) {
-		uint64_t before = monotonic_ns();
-
-		WEIGH_BEGIN("a");
-		spin(10000);
-		WEIGH_BEGIN("b");
-		spin(20000);
-		WEIGH_BEGIN("c");
-		WEIGH_END("c");
-		WEIGH_END("b");
-		WEIGH_END("a");
-		outside -= (double)(monotonic_ns() - before);
-	}
-	wall = monotonic_ns() - begun;
-	outside += (double)wall;
-	usleep(100000);
-	weigh_publish();
-	inside = sum_below(root, VERSION_AT_INCLUSIVE);
-	SAME(sum_below(NOTHING, VERSION_AT_EXCLUSIVE), inside);
-	CHECK(ns_of(&p, inside) >= 200 * 30000.0);
-	/* Each of the 200 has two reads of the clock more outside than inside. */
-	CHECK(ns_of(&p, inside) + outside <= (double)wall + 1000);
-	CHECK(ns_of(&p, inside) + outside >= (double)wall - 200 * 5000.0);
-}
-
 static void lives_in_parts(void)
 {
 	struct profile of_child;
@@ -427,7 +286,8 @@ static void lives_in_parts(void)
 		}
 	}
 	of_child = next_profile();
-	usleep(200000);
+	for (int i = 0; i < 1000 && sum_of_name(&of_child, "many", PROFILE_REGION, VERSION_AT_CALLS) < 2000; i++)
+		usleep(10000);
 	CHECK(!kill(child, SIGKILL));
 	CHECK(waitpid(child, 0, 0) == child);
 	SAME(head(&of_child, PROFILE_AT_ENDED), 0);
@@ -448,6 +308,103 @@ static void lives_in_parts(void)
 		_exit(0);
 	}
 	child_succeeds(child);
+}
+
+static pthread_barrier_t barrier;
+
+static void *begins_at_once(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&barrier);
+	for (int i = 0; i < 1000; i++) {
+		WEIGH_REGION("at once");
+	}
+	return 0;
+}
+
+/* Eight threads make the first call of a process together: it has one profile. */
+static void first_together(void)
+{
+	struct profile of_child, none;
+
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+		pthread_t threads[8];
+
+		if (!child) {
+			pthread_barrier_init(&barrier, 0, 8);
+			for (int j = 0; j < 8; j++)
+				CHECK(!pthread_create(&threads[j], 0, begins_at_once, 0));
+			for (int j = 0; j < 8; j++)
+				CHECK(!pthread_join(threads[j], 0));
+			_exit(0);
+		}
+		child_succeeds(child);
+		of_child = next_profile();
+		SAME(of_child.pid, child);
+		SAME(used(&of_child, PROFILE_THREADS), 8);
+		SAME(sum_of_name(&of_child, "at once", PROFILE_REGION, VERSION_AT_CALLS), 8000);
+		CHECK(!receive_profile(listener, &none));
+		munmap((void *)of_child.words, head(&of_child, PROFILE_AT_BYTES));
+	}
+}
+
+static void begins_ever_more(void)
+{
+	char text[32];
+
+	for (uint64_t i = 0;; i++) {
+		weigh_name name;
+
+		sprintf(text, "made %d", (int)(i % 5000));
+		name = weigh_region_name(text);
+		WEIGH_PHASE("phase", i);
+		weigh_region_begin(name);
+		weigh_count("count", 1);
+		weigh_metadata("last", text);
+		weigh_region_end(name);
+		weigh_publish();
+	}
+}
+
+/* Whatever number it holds leads to something that is there. */
+static void is_sound(const struct profile *of)
+{
+	uint64_t nodes = used(of, PROFILE_NODES), names = used(of, PROFILE_NAMES);
+
+	CHECK(nodes <= PROFILE_NODES_RECORDS && names <= PROFILE_NAMES_RECORDS);
+	for (uint64_t i = 0; i < nodes; i++) {
+		const uint64_t *node = node_at(of, i);
+
+		if (!node[NODE_AT_KIND])
+			continue;
+		CHECK(node[NODE_AT_PARENT] < nodes && node[NODE_AT_NAME] < names);
+		CHECK(node[NODE_AT_KIND] == PROFILE_ROOT || record(of, PROFILE_NAMES, node[NODE_AT_NAME], NAME_LENGTH)[NAME_AT_BYTES]);
+	}
+	for (uint64_t i = 0; i < used(of, PROFILE_THREADS); i++) {
+		const uint64_t *thread = record(of, PROFILE_THREADS, i, THREAD_LENGTH);
+
+		CHECK(thread[THREAD_AT_DEPTH] <= 2);
+		for (uint64_t j = 0; j < thread[THREAD_AT_DEPTH]; j++)
+			CHECK(node_at(of, thread[THREAD_AT_STACK + j * FRAME_LENGTH])[NODE_AT_KIND]);
+	}
+}
+
+static void killed_anywhere(void)
+{
+	for (int i = 0; i < 60; i++) {
+		struct profile of_child;
+		pid_t child = fork();
+
+		if (!child)
+			begins_ever_more();
+		of_child = next_profile();
+		usleep((useconds_t)(i * 173 % 9000));
+		CHECK(!kill(child, SIGKILL));
+		CHECK(waitpid(child, 0, 0) == child);
+		is_sound(&of_child);
+		munmap((void *)of_child.words, head(&of_child, PROFILE_AT_BYTES));
+	}
 }
 
 static int open_descriptors(void)
@@ -479,10 +436,10 @@ int main(int count, char **arguments)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "threads", threads_end },	{ "others", other_threads_ends }, { "signals", signals },
-		{ "names", many_names },	{ "many", many_threads },	  { "braked", braked },
-		{ "places", many_places },	{ "late", late_calls },
-		{ "sums", sums },		{ "killed", lives_in_parts },	  { "descriptors", no_descriptor_is_left },
+		{ "threads", threads_end },	  { "others", other_threads_ends }, { "signals", signals },
+		{ "late", late_calls },		  { "jumps", jumps_out },	    { "anywhere", killed_anywhere },
+		{ "together", first_together },	  { "killed", lives_in_parts },
+		{ "descriptors", no_descriptor_is_left },
 	};
 
 	listener = listener_of_this(arguments);

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use weigh_export::recording::{RecordingRows, TextKind};
+use weigh_export::recording::{RecordingPart, RecordingRows, TextKind};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Flow, Object};
 use weigh_schema::recording::ProcessRow;
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 
 use crate::arguments::ExportArguments;
@@ -18,6 +19,35 @@ use crate::show::{print, print_columns, print_json};
 /// Writes it.
 pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&arguments.recording)?;
+    let format = arguments.format;
+    match format.part {
+        RecordingPart::Files => has_files(&recording)?,
+        RecordingPart::Regions if !arguments.under.is_empty() => {
+            bail!("--under: --format {} tells of no files", format.name)
+        }
+        RecordingPart::Regions => {}
+    }
+    let selection = FileSelection { recording, under: absolute(&arguments.under)? };
+    let written = (format.write)(&selection, &mut |text| match format.text {
+        TextKind::Lines => print(text),
+        TextKind::Columns => print_columns(text),
+        TextKind::Json => print_json(text),
+    })?;
+    match (written, format.part) {
+        (true, _) => Ok(ExitCode::SUCCESS),
+        (false, RecordingPart::Files) => Err(selection.nothing()),
+        (false, RecordingPart::Regions) => {
+            bail!(
+                "{}: no program of it named what --format {} tells of",
+                arguments.recording.display(),
+                format.name
+            )
+        }
+    }
+}
+
+/// Refuses a recording in which reads and writes are not.
+fn has_files(recording: &Recording) -> anyhow::Result<()> {
     if recording.summary().io.is_none() {
         let place = recording.directory().display();
         let why = match recording.is_complete() {
@@ -28,14 +58,7 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         };
         bail!("{place}: what was read and written is not in it; {why}");
     }
-    let selection = FileSelection { recording, under: absolute(&arguments.under)? };
-    let format = arguments.format;
-    let written = (format.write)(&selection, &mut |text| match format.text {
-        TextKind::Lines => print(text),
-        TextKind::Columns => print_columns(text),
-        TextKind::Json => print_json(text),
-    })?;
-    if written { Ok(ExitCode::SUCCESS) } else { Err(selection.nothing()) }
+    Ok(())
 }
 
 /// A recording, with the files that were chosen.
@@ -87,6 +110,16 @@ impl RecordingRows for FileSelection {
                 visit(used);
             }
         })?;
+        Ok(())
+    }
+
+    fn each_region(&self, visit: &mut dyn FnMut(RegionRow)) -> anyhow::Result<()> {
+        self.recording.each_region(visit)?;
+        Ok(())
+    }
+
+    fn each_phase(&self, visit: &mut dyn FnMut(PhaseRow)) -> anyhow::Result<()> {
+        self.recording.each_phase(visit)?;
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod export;
 mod generate;
 mod io;
 mod live;
+mod regions;
 mod rows_file;
 mod run;
 mod show;

@@ -11,7 +11,7 @@ use weigh_collect::{inherited, message};
 use weigh_keep::Recording;
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_schema::quality::Value;
-use weigh_schema::recording::files;
+use weigh_schema::recording::{SampleRow, files};
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
 use weigh_show::io::{Extent, Selection, Shown};
@@ -19,7 +19,7 @@ use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ColorChoice, ReportArguments, ShowArguments};
-use crate::trace;
+use crate::{regions, trace};
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.
@@ -160,6 +160,9 @@ pub fn tell(
 
 /// Prints a recording.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
+    if arguments.regions {
+        return regions::show(arguments);
+    }
     if arguments.recording.is_file() && !arguments.json {
         return trace::show(&arguments.recording);
     }
@@ -190,6 +193,9 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         false => digest::render(recording.summary(), style, sources),
     };
     text.push_str(&files_used(&recording, arguments.details, screen)?);
+    if let Some(found) = &recording.summary().regions {
+        text.push_str(&weigh_show::regions::render_brief(found, screen));
+    }
     if let Some(because) = recording.incomplete_because() {
         text.push_str(&format!("\nThis recording is {because}\n"));
     }
@@ -255,8 +261,19 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }
 
+/// Those of the job: a program's own counters may have many more.
+fn samples(recording: &Recording) -> anyhow::Result<Vec<SampleRow>> {
+    let mut samples = Vec::new();
+    recording.each_sample(|row| {
+        if samples.len() < PAGE_ROWS && row.scope == "job" {
+            samples.push(row);
+        }
+    })?;
+    Ok(samples)
+}
+
 fn page(recording: &Recording) -> anyhow::Result<String> {
-    let samples = recording.samples(Some(PAGE_ROWS))?;
+    let samples = samples(recording)?;
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
@@ -270,7 +287,7 @@ fn page(recording: &Recording) -> anyhow::Result<String> {
     let start_ns = recording.summary().job.started.as_nanosecond() as i64;
     Ok(weigh_show::report::render(
         recording.summary(),
-        &samples.rows,
+        &samples,
         &processes.rows,
         files.finish(files_total),
         processes.total,

@@ -43,6 +43,7 @@ mod perf;
 pub mod poll;
 pub mod preload;
 pub mod procfs;
+pub mod profile;
 pub mod ptrace;
 mod reaped_io;
 pub mod requirements;

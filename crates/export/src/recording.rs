@@ -4,15 +4,19 @@
 
 pub mod darshan;
 pub mod dot;
+pub mod phases;
+pub mod speedscope;
 pub mod wfformat;
 pub mod workflow;
 
 use weigh_schema::io::{FileUse, Flow};
 use weigh_schema::recording::ProcessRow;
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 
 /// All of them, in the order in which people are told of them.
-pub const FORMATS: &[RecordingFormat] = &[darshan::FORMAT, wfformat::FORMAT, dot::FORMAT];
+pub const FORMATS: &[RecordingFormat] =
+    &[darshan::FORMAT, wfformat::FORMAT, dot::FORMAT, speedscope::FORMAT, phases::FORMAT];
 
 /// Takes a piece of text that is complete in itself.
 pub type Piece<'a> = &'a mut dyn FnMut(&str) -> anyhow::Result<()>;
@@ -26,8 +30,19 @@ pub struct RecordingFormat {
     pub help: &'static str,
     /// What a terminal may be shown of it.
     pub text: TextKind,
+    /// Of what in the recording it tells.
+    pub part: RecordingPart,
     /// Writes it; false if nothing in the recording can be told in it: then nothing was written.
     pub write: fn(&dyn RecordingRows, Piece<'_>) -> anyhow::Result<bool>,
+}
+
+/// What a form tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordingPart {
+    /// Files that were read and written.
+    Files,
+    /// Regions that programs named.
+    Regions,
 }
 
 /// What a text consists of.
@@ -54,6 +69,16 @@ pub trait RecordingRows {
 
     /// Shows what each process did with each file.
     fn each_use(&self, visit: &mut dyn FnMut(&FileUse)) -> anyhow::Result<()>;
+
+    /// Shows every region.
+    fn each_region(&self, _visit: &mut dyn FnMut(RegionRow)) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Shows every phase.
+    fn each_phase(&self, _visit: &mut dyn FnMut(PhaseRow)) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Who wrote what others read.
     fn flows(&self) -> Vec<&Flow>;

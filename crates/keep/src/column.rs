@@ -12,6 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 use serde::Deserialize;
 use serde::de::value::{Error as PlainError, StrDeserializer};
 use weigh_schema::call_row::Returned;
+use weigh_schema::region::RegionKind;
 use weigh_schema::{Quality, Unit};
 
 /// One value on its way between a row and a file.
@@ -148,6 +149,19 @@ impl Stored for Quality {
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
         let Cell::Text(text) = cell else { return None };
         Quality::deserialize(StrDeserializer::<PlainError>::new(&text)).ok()
+    }
+}
+
+impl Stored for RegionKind {
+    const MEANING: Meaning = Meaning::Text;
+
+    fn to_cell(&self) -> Option<Cell<'_>> {
+        Some(Cell::Text(Cow::Borrowed(self.name())))
+    }
+
+    fn from_cell(cell: Cell<'_>) -> Option<Self> {
+        let Cell::Text(text) = cell else { return None };
+        RegionKind::ALL.into_iter().find(|kind| kind.name() == text)
     }
 }
 

@@ -5,6 +5,7 @@ use weigh_schema::Unit;
 use weigh_schema::call_row::CallRow;
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::region::{PhaseRow, RegionRow};
 
 use crate::column::{Column, Meaning};
 use crate::table::Row;
@@ -40,6 +41,8 @@ pub fn tables() -> Vec<TableDescription> {
         table::<Moment>(),
         table::<PlaceMoment>(),
         table::<IoCall>(),
+        table::<RegionRow>(),
+        table::<PhaseRow>(),
     ]
 }
 

@@ -32,6 +32,11 @@ pub fn recording_markdown() -> String {
         ),
         (files::IO_PLACES, "with `--io`: where in the files that was".into()),
         (files::IO_CALLS, "with `--io-calls`: every call that was about a file".into()),
+        (
+            files::REGIONS,
+            "where programs name regions: one row for each region, place in the call tree and thread".into(),
+        ),
+        (files::PHASES, "the same of phases: one row for each that has ended".into()),
         (files::REPORT, "the page for people; it needs no network and no other file".into()),
         (files::JOURNAL, "what has been recorded so far; there only while the job runs".into()),
     ];

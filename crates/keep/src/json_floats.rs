@@ -23,6 +23,9 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::IoInterval(_)
         | Update::OffsetHistogram(_)
         | Update::Syscall(_)
+        // Made of whole numbers: what divides them is no zero.
+        | Update::Region(_)
+        | Update::Phase(_)
         | Update::Unknown => 0,
     };
     if found == 0 {
@@ -40,6 +43,9 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::IoInterval(_)
         | Update::OffsetHistogram(_)
         | Update::Syscall(_)
+        // Made of whole numbers: what divides them is no zero.
+        | Update::Region(_)
+        | Update::Phase(_)
         | Update::Unknown => {}
     }
     (Cow::Owned(clean), found)

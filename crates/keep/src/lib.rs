@@ -36,6 +36,7 @@ mod parquet_reader;
 mod paths;
 mod recording;
 mod recovery;
+mod regions;
 mod stream;
 mod stream_reader;
 mod table;

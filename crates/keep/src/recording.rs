@@ -16,6 +16,7 @@ use serde::Deserialize;
 use weigh_schema::Printable;
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::Update;
 
@@ -173,6 +174,23 @@ impl Recording {
     /// Shows every call that was about a file; returns how many there are, none where they were not wanted.
     pub fn each_io_call(&self, mut visit: impl FnMut(IoCall)) -> Result<u64, KeepError> {
         if self.is_complete() && !self.dir.join(files::IO_CALLS).exists() {
+            return Ok(0);
+        }
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows every region, at each place in the call tree of each thread; returns how many there are, none where no
+    /// program told of any.
+    pub fn each_region(&self, mut visit: impl FnMut(RegionRow)) -> Result<u64, KeepError> {
+        if self.is_complete() && !self.dir.join(files::REGIONS).exists() {
+            return Ok(0);
+        }
+        self.each(&mut |row| visit(row))
+    }
+
+    /// Shows every phase that has ended; returns how many there are.
+    pub fn each_phase(&self, mut visit: impl FnMut(PhaseRow)) -> Result<u64, KeepError> {
+        if self.is_complete() && !self.dir.join(files::PHASES).exists() {
             return Ok(0);
         }
         self.each(&mut |row| visit(row))

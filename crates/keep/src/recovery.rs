@@ -53,7 +53,9 @@ impl Tally {
             Update::IoTotals(found) => self.io = Some(found),
             Update::IoInterval(row) => self.saw_time(row.time_ns),
             Update::Syscall(row) => self.saw_time(row.time_ns),
+            Update::Phase(row) => self.saw_time(row.ended_ns),
             Update::FileUse(_)
+            | Update::Region(_)
             | Update::FileUseSoFar(_)
             | Update::OffsetHistogram(_)
             | Update::Unknown => {}

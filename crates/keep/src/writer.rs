@@ -12,6 +12,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
@@ -28,7 +29,7 @@ use crate::table_writer::TableWriter;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a recording may leave in its directory.
-const ALL: [&str; 8] = [
+const ALL: [&str; 10] = [
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,
@@ -37,6 +38,8 @@ const ALL: [&str; 8] = [
     files::IO_SERIES,
     files::IO_PLACES,
     files::IO_CALLS,
+    files::REGIONS,
+    files::PHASES,
 ];
 
 /// The name under which the summary's collectors tell what the recording itself has lost.
@@ -262,6 +265,9 @@ struct Tables {
     io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
     /// Where each call was wanted: made when the first one comes.
     io_calls: Option<TableWriter<IoCall>>,
+    /// Where programs told of regions: made when the first row comes.
+    regions: Option<TableWriter<RegionRow>>,
+    phases: Option<TableWriter<PhaseRow>>,
     dir: PathBuf,
 }
 
@@ -277,6 +283,8 @@ impl Tables {
                 false => None,
             },
             io_calls: None,
+            regions: None,
+            phases: None,
             dir: dir.to_path_buf(),
         })
     }
@@ -288,7 +296,9 @@ impl Tables {
         while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
             match entry {
                 Update::IoInterval(_) | Update::OffsetHistogram(_) => self.push_io(entry)?,
-                Update::Syscall(row) => self.push_io_call(&row)?,
+                Update::Syscall(row) => push_first(&mut self.io_calls, &self.dir, &row)?,
+                Update::Region(row) => push_first(&mut self.regions, &self.dir, &row)?,
+                Update::Phase(row) => push_first(&mut self.phases, &self.dir, &row)?,
                 Update::Samples { .. } => push(&mut self.series, entry)?,
                 Update::Process(_) => push(&mut self.processes, entry)?,
                 Update::FileUse(_) => push(&mut self.files, entry)?,
@@ -309,22 +319,29 @@ impl Tables {
         }
     }
 
-    fn push_io_call(&mut self, row: &IoCall) -> Result<(), KeepError> {
-        let table = match &mut self.io_calls {
-            Some(table) => table,
-            none => none.insert(TableWriter::create(&self.dir)?),
-        };
-        table.push(row)
-    }
-
     fn finish(self) -> Result<(u64, u64, u64), KeepError> {
         self.io_calls.map(TableWriter::finish).transpose()?;
+        self.regions.map(TableWriter::finish).transpose()?;
+        self.phases.map(TableWriter::finish).transpose()?;
         if let Some((moments, places)) = self.io {
             moments.finish()?;
             places.finish()?;
         }
         Ok((self.series.finish()?, self.processes.finish()?, self.files.finish()?))
     }
+}
+
+/// A row of a table that is made when the first one comes.
+fn push_first<R: Row>(
+    table: &mut Option<TableWriter<R>>,
+    dir: &Path,
+    row: &R,
+) -> Result<(), KeepError> {
+    match table {
+        Some(table) => table,
+        none => none.insert(TableWriter::create(dir)?),
+    }
+    .push(row)
 }
 
 fn push<R: Row>(table: &mut TableWriter<R>, entry: Update) -> Result<(), KeepError> {

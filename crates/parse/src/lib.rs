@@ -1,5 +1,5 @@
 //! What comes from outside while a job is followed, taken apart: text of `/proc`, records of fanotify's
-//! and of the BPF programs', executable files that the job brings along, messages of programs with libweigh.
+//! and of the BPF programs', executable files that the job brings along, messages and profiles of programs with libweigh.
 //!
 //! Pure functions: bytes in, what they say out. Refuses what makes no sense with `None` or a reason, and never
 //! panics, for much of it is written by programs that may be hostile. `collect` and `agent` read the bytes.
@@ -14,3 +14,4 @@ pub mod fanotify;
 pub mod job;
 pub mod offender;
 pub mod procfs;
+pub mod profile;

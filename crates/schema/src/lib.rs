@@ -15,6 +15,7 @@
 //! * [`io`]: what is kept of each file and process.
 //! * [`printable`]: text from outside, made safe for a terminal.
 //! * [`record`]: what the kernel side tells of a job.
+//! * [`profile`] and [`region`]: regions that programs name: how a profile lies in memory, and what is made of it.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
@@ -49,6 +50,7 @@ pub mod profile;
 pub mod quality;
 pub mod record;
 pub mod recording;
+pub mod region;
 pub mod resolved_config;
 pub mod ring;
 pub mod snapshot;

@@ -27,7 +27,7 @@ impl Number {
 }
 
 /// How far a value can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted at every event, by the kernel or by weigh.
@@ -37,6 +37,7 @@ pub enum Quality {
     /// Computed from other values; the reason says how and within which bounds.
     Estimated,
     /// Not known; the reason says why.
+    #[default]
     Unavailable,
 }
 

@@ -24,6 +24,10 @@ pub mod files {
     pub const IO_PLACES: &str = "io_places.parquet";
     /// Every call that was about a file, where `--io-calls` asks for it.
     pub const IO_CALLS: &str = "io_calls.parquet";
+    /// One row for each region, place in the call tree and thread, where programs told of regions.
+    pub const REGIONS: &str = "regions.parquet";
+    /// One row for each phase that has ended.
+    pub const PHASES: &str = "phases.parquet";
     /// The page for people.
     pub const REPORT: &str = "report.html";
     /// What has been recorded so far, while the job runs.
@@ -37,7 +41,7 @@ pub struct SampleRow {
     pub time_ns: i64,
     /// What the value is about: `job`, or `process:PID`.
     pub scope: String,
-    /// A series name declared in [`METRICS`](crate::METRICS).
+    /// A series name declared in [`METRICS`](crate::METRICS), or `region:` and the name of a program's own counter or gauge.
     pub metric: String,
     /// The value, in the metric's unit.
     pub value: f64,

@@ -11,6 +11,7 @@ use crate::event::CollectorStatus;
 use crate::io::IoFound;
 use crate::metric::{Unit, metric};
 use crate::quality::{Mechanism, Number, Quality, Value};
+use crate::region::RegionsFound;
 use crate::snapshot::Snapshot;
 
 /// The schema's name and version.
@@ -36,6 +37,9 @@ pub struct Summary {
     /// What was read and written, by all of its files; absent unless `--io` asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<Box<IoFound>>,
+    /// What programs told of their regions; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<Box<RegionsFound>>,
     /// The collectors that were used.
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::io::{IoCall, IoFound, Moment, PlaceMoment};
 use crate::recording::{FileRow, ProcessRow};
+use crate::region::{PhaseRow, RegionRow};
 use crate::snapshot::Snapshot;
 use crate::summary::Summary;
 
@@ -48,6 +49,10 @@ pub enum Update {
     /// One system call that was about a file.
     #[serde(rename = "io_call")]
     Syscall(Box<IoCall>),
+    /// A region at one place in the call tree of one thread, as it was in the end.
+    Region(Box<RegionRow>),
+    /// A phase that has ended.
+    Phase(Box<PhaseRow>),
     /// What was known when a watched file asked for it.
     Snapshot(Box<Snapshot>),
     /// The summary as far as it is known.
@@ -133,7 +138,7 @@ mod tests {
         let line = r#"{"entry":"samples","time_ns":7,"scope":"job","values":{"x":1.5}}"#;
         let update: Update = serde_json::from_str(line).expect("reads");
         assert_eq!(serde_json::to_string(&update).expect("writes"), line);
-        let newer = r#"{"entry":"region","name":"solve"}"#;
+        let newer = r#"{"entry":"weather","name":"rain"}"#;
         assert_eq!(serde_json::from_str::<Update>(newer).expect("reads"), Update::Unknown);
     }
 }

@@ -9,6 +9,7 @@
 //! * [`report`][]: `report.html`.
 //! * [`calls`][]: the table of calls, [`explain`][]: the slow ones beside the ordinary ones.
 //! * [`io`][]: the table of files.
+//! * [`regions`][]: the times of regions that programs name.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`doctor`][]: what works here, and what does not.
 //! * [`docs`][]: `docs/metrics.md`.
@@ -26,6 +27,7 @@ pub mod io;
 mod moments;
 pub mod outcome;
 pub mod progress;
+pub mod regions;
 pub mod report;
 #[doc(hidden)]
 pub mod shape;

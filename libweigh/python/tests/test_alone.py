@@ -7,6 +7,23 @@ import weigh
 
 
 class Alone(unittest.TestCase):
+    def test_regions_cost_nothing_and_say_so(self):
+        @weigh.region("decorated")
+        def seven():
+            return 7
+
+        with weigh.region("region"), weigh.phase("phase", 1):
+            self.assertEqual(seven(), 7)
+        weigh.count("count")
+        weigh.publish()
+        self.assertIsNone(weigh.poll_control())
+        self.assertIn("no listener", weigh.regions_why())
+        with self.assertRaises(TypeError):
+
+            @weigh.region("elsewhere")
+            async def other():
+                pass
+
     def test_nothing_is_known_and_that_is_said(self):
         with weigh.account("nothing", ["block", "socket"]) as account:
             pass

@@ -1,4 +1,4 @@
-"""Regions of a program, told to whoever measures it. See weigh_region.h for what each thing means."""
+"""Regions of a program, told to the listener that measures it. See weigh_region.h for what each thing means."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ _Text = Union[str, bytes]
 
 _active = ctypes.c_int.in_dll(library, "weigh_regions_active")
 _begin, _end = library.weigh_region_begin, library.weigh_region_end
+
+
+_LEAVE_THEIR_THREAD = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
 
 
 class _Control(ctypes.Structure):
@@ -80,7 +87,7 @@ class region:
             _end(self._number)
 
     def __call__(self, function: _Function) -> _Function:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        if any(leaves(function) for leaves in _LEAVE_THEIR_THREAD):
             raise TypeError("a region stays on its thread from begin to end: no coroutine, no generator")
         text = self._text
 

@@ -1,4 +1,4 @@
-//! Regions: a program tells its own phases, timers, counters and events to whoever measures it. What is not said here
+//! Regions: a program tells its own phases, timers, counters and events to the listener that measures it. What is not said here
 //! stands in `weigh_region.h`.
 //!
 //! ```

@@ -12,7 +12,8 @@ use super::numbers::programs;
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
 pub struct ShowArguments {
-    /// The recording; of weigh trace, its .parquet file, as `weigh trace read` shows it.
+    /// The recording; of weigh trace, its .parquet file, as `weigh trace read` shows it; with --regions also a profile that
+    /// a program has kept (WEIGH_PROFILE).
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
     /// Print the summary as JSON.
@@ -25,6 +26,15 @@ pub struct ShowArguments {
     /// Print a line for each metric: its key, value in base units, unit and quality.
     #[arg(long, conflicts_with_all = ["json", "details"])]
     pub keys: bool,
+    /// Show the times of regions that programs name, as a tree: calls, inclusive and exclusive time.
+    #[arg(long, conflicts_with_all = ["details", "keys"])]
+    pub regions: bool,
+    /// Add the regions up by name, wherever they were called.
+    #[arg(long, requires = "regions")]
+    pub flat: bool,
+    /// Tell threads apart, each with its wall time and what lies outside of regions.
+    #[arg(long, requires = "regions")]
+    pub threads: bool,
 }
 
 /// Options of `weigh report`.
@@ -41,7 +51,7 @@ pub struct ReportArguments {
 /// Options of `weigh export`.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// The recording, made with `weigh run --io`.
+    /// The recording, made with `weigh run --io`; for speedscope and chrome, of programs that name regions.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
     /// In which form, on standard output. What is left out is said in it.

@@ -85,6 +85,9 @@ pub fn conclude(
             }
             _ => {}
         }
+        if let Some(found) = summary.regions.as_ref().filter(|_| !output.keys) {
+            message::show(&weigh_show::regions::render_brief(found, screen));
+        }
     }
     let end = Happening::End { summary: Box::new(summary.clone()) };
     hook.tell(&summary.job, &directory.display().to_string(), end);

@@ -16,18 +16,34 @@ fn forks_and_execs_begin_profiles_of_their_own() {
 }
 
 #[test]
-fn threads_signals_kills_and_crowds_leave_whole_profiles() {
-    for case in
-        ["threads", "others", "signals", "names", "many", "places", "late", "killed", "descriptors"]
-    {
+fn threads_signals_and_kills_leave_whole_profiles() {
+    let cases = [
+        "threads",
+        "others",
+        "late",
+        "signals",
+        "jumps",
+        "together",
+        "killed",
+        "anywhere",
+        "descriptors",
+    ];
+    for case in cases {
         must(Command::new(program("regions_life")).arg(case));
     }
 }
 
 #[test]
+fn crowds_find_room_or_are_counted() {
+    for case in ["names", "places", "threads"] {
+        must(Command::new(program("regions_crowd")).arg(case));
+    }
+}
+
+#[test]
 fn short_regions_are_braked_and_times_add_up() {
-    must(Command::new(program("regions_life")).arg("braked"));
-    must(Command::new(program("regions_life")).arg("sums"));
+    must(Command::new(program("regions_crowd")).arg("braked"));
+    must(Command::new(program("regions_crowd")).arg("sums"));
 }
 
 #[test]

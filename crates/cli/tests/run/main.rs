@@ -16,6 +16,7 @@ mod memory;
 mod network;
 mod processes;
 mod recording;
+mod regions;
 mod series;
 mod signals;
 mod terminal;

@@ -15,13 +15,14 @@ use weigh_schema::summary::Summary;
 
 use weigh_schema::printable::{ShellWords, printable};
 
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// As `darshan-parser` prints a log.
 pub const FORMAT: RecordingFormat = RecordingFormat {
     name: "darshan-parser",
     help: "As `darshan-parser` prints a log",
     text: TextKind::Columns,
+    part: RecordingPart::Files,
     write,
 };
 

@@ -10,13 +10,14 @@ use weigh_schema::printable::printable;
 
 use super::workflow::Workflow;
 use super::workflow::files::unique_names;
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// The same graph as WfFormat's, to be drawn.
 pub const FORMAT: RecordingFormat = RecordingFormat {
     name: "dot",
     help: "The same graph in Graphviz's language: `weigh export --format dot DIR | dot -Tsvg`",
     text: TextKind::Lines,
+    part: RecordingPart::Files,
     write,
 };
 

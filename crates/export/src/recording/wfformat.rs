@@ -14,7 +14,7 @@ use weigh_schema::{Number, Value};
 
 use super::workflow::files::{FileKey, unique_names};
 use super::workflow::{Task, Workflow};
-use super::{Piece, RecordingFormat, RecordingRows, TextKind};
+use super::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// WfFormat 1.5.
 pub const FORMAT: RecordingFormat = RecordingFormat {
@@ -22,6 +22,7 @@ pub const FORMAT: RecordingFormat = RecordingFormat {
     help: "WfFormat 1.5 (JSON), as WfCommons takes workflows: each process a task, with its input and output files, \
            its parents and children by who wrote what others read, its time, CPU, memory and bytes",
     text: TextKind::Json,
+    part: RecordingPart::Files,
     write,
 };
 

@@ -56,6 +56,7 @@ pub fn running() -> Summary {
         }],
         snapshots: Vec::new(),
         io: None,
+        regions: None,
         collectors: vec![CollectorStatus {
             name: "tasks".into(),
             mechanism: Mechanism::Bpf,

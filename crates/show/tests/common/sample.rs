@@ -217,6 +217,7 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
         }],
         snapshots: Vec::new(),
         io: None,
+        regions: None,
         collectors: vec![
             collector("job", Mechanism::Bpf, CollectorState::Active, None),
             collector("hardware", Mechanism::Perf, CollectorState::Active, None),

@@ -65,6 +65,7 @@ pub(super) fn provisional(
             .collect(),
         snapshots: Vec::new(),
         io: None,
+        regions: None,
         collectors,
         host,
         allowed,

@@ -21,6 +21,7 @@ mod overshoot;
 mod page_scan;
 mod prepared;
 mod recorder;
+mod regions;
 mod settings;
 mod snapshots;
 mod source;

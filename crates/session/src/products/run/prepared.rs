@@ -33,6 +33,7 @@ use super::open_files::OpenFiles;
 use super::outcome::{RunFailure, RunOutcome};
 use super::page_scan::PageScan;
 use super::recorder::Recorder;
+use super::regions::Regions;
 use super::settings::{RunIoMechanism, RunSettings};
 use super::snapshots::Snapshots;
 use super::source::{Cutoff, LimitLooks, RunSource, Ticks, is_of_calls, tell_price_of_calls};
@@ -192,6 +193,9 @@ impl PreparedRun {
         tools
             .iter()
             .for_each(|tools| tools.add_variables(&run.settings.command[0], &mut variables));
+        // Where there is no socket the job's programs are not told of one, and measure nothing.
+        let regions = Regions::prepare().ok();
+        variables.extend(regions.iter().map(Regions::variable));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,
@@ -223,7 +227,8 @@ impl PreparedRun {
         message::settle();
         run.job.arm(pid, waiting.pidfd())?;
         run.tools = tools;
-        Ok(Ok((ArmedRun::new(run, pid, helper, snapshots, others), pending)))
+        let armed = ArmedRun::new(run, pid, helper, snapshots, others);
+        Ok(Ok((ArmedRun { regions, ..armed }, pending)))
     }
 
     /// Has everything follow a process that runs already.
@@ -250,6 +255,7 @@ struct ArmedRun {
     run: OpenRun,
     pid: u32,
     helper: Option<Helper>,
+    regions: Option<Regions>,
     snapshots: Option<Snapshots>,
     others: Vec<ActiveCollector>,
     oom: OomKills,
@@ -266,7 +272,7 @@ impl ArmedRun {
     ) -> ArmedRun {
         others.iter_mut().for_each(|other| other.collector.begin());
         let (oom, cpu_wait) = (OomKills::begin(), CpuWait::begin(pid));
-        ArmedRun { run, pid, helper, snapshots, others, oom, cpu_wait }
+        ArmedRun { run, pid, helper, regions: None, snapshots, others, oom, cpu_wait }
     }
 
     /// The job has begun.
@@ -301,6 +307,7 @@ impl ArmedRun {
             job,
             helper: self.helper,
             _tools: tools,
+            regions: self.regions,
             pid: self.pid,
             joined_status: None,
             has_noted_end: false,

@@ -9,6 +9,7 @@ use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::{IoCall, IoFound};
 use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Kind, METRICS};
@@ -114,6 +115,29 @@ impl<'a> Recorder<'a> {
     /// A call that was about a file.
     pub fn io_call(&mut self, call: Box<IoCall>) {
         self.sink.emit(&Update::Syscall(call));
+    }
+
+    /// A region at one place in the call tree of one thread.
+    pub fn region(&mut self, row: RegionRow) {
+        self.sink.emit(&Update::Region(Box::new(row)));
+    }
+
+    /// A phase has ended.
+    pub fn phase(&mut self, row: PhaseRow) {
+        self.sink.emit(&Update::Phase(Box::new(row)));
+    }
+
+    /// Values of a process's own counters, now or at that time since the Unix epoch.
+    pub fn region_samples(
+        &mut self,
+        pid: u32,
+        time_ns: Option<i64>,
+        values: BTreeMap<String, f64>,
+    ) {
+        if !values.is_empty() {
+            let (time_ns, scope) = (time_ns.unwrap_or_else(|| self.now()), Scope::Process(pid));
+            self.sink.emit(&Update::Samples { time_ns, scope, values });
+        }
     }
 
     /// A snapshot was taken.

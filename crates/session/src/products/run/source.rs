@@ -34,6 +34,7 @@ use super::open_files::OpenFiles;
 use super::outcome::RunOutcome;
 use super::page_scan::PageScan;
 use super::recorder::Recorder;
+use super::regions::Regions;
 use super::settings::{Collector, RunSettings, WaitFor};
 use super::snapshots::Snapshots;
 use super::view::{RunState, RunView};
@@ -69,6 +70,8 @@ pub(super) struct RunSource<'a> {
     pub helper: Option<Helper>,
     /// The library for annotated programs, as long as the job may load it.
     pub _tools: Option<Tools>,
+    /// What takes the profiles of programs that name regions.
+    pub regions: Option<Regions>,
     /// The command.
     pub pid: u32,
     /// How a process that ran before weigh has ended, if that was seen.
@@ -98,7 +101,8 @@ impl Source for RunSource<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let snapshots = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
         let programs = self.helper.as_ref().and_then(Helper::wake_fd);
-        [self.job.wake_fd(), snapshots, programs].into_iter().flatten().collect()
+        let regions = self.regions.as_ref().map(Regions::wake_fd);
+        [self.job.wake_fd(), snapshots, programs, regions].into_iter().flatten().collect()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -107,7 +111,8 @@ impl Source for RunSource<'_> {
         let due =
             [look, self.enforcer.next(), self.page_scan.next(), self.job.next_look(), snapshots];
         let others = self.others.iter().map(|other| other.collector.next());
-        due.into_iter().chain(others).flatten().chain([self.ticks.next()]).min()
+        let regions = self.regions.as_ref().and_then(Regions::next);
+        due.into_iter().chain(others).chain([regions]).flatten().chain([self.ticks.next()]).min()
     }
 
     fn is_member(&self, pid: u32) -> bool {
@@ -123,6 +128,9 @@ impl Source for RunSource<'_> {
         self.note_end(command);
         if let Some(helper) = &mut self.helper {
             helper.serve_if_asked();
+        }
+        if let Some(regions) = &mut self.regions {
+            let _ = regions.attend(&mut self.recorder);
         }
         self.events();
         for other in &mut self.others {
@@ -279,6 +287,9 @@ impl RunSource<'_> {
         let more = self.sample_others(tick);
         for other in &mut self.others {
             other.collector.record(&mut self.recorder);
+        }
+        if let Some(regions) = &mut self.regions {
+            regions.record(&mut self.recorder);
         }
         self.recorder.tick(&reading, more);
         if tick == Tick::Window {

@@ -88,6 +88,7 @@ impl RunSource<'_> {
         for other in self.others.drain(..) {
             statuses.push(other.collector.finish(&mut findings, &mut self.recorder));
         }
+        let regions = self.regions.take().and_then(|regions| regions.finish(&mut self.recorder));
         self.open_files.finish(&mut *self.job, &mut self.recorder);
         findings.notes.extend(self.job.notes());
         let mechanism = self.job.mechanism();
@@ -132,6 +133,7 @@ impl RunSource<'_> {
             io.wall_seconds = wall_seconds;
         }
         summary.io = findings.io;
+        summary.regions = regions.map(Box::new);
         summary.collectors = statuses;
         self.limits.tell_of_rest(&self.settings.limits, &summary.metrics);
         let held = held_to(&self.settings.limits, &summary.metrics, &reading);

@@ -1,0 +1,149 @@
+//! Profiles of regions that programs share: mapped, checked, and read without waiting for the program; or read from a
+//! file ($WEIGH_PROFILE).
+//!
+//! Reads the words of a memfd that a program has handed over; emits `ProfileSnapshot`s. Refuses what is no memfd, what
+//! may shrink, and what is not as long as it says.
+
+mod mapping;
+mod ticks;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
+use weigh_parse::profile::{MOST_BYTES, ProfileReader, ReadAt};
+use weigh_schema::profile::{MAGIC, head};
+use weigh_schema::region::snapshot::ProfileSnapshot;
+
+pub use ticks::clock_pair;
+pub use weigh_parse::profile::ProfileRefusal;
+
+use mapping::ProfileMapping;
+
+/// What a memfd is on, if it has no huge pages: those may be missing when they are touched.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// A publish is tried to be read so often.
+const TRIES: usize = 4;
+
+/// Why a profile is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The descriptor is not one that another process cannot make faults with.
+    #[error("{0}")]
+    NotShared(&'static str),
+    /// What it holds cannot be.
+    #[error("{0}")]
+    Refused(#[from] ProfileRefusal),
+    /// The kernel refuses.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+impl From<rustix::io::Errno> for ProfileError {
+    fn from(error: rustix::io::Errno) -> ProfileError {
+        ProfileError::System(error.into())
+    }
+}
+
+/// A profile that its program writes to while it is read.
+pub struct SharedProfile {
+    mapping: ProfileMapping,
+    reader: ProfileReader,
+    /// The publish that was read last; 1: none yet.
+    published: u64,
+}
+
+impl SharedProfile {
+    /// Maps the profile behind a descriptor.
+    pub fn map(file: OwnedFd) -> Result<SharedProfile, ProfileError> {
+        let not_shared = |why| Err(ProfileError::NotShared(why));
+        let Ok(seals) = fcntl_get_seals(&file) else {
+            return not_shared("the descriptor is no memfd");
+        };
+        if !seals.contains(SealFlags::SHRINK) {
+            return not_shared("the memfd may shrink");
+        }
+        if fstatfs(&file)?.f_type as u64 != TMPFS_MAGIC {
+            return not_shared("the memfd has huge pages");
+        }
+        let bytes = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        if bytes > MOST_BYTES || bytes % 8 != 0 || bytes < 8 * head::LENGTH as u64 {
+            return Err(ProfileRefusal::Size.into());
+        }
+        let mapping = ProfileMapping::new(&file, bytes as usize / 8)?;
+        let reader = ProfileReader::new(&mapping)?;
+        Ok(SharedProfile { mapping, reader, published: 1 })
+    }
+
+    /// The process, as it sees itself.
+    pub fn pid(&self) -> u32 {
+        self.reader.head().pid
+    }
+
+    /// How often the program has published.
+    pub fn publishes(&self) -> u64 {
+        ProfileReader::epoch(&self.mapping).saturating_sub(1)
+    }
+
+    /// As it stood at the last publish; none if there was none since the last time, or if the program publishes faster than
+    /// this can read.
+    pub fn read_published(&mut self) -> Option<ProfileSnapshot> {
+        (0..TRIES).find_map(|_| self.try_published())
+    }
+
+    fn try_published(&mut self) -> Option<ProfileSnapshot> {
+        let epoch = ProfileReader::epoch(&self.mapping);
+        if epoch <= self.published {
+            return None;
+        }
+        // What a thread has begun to write in the epoch before is seen to be in work from here on.
+        mapping::barrier_everywhere();
+        let snapshot = self.reader.read(&self.mapping, ReadAt::Publish(epoch));
+        let is_whole = snapshot.lost.overtaken == 0;
+        self.published = if is_whole { epoch } else { self.published };
+        is_whole.then_some(snapshot)
+    }
+
+    /// As it is.
+    pub fn read_now(&mut self) -> ProfileSnapshot {
+        self.reader.read(&self.mapping, ReadAt::Now)
+    }
+
+    /// Phases and events since the last time, without anything else; none if there are none.
+    pub fn read_rings(&mut self) -> Option<ProfileSnapshot> {
+        self.reader.read_rings(&self.mapping)
+    }
+
+    /// As it is, for the last time.
+    pub fn read_end(&mut self) -> ProfileSnapshot {
+        self.reader.read(&self.mapping, ReadAt::End)
+    }
+}
+
+/// Whether a file begins as a profile does.
+pub fn is_profile(path: &Path) -> bool {
+    let mut bytes = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.is_ok() && u64::from_ne_bytes(bytes) == MAGIC
+}
+
+/// Reads the profile that a program has kept in a file.
+pub fn read_file(path: &Path) -> Result<ProfileSnapshot, ProfileError> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
+    if bytes.len() % 8 != 0 {
+        return Err(ProfileRefusal::Size.into());
+    }
+    Ok(ProfileReader::new(&words)?.read(&words, ReadAt::End))
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The memory of a profile, which another process writes to.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::{MembarrierCommand, membarrier};
+use weigh_parse::profile::Words;
+
+/// The words of a file that cannot shrink, to be read.
+pub struct ProfileMapping {
+    at: NonNull<AtomicU64>,
+    words: usize,
+}
+
+impl ProfileMapping {
+    /// Maps so many words of a file that has them, and keeps them.
+    pub fn new(file: &OwnedFd, words: usize) -> io::Result<ProfileMapping> {
+        let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        // SAFETY: a new mapping, where the kernel likes; nothing of this program lies there.
+        let map = unsafe { mmap(std::ptr::null_mut(), 8 * words, rights, flags, file, 0)? };
+        let at = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(ProfileMapping { at, words })
+    }
+}
+
+impl Words for ProfileMapping {
+    fn count(&self) -> usize {
+        self.words
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        if at >= self.words {
+            return 0;
+        }
+        // SAFETY: within the mapping, aligned; it is never read but as atomics, and the file is as long to the end, for it
+        // is sealed against shrinking.
+        unsafe { self.at.add(at).as_ref() }.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for ProfileMapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), 8 * self.words) };
+    }
+}
+
+/// A barrier in all threads that run now of programs that have registered for it, as libweigh has.
+pub fn barrier_everywhere() {
+    // Where a kernel has it not, libweigh could not register either, and makes barriers of its own.
+    let _ = membarrier(MembarrierCommand::GlobalExpedited);
+    fence(Ordering::SeqCst);
+}

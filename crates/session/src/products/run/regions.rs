@@ -1,0 +1,308 @@
+//! Regions that the job's programs name: their profiles are taken at a socket, and read from memory that they share.
+//!
+//! Listens at an abstract address that `WEIGH_REGIONS` tells the job; reads at each tick the profiles that were published
+//! since, and each one when its process has ended, or at the end. Emits rows of regions and phases, and series of counters.
+//! Refuses whoever has not the number of the variable, and another user's process. Nothing that a peer does or leaves
+//! undone holds anything up.
+
+mod budget;
+mod hello;
+mod listener;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weigh_account::regions::{
+    ProfileContext, RegionTotals, TickScale, counter_series, phase_rows, process_rows,
+};
+use weigh_collect::clock::monotonic_ns;
+use weigh_collect::profile::{SharedProfile, clock_pair};
+use weigh_schema::profile::ProfileClock;
+use weigh_schema::region::RegionsFound;
+use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
+
+use super::recorder::Recorder;
+use budget::RowBudget;
+use hello::{Peer, Received, WaitingPeer};
+use listener::Listener;
+
+/// So many processes share profiles at one time.
+const PROCESSES: usize = 256;
+/// So many peers may be connected that have said nothing.
+const SILENT: usize = 64;
+/// For so long.
+const SILENCE: Duration = Duration::from_secs(2);
+/// So many connections are taken in one turn of the loop.
+const ACCEPTS: usize = 64;
+/// At the end so many turns are made at most: as many connections as may wait.
+const LAST_TURNS: usize = 4 * listener::BACKLOG as usize / ACCEPTS;
+/// When weigh has no descriptors left, the next try is made after so long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// So many series of counters are kept of each process.
+const SERIES: usize = 256;
+
+/// What woke: the socket, a peer that said nothing yet, or the end of a process.
+const SOCKET: u64 = 0;
+
+/// A process that shares its profile.
+struct RegionProcess {
+    pid: u32,
+    /// Readable when it has ended; none if it is not known when.
+    _end: Option<OwnedFd>,
+    profile: SharedProfile,
+}
+
+/// Takes the profiles of a job.
+pub(super) struct Regions {
+    epoll: OwnedFd,
+    listener: Listener,
+    /// The socket is not listened to until then.
+    paused_until: Option<Instant>,
+    silent: BTreeMap<u64, WaitingPeer>,
+    processes: BTreeMap<u64, RegionProcess>,
+    next_key: u64,
+    /// When this was made, by each clock.
+    begun: [(ProfileClock, ClockPair); 2],
+    totals: RegionTotals,
+    budget: RowBudget,
+}
+
+impl Regions {
+    /// Listens.
+    pub fn prepare() -> std::io::Result<Regions> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let listener = Listener::new()?;
+        epoll::add(&epoll, listener.socket(), EventData::new_u64(SOCKET), EventFlags::IN)?;
+        Ok(Regions {
+            epoll,
+            listener,
+            paused_until: None,
+            silent: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            next_key: SOCKET + 1,
+            begun: [ProfileClock::Monotonic, ProfileClock::Counter]
+                .map(|clock| (clock, clock_pair(clock))),
+            totals: RegionTotals::default(),
+            budget: RowBudget::default(),
+        })
+    }
+
+    /// What the job's programs find it by.
+    pub fn variable(&self) -> (OsString, OsString) {
+        self.listener.variable()
+    }
+
+    /// Readable when there is something to attend to.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// When it has to be attended to in any case.
+    pub fn next(&self) -> Option<Instant> {
+        let silent = self.silent.values().map(|peer| peer.since + SILENCE);
+        silent.chain(self.paused_until).min()
+    }
+
+    /// Takes in who has connected, what they say, and who has ended. Whether there was something.
+    pub fn attend(&mut self, recorder: &mut Recorder<'_>) -> bool {
+        self.resume();
+        let woken = self.woken();
+        for key in woken.iter().copied() {
+            if key == SOCKET {
+                self.accept(recorder);
+            } else if self.silent.contains_key(&key) {
+                self.hear(key, recorder);
+            } else if let Some(process) = self.processes.remove(&key) {
+                self.conclude(process, recorder);
+            }
+        }
+        self.silent.retain(|_, peer| peer.since.elapsed() < SILENCE);
+        !woken.is_empty()
+    }
+
+    fn woken(&self) -> Vec<u64> {
+        let mut events = Vec::with_capacity(ACCEPTS);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, buffer, Some(&now)) {
+            Ok(_) => events.iter().map(|event: &epoll::Event| event.data.u64()).collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn resume(&mut self) {
+        if self.paused_until.is_some_and(|until| Instant::now() >= until) {
+            self.paused_until = None;
+            let socket = self.listener.socket();
+            let _ = epoll::add(&self.epoll, socket, EventData::new_u64(SOCKET), EventFlags::IN);
+        }
+    }
+
+    fn accept(&mut self, recorder: &mut Recorder<'_>) {
+        for _ in 0..ACCEPTS {
+            match self.listener.accept() {
+                Ok(peer) => self.take_in(peer, recorder),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    // Without descriptors it would wake again and again.
+                    let _ = epoll::delete(&self.epoll, self.listener.socket());
+                    self.paused_until = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What it says is there already, mostly.
+    fn take_in(&mut self, peer: WaitingPeer, recorder: &mut Recorder<'_>) {
+        if self.silent.len() >= SILENT {
+            self.silent.pop_first();
+        }
+        let key = self.new_key();
+        let data = EventData::new_u64(key);
+        if epoll::add(&self.epoll, peer.connection(), data, EventFlags::IN).is_ok() {
+            self.silent.insert(key, peer);
+            self.hear(key, recorder);
+        }
+    }
+
+    fn new_key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    fn hear(&mut self, key: u64, recorder: &mut Recorder<'_>) {
+        let Some(waiting) = self.silent.get(&key) else { return };
+        let received = match waiting.receive(self.listener.token()) {
+            Received::Nothing => return,
+            Received::Profile(file, peer) => {
+                SharedProfile::map(file).map(|profile| (profile, peer)).map_err(|e| e.to_string())
+            }
+            Received::Refused(why) => Err(why.to_string()),
+        };
+        self.silent.remove(&key);
+        match received {
+            Ok((profile, peer)) => self.begin(profile, peer, recorder),
+            Err(why) => self.totals.refused(&why),
+        }
+    }
+
+    /// A process shares its profile from now on. After exec it shares another one, and the one before is complete.
+    fn begin(&mut self, profile: SharedProfile, peer: Peer, recorder: &mut Recorder<'_>) {
+        let before = self.processes.iter().find(|(_, p)| p.pid == peer.pid && peer.pid != 0);
+        if let Some(process) = before.map(|(key, _)| *key).and_then(|k| self.processes.remove(&k)) {
+            self.conclude(process, recorder);
+        }
+        if self.processes.len() >= PROCESSES {
+            return self.totals.refused("too many processes at one time");
+        }
+        let pid = if peer.pid == 0 { profile.pid() } else { peer.pid };
+        let end = i32::try_from(peer.pid).ok().and_then(Pid::from_raw);
+        let end = end.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let has_ended = matches!(end, Some(Err(Errno::SRCH)));
+        let key = self.new_key();
+        let end = end.and_then(Result::ok);
+        if let Some(end) = &end {
+            let _ = epoll::add(&self.epoll, end, EventData::new_u64(key), EventFlags::IN);
+        }
+        let process = RegionProcess { pid, _end: end, profile };
+        match has_ended {
+            true => self.conclude(process, recorder),
+            false => drop(self.processes.insert(key, process)),
+        }
+    }
+
+    /// Reads, at a tick, what was published since the last one.
+    pub fn record(&mut self, recorder: &mut Recorder<'_>) {
+        let mut processes = std::mem::take(&mut self.processes);
+        for process in processes.values_mut() {
+            if let Some(snapshot) = process.profile.read_published() {
+                self.totals.publishes_read(1);
+                self.tell_counters(process.pid, &snapshot, recorder);
+            }
+            if let Some(snapshot) = process.profile.read_rings() {
+                self.totals.lost_at_read(&snapshot.lost);
+                if let Some(context) = self.context(process.pid, &snapshot) {
+                    self.tell_rings(&snapshot, &context, recorder);
+                }
+            }
+        }
+        self.processes = processes;
+    }
+
+    fn context(&self, process: u32, snapshot: &ProfileSnapshot) -> Option<ProfileContext> {
+        let now = clock_pair(snapshot.clock);
+        let (_, begun) = self.begun.iter().find(|(clock, _)| *clock == snapshot.clock)?;
+        let scale = TickScale::between(snapshot.clock, *begun, now)?;
+        let until = if snapshot.has_ended { snapshot.last.ticks } else { now.ticks };
+        Some(ProfileContext { process, scale, until })
+    }
+
+    /// A profile as it is in the end.
+    fn conclude(&mut self, mut process: RegionProcess, recorder: &mut Recorder<'_>) {
+        let snapshot = process.profile.read_end();
+        let Some(context) = self.context(process.pid, &snapshot) else { return };
+        self.totals.process(&snapshot);
+        self.tell_counters(process.pid, &snapshot, recorder);
+        self.tell_rings(&snapshot, &context, recorder);
+        let made = process_rows(&snapshot, &context);
+        self.totals.lose("rows", made.left_out);
+        for row in made.rows {
+            self.totals.row(&row);
+            if self.budget.takes_row() {
+                recorder.region(row);
+            }
+        }
+    }
+
+    /// A sample of each counter and gauge.
+    fn tell_counters(&mut self, pid: u32, snapshot: &ProfileSnapshot, recorder: &mut Recorder<'_>) {
+        let series = counter_series(snapshot, SERIES);
+        if self.budget.takes_samples(series.len() as u64) {
+            recorder.region_samples(pid, None, series);
+        }
+    }
+
+    /// Phases that have ended and events since the last read.
+    fn tell_rings(
+        &mut self,
+        snapshot: &ProfileSnapshot,
+        context: &ProfileContext,
+        recorder: &mut Recorder<'_>,
+    ) {
+        let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
+        for row in phase_rows(snapshot, context, epoch_ns) {
+            if self.budget.takes_phase() {
+                recorder.phase(row);
+            }
+        }
+        for event in snapshot.events.iter().filter(|event| event.value.is_finite()) {
+            if self.budget.takes_samples(1) {
+                let name = snapshot.names.get(event.name).map_or("", String::as_str);
+                let name = format!("region:{}", weigh_schema::byte_text::shown(name));
+                let at = epoch_ns.saturating_add(context.scale.monotonic_ns(event.at));
+                recorder.region_samples(context.process, Some(at), [(name, event.value)].into());
+            }
+        }
+    }
+
+    /// The job is over: what all of its profiles hold. None where no program used them.
+    pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Option<RegionsFound> {
+        // Who connected last may have ended since.
+        let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder));
+        while let Some((_, process)) = self.processes.pop_first() {
+            self.conclude(process, recorder);
+        }
+        for (what, count) in self.budget.left_out() {
+            self.totals.lose(what, count);
+        }
+        (!self.totals.is_empty()).then(|| self.totals.finish())
+    }
+}

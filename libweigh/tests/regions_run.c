@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Regions in exact, odd numbers, for who measures them.
+ *
+ * usage: regions_run count          3 solves with 41 steps each, 17 phases, equal counters at each publish
+ *        regions_run publish SECONDS counters that are equal at each publish, some thousand times a second
+ *        regions_run killed         7 steps in a region that is open when it kills itself
+ *        regions_run two            the same step in two threads, 5 and 8 times
+ */
+#include "check.h"
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+#include <weigh_region.h>
+
+static double now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+static void spin(double seconds)
+{
+	for (double end = now() + seconds; now() < end;)
+		;
+}
+
+static void steps(int count)
+{
+	for (int i = 0; i < count; i++) {
+		WEIGH_REGION("step");
+		spin(20e-6);
+	}
+}
+
+static void count_all(void)
+{
+	weigh_metadata("input", "case-7.nml");
+	for (int i = 0; i < 3; i++) {
+		WEIGH_REGION("solve");
+		steps(41);
+	}
+	for (uint64_t i = 0; i < 17; i++) {
+		WEIGH_PHASE("iteration", 100 + i);
+		weigh_count("cells", 4096 + (int64_t)i);
+		weigh_count("faces", 4096 + (int64_t)i);
+		weigh_gauge("residual", 1.0 / (double)(i + 1));
+		weigh_publish();
+	}
+	weigh_event_value("restart", 2.5);
+	/* Not ended by itself. */
+	WEIGH_BEGIN("around");
+	WEIGH_BEGIN("left open");
+	WEIGH_END("around");
+}
+
+static void publish(double seconds)
+{
+	double end = now() + seconds;
+
+	for (int64_t i = 1; now() < end; i++) {
+		weigh_count("cells", i % 97);
+		weigh_count("faces", i % 97);
+		weigh_publish();
+		spin(100e-6);
+	}
+}
+
+static void kill_itself(void)
+{
+	WEIGH_BEGIN("open");
+	steps(7);
+	spin(0.02);
+	raise(SIGKILL);
+}
+
+static void *some_steps(void *count)
+{
+	steps((int)(intptr_t)count);
+	return 0;
+}
+
+static void two_threads(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&threads[i], 0, some_steps, (void *)(intptr_t)(i ? 8 : 5)));
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(threads[i], 0));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "count"))
+		count_all();
+	else if (argc > 2 && !strcmp(argv[1], "publish"))
+		publish(atof(argv[2]));
+	else if (argc > 1 && !strcmp(argv[1], "killed"))
+		kill_itself();
+	else if (argc > 1 && !strcmp(argv[1], "two"))
+		two_threads();
+	else
+		return 2;
+	return 0;
+}
