@@ -312,3 +312,39 @@ fn programs_that_cannot_load_the_library_go_on_as_they_would() {
         }
     }
 }
+
+/// The regions of a command's recording, as `weigh show --regions --json` has them, by the libweigh in weigh's library.
+#[track_caller]
+fn recorded(variables: &[(&str, &str)], command: &[&str]) -> serde_json::Value {
+    let scratch = Scratch::new();
+    let recording = scratch.path("recording");
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args(["run", "-q", "--mechanism", "poll", "--regions", "-o"]).arg(&recording).arg("--");
+    must(weigh.args(command).envs(variables.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1"));
+    let mut show = Command::new(weigh_binary());
+    let shown = must(show.args(["show", "--regions", "--json"]).arg(&recording));
+    serde_json::from_slice(&shown.stdout).expect("JSON")
+}
+
+fn calls(report: &serde_json::Value, name: &str, rank: Option<u64>) -> u64 {
+    let regions = report["regions"].as_array().expect("regions").iter();
+    let is_meant = |row: &&serde_json::Value| {
+        row["name"] == name && rank.is_none_or(|rank| row["rank"].as_u64() == Some(rank))
+    };
+    regions.filter(is_meant).map(|row| row["calls"].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn regions_of_annotated_programs_are_in_the_recording() {
+    let [python, script] = python("nvtx_ranges.py");
+    let report = recorded(&[], &[&python, &script]);
+    for name in ["solve", "lib:inner", "decorated"] {
+        assert_eq!(calls(&report, name, None), 42, "{name}: {report:#}");
+    }
+    let program = build("mpi", "mpicc", &["-O1"], "mpi_calls.c").display().to_string();
+    let report = recorded(&OPEN_MPI, &["mpirun", "-n", "2", &program]);
+    for (name, of_ranks) in [("MPI_Send", [37, 0]), ("MPI_Recv", [11, 37]), ("solve", [1, 1])] {
+        let told = [0, 1].map(|rank| calls(&report, name, Some(rank)));
+        assert_eq!(told, of_ranks, "{name}: {report:#}");
+    }
+}
