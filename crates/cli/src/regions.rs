@@ -95,6 +95,7 @@ fn thread(row: &RegionRow) -> ThreadReport {
         thread: row.thread,
         rank: row.rank,
         name: row.name.clone(),
+        name_base64: row.name_base64.clone(),
         wall_seconds: row.inclusive_seconds,
         outside_seconds: row.exclusive_seconds,
     }

@@ -286,6 +286,9 @@ pub struct ThreadReport {
     pub rank: Option<u32>,
     /// The kernel's name for it.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// From when it was first seen to its end, or to the last read.
     pub wall_seconds: f64,
     /// Of that, outside of all regions.
