@@ -1,5 +1,7 @@
 //! Signals that weigh gets, keys, and terminals that go away.
 
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -210,10 +212,14 @@ fn wait_for_a_look(how: &How, weigh: u32) {
     }
 }
 
-/// Takes the terminal away from a job that has begun and was looked at; what became of weigh.
+/// Takes the terminal away from a job that has begun and was looked at; what became of weigh. A child of the job that
+/// opens `gate` ends after the look.
 fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, Measured), String> {
     use std::os::unix::process::CommandExt as _;
     let scratch = Scratch::new();
+    let gate = scratch.path("work/gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    std::fs::set_permissions(&gate, Permissions::from_mode(0o666)).expect("for every user");
     let mut weigh = words(&scratch, how, &["sh", "-c", script]);
     let mut command = Command::new(workload("hangup"));
     if let Some(uid) = case.user(how) {
@@ -226,6 +232,7 @@ fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, M
     wait_until("the job has begun", 20.0, || scratch.path("work/begun").exists());
     let children = processes::children(hangup.id());
     wait_for_a_look(how, *children.first().expect("weigh is its child"));
+    drop(OpenOptions::new().read(true).write(true).open(&gate).expect("a FIFO"));
     std::fs::write(scratch.path("work/looked-at"), "").expect("a file");
     let output = hangup.wait_with_output().expect("it is our child");
     let ended = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -235,7 +242,7 @@ fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, M
 
 fn hung_up(case: &Case, how: &How) -> Result<Outcome, String> {
     let (ended, measured) =
-        without_a_terminal(case, how, "sleep 60 & echo > begun; exec sleep 60")?;
+        without_a_terminal(case, how, "(: <gate) & echo > begun; exec sleep 60")?;
     if ended != "signal 1" {
         return Err(format!("weigh: {ended}\n{}", measured.everything()));
     }
