@@ -23,7 +23,7 @@ pub use command::{
     Command, CommandWait, CpuNotice, Launcher, PendingCommand, end_like, end_with, must_run,
     why_measuring_stopped,
 };
-pub use engine::{Session, SessionEnd};
+pub use engine::Session;
 pub use error::{SessionError, SourceError, in_full};
 pub use sink::Sink;
-pub use source::{Reaper, Source, Sources};
+pub use source::{Reaper, SessionEnd, Source, Sources};

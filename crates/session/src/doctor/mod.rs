@@ -20,7 +20,7 @@ use weigh_schema::following::{FOLLOWINGS, Following};
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Mechanism, Quality};
 
-use crate::in_full;
+use crate::error::in_full;
 use notes::note_on;
 use trial::Trial;
 
