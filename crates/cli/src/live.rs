@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weigh_collect::message::{self, Frame};
 use weigh_show::Screen;
 
-use crate::show::{height, screen};
+use crate::terminal::{height, screen};
 
 /// How often it is drawn.
 const PACE: Duration = Duration::from_millis(250);

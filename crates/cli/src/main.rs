@@ -14,12 +14,14 @@ mod doctor;
 mod explain;
 mod export;
 mod generate;
+mod hints;
 mod io;
 mod live;
 mod regions;
 mod rows_file;
 mod run;
 mod show;
+mod terminal;
 mod trace;
 
 use std::ffi::OsString;
@@ -34,7 +36,7 @@ use weigh_collect::{inherited, message, notice, signals};
 use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
-use arguments::{Arguments, GenerateArguments, Verb, hints};
+use arguments::{Arguments, GenerateArguments, Verb};
 use weigh_session::status_in_spite_of_error as status_of_command;
 use weigh_session::{doctor as trials, in_full, local_agent, products};
 

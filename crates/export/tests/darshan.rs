@@ -6,7 +6,7 @@ mod sample;
 
 use weigh_export::recording::darshan::{ProcessStart, Ranks, head, record};
 use weigh_schema::Quality;
-use weigh_schema::io::{FileUse, Object, Totals, Transferred, Trust, Unseen};
+use weigh_schema::io::{FileUse, Totals, Transferred, Trust, Unseen};
 
 #[test]
 fn what_was_not_seen_stands_at_the_head() {
@@ -28,39 +28,12 @@ fn what_was_not_seen_stands_at_the_head() {
     assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')));
 }
 
-fn used(totals: Totals) -> FileUse {
-    FileUse {
-        name: "/a".to_string(),
-        name_base64: None,
-        later_name: None,
-        later_name_base64: None,
-        object: Object::Regular,
-        pid: 7,
-        tid: None,
-        process: "cat".to_string(),
-        process_base64: None,
-        device: 1,
-        inode: 2,
-        generation: None,
-        is_deleted: false,
-        deleted_quality: Quality::Exact,
-        sources: Vec::new(),
-        totals,
-        read_strides: Vec::new(),
-        write_strides: Vec::new(),
-        moved_quality: Quality::Exact,
-        again_quality: Quality::Unavailable,
-        readahead_quality: Quality::Exact,
-        slowest: None,
-    }
-}
-
 #[test]
 fn what_was_not_seen_of_a_file_is_minus_one() {
     let unseen = Unseen { reads: true, writes: false };
     let by_calls =
         Transferred { written_bytes: 70, write_calls: 7, unseen, ..Transferred::default() };
-    let used = used(Totals { by_calls, ..Totals::default() });
+    let used = sample::used(Totals { by_calls, ..Totals::default() });
     let text = record(&used, &Ranks::default());
     let value = |counter: &str| {
         let line = text.lines().find(|line| line.split('\t').nth(3) == Some(counter));
@@ -78,7 +51,7 @@ fn who_has_no_row_has_a_rank_of_its_own() {
     let began = |started_ns, pid, parent| ProcessStart { started_ns, pid, parent, uid: 1000 };
     let users = [7, 8, 9, 10].into();
     let rank = |ranks: &Ranks, pid| {
-        let text = record(&FileUse { pid, ..used(Totals::default()) }, ranks);
+        let text = record(&FileUse { pid, ..sample::used(Totals::default()) }, ranks);
         text.split('\t').nth(1).unwrap().to_string()
     };
     let whole = Ranks::new(vec![began(2, 8, 7), began(1, 7, 1)], &users);
@@ -93,7 +66,7 @@ fn who_has_no_row_has_a_rank_of_its_own() {
 #[test]
 fn a_lower_bound_is_minus_one() {
     let by_calls = Transferred { written_bytes: 70, write_calls: 7, ..Transferred::default() };
-    let exact = used(Totals { by_calls, ..Totals::default() });
+    let exact = sample::used(Totals { by_calls, ..Totals::default() });
     let bound = FileUse { moved_quality: Quality::Estimated, ..exact.clone() };
     let values = |used: &FileUse| {
         let text = record(used, &Ranks::default());
@@ -109,7 +82,7 @@ fn a_lower_bound_is_minus_one() {
 
 #[test]
 fn a_name_does_nothing_to_a_terminal_and_stays_in_its_column() {
-    let used = FileUse { name: "/a\u{1b}[2J\tb\nc".to_string(), ..used(Totals::default()) };
+    let used = FileUse { name: "/a\u{1b}[2J\tb\nc".to_string(), ..sample::used(Totals::default()) };
     let text = record(&used, &Ranks::default());
     assert!(!text.is_empty());
     for line in text.lines() {

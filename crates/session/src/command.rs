@@ -4,6 +4,7 @@
 //! Reads the signals sent to weigh and the changes of its child; emits the child's status.
 
 pub(crate) mod ending;
+mod taken_signals;
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -19,10 +20,9 @@ use weigh_collect::{cpu_limit, host, message, notice};
 use weigh_schema::summary::Sender;
 
 use crate::error::{SessionError, SourceError};
-use crate::source::Source;
+pub use taken_signals::end_like;
+use taken_signals::{JOB_CONTROL, take_signals};
 
-/// How a shell's job control stops a command.
-pub(crate) const JOB_CONTROL: [i32; 3] = [20, 21, 22]; // TSTP TTIN TTOU
 /// Signals end a wait: this is how long one takes at most.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -65,18 +65,6 @@ pub struct Command {
     cpu_notice: CpuNotice,
     /// The last signal that was passed on to it, and its sender.
     passed_on: Option<(i32, Sender)>,
-}
-
-/// Blocks the signals that weigh takes for itself, and reads them from now on: a notice that its own CPU time is nearly
-/// used up is among them.
-pub fn take_signals(hears_of_children: bool) -> Result<(SignalMask, SignalReader), SessionError> {
-    let taken = signals::taken(hears_of_children);
-    let mask =
-        SignalMask::block(&taken).map_err(|e| SessionError::system("cannot block signals", e))?;
-    let signals =
-        SignalReader::new(&taken).map_err(|e| SessionError::system("cannot read signals", e))?;
-    cpu_limit::give_notice();
-    Ok((mask, signals))
 }
 
 impl Launcher {
@@ -166,25 +154,7 @@ impl Command {
         }
     }
 
-    /// Passes on what was sent to weigh, and takes note of how the command does.
-    pub(crate) fn attend(&mut self, source: &mut dyn Source) -> Result<(), SessionError> {
-        self.pass_signals_on(&|pid| source.is_member(pid));
-        self.reap(source)
-    }
-
-    /// Takes note of how the command does: a source that waits for children tells.
-    pub fn reap(&mut self, source: &mut dyn Source) -> Result<(), SessionError> {
-        let Some(reaper) = source.reaper() else { return self.wait_for_child() };
-        if self.status.is_none() && reaper.looks_at_zombies() && self.is_zombie() {
-            reaper.look_at_zombie()?;
-        }
-        while let Some((pid, status)) = reaper.next_child()? {
-            self.child_changed(pid, status, reaper.is_holding());
-        }
-        Ok(())
-    }
-
-    fn wait_for_child(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn wait_for_child(&mut self) -> Result<(), SessionError> {
         let Some(pid) = self.pid() else { return Ok(()) };
         while self.status.is_none() {
             match waitpid(Some(pid), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -197,7 +167,7 @@ impl Command {
         Ok(())
     }
 
-    fn is_zombie(&self) -> bool {
+    pub(crate) fn is_zombie(&self) -> bool {
         let Some((_, pidfd)) = &self.child else { return false };
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
@@ -214,7 +184,7 @@ impl Command {
         while self.signals.receive().is_some() {}
     }
 
-    fn child_changed(&mut self, pid: Pid, status: ExitStatus, is_held: bool) {
+    pub(crate) fn child_changed(&mut self, pid: Pid, status: ExitStatus, is_held: bool) {
         if self.pid() == Some(pid) && self.status.is_none() {
             self.changed(status, is_held);
         }
@@ -352,13 +322,4 @@ pub fn must_run(pid: u32) -> Result<(), SessionError> {
         true => Err(SessionError::IsZombie { pid }),
         false => Ok(()),
     }
-}
-
-/// How weigh ends when the command has ended so: by the same signal, or with the same code.
-pub fn end_like(status: ExitStatus) -> ExitCode {
-    if let Some(signal) = status.signal() {
-        signals::die_by(signal);
-        return ExitCode::from(128u8.wrapping_add(signal as u8));
-    }
-    ExitCode::from(status.code().unwrap_or(0) as u8)
 }

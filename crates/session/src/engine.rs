@@ -4,23 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::command::Command;
 use crate::error::SessionError;
+pub use crate::source::SessionEnd;
 use crate::source::Source;
 
 /// Signals end a wait: this is how long one takes at most.
 const PAUSE: Duration = Duration::from_secs(60);
-
-/// Why a session has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionEnd {
-    /// Nothing more will come.
-    Over,
-    /// The time that was asked for is over.
-    Time,
-    /// Somebody asked weigh to stop.
-    Interrupted,
-    /// Weigh's own CPU time is nearly used up.
-    CpuTime,
-}
 
 /// One measurement.
 pub struct Session {
@@ -85,6 +73,26 @@ impl Session {
         self.command.discard_signals();
         // What cannot be waited for now can be a little later.
         let _ = self.command.reap(source);
+        Ok(())
+    }
+}
+
+impl Command {
+    /// Passes on what was sent to weigh, and takes note of how the command does.
+    pub(crate) fn attend(&mut self, source: &mut dyn Source) -> Result<(), SessionError> {
+        self.pass_signals_on(&|pid| source.is_member(pid));
+        self.reap(source)
+    }
+
+    /// Takes note of how the command does: a source that waits for children tells.
+    pub fn reap(&mut self, source: &mut dyn Source) -> Result<(), SessionError> {
+        let Some(reaper) = source.reaper() else { return self.wait_for_child() };
+        if self.status().is_none() && reaper.looks_at_zombies() && self.is_zombie() {
+            reaper.look_at_zombie()?;
+        }
+        while let Some((pid, status)) = reaper.next_child()? {
+            self.child_changed(pid, status, reaper.is_holding());
+        }
         Ok(())
     }
 }

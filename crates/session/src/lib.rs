@@ -24,8 +24,8 @@ pub use command::{
     Command, CommandWait, CpuNotice, Launcher, PendingCommand, end_like, end_with, must_run,
     why_measuring_stopped,
 };
-pub use engine::{Session, SessionEnd};
+pub use engine::Session;
 pub use error::{SessionError, SourceError, in_full};
 pub use sink::Sink;
-pub use source::{Reaper, Source, Sources};
+pub use source::{Reaper, SessionEnd, Source, Sources};
 pub use unwritable::{go_without, unless_medium_failed};

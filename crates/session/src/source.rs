@@ -7,8 +7,20 @@ use std::time::Instant;
 use rustix::process::Pid;
 
 use crate::command::Command;
-use crate::engine::SessionEnd;
 use crate::error::SourceError;
+
+/// Why a session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// Nothing more will come.
+    Over,
+    /// The time that was asked for is over.
+    Time,
+    /// Somebody asked weigh to stop.
+    Interrupted,
+    /// Weigh's own CPU time is nearly used up.
+    CpuTime,
+}
 
 /// Anything that emits updates: a mechanism that follows a job, a collector, programs with libweigh.
 pub trait Source {

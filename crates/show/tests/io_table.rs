@@ -6,7 +6,6 @@ mod common {
 }
 
 use common::sample;
-use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals, Transferred, Unseen};
 use weigh_show::Screen;
 use weigh_show::io::{Extent, Selection, Shown};
@@ -21,33 +20,6 @@ fn plain(files: &Selection) -> Shown<'_> {
     Shown { files, details: false, folder: None }
 }
 
-fn used(totals: Totals) -> FileUse {
-    FileUse {
-        name: "/a".to_string(),
-        name_base64: None,
-        later_name: None,
-        later_name_base64: None,
-        object: Object::Regular,
-        pid: 7,
-        tid: None,
-        process: "cat".to_string(),
-        process_base64: None,
-        device: 1,
-        inode: 2,
-        generation: None,
-        is_deleted: false,
-        deleted_quality: Quality::Exact,
-        sources: Vec::new(),
-        totals,
-        read_strides: Vec::new(),
-        write_strides: Vec::new(),
-        moved_quality: Quality::Exact,
-        again_quality: Quality::Unavailable,
-        readahead_quality: Quality::Exact,
-        slowest: None,
-    }
-}
-
 #[test]
 fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
     let found = sample::limited(4).summary.io.unwrap();
@@ -55,7 +27,7 @@ fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
     let questions = |unseen| {
         let mapped = Transferred { unseen, ..Transferred::default() };
         let by_kind = [("mapped".to_string(), mapped)].into();
-        let shown = [used(Totals { by_kind, ..Totals::default() })];
+        let shown = [sample::used(Totals { by_kind, ..Totals::default() })];
         let text = weigh_show::io::render_recorded(
             &found,
             plain(&selected(&shown)),
@@ -74,7 +46,7 @@ fn what_mapped_memory_did_is_a_question_where_nobody_saw_it() {
 fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() {
     let found = sample::limited(4).summary.io.unwrap();
     let names = ["first", "second"].map(|name| format!("/{}/{name}", "deep/".repeat(40)));
-    let shown = names.clone().map(|name| FileUse { name, ..used(Totals::default()) });
+    let shown = names.clone().map(|name| FileUse { name, ..sample::used(Totals::default()) });
     for columns in 60..200 {
         let screen = Screen { columns, is_terminal: true, is_cut: true, color: false };
         let text = weigh_show::io::render_recorded(
@@ -97,7 +69,7 @@ fn files_with_long_names_can_be_told_apart_and_are_whole_where_no_terminal_is() 
 fn the_rest_of_a_recording_is_where_it_is_kept() {
     let mut found = sample::limited(4).summary.io.unwrap();
     found.uses_total = 750;
-    let shown = [used(Totals::default())];
+    let shown = [sample::used(Totals::default())];
     for kept_in in ["files.parquet", "journal.jsonl"] {
         let text =
             weigh_show::io::render_recorded(&found, plain(&selected(&shown)), kept_in, SCREEN);
@@ -109,7 +81,7 @@ fn the_rest_of_a_recording_is_where_it_is_kept() {
 fn there_is_no_head_without_rows() {
     let found = sample::limited(4).summary.io.unwrap();
     let text = |rows| {
-        let files = Selection::of(Extent::All(rows), [used(Totals::default())]);
+        let files = Selection::of(Extent::All(rows), [sample::used(Totals::default())]);
         weigh_show::io::render(&found, plain(&files), SCREEN)
     };
     assert!(text(1).contains("  opens") && !text(1).contains("--rows"), "{}", text(1));
@@ -122,7 +94,7 @@ fn a_table_of_files_fits_on_a_screen_and_folds_what_is_not_the_jobs() {
     let mut found = sample::limited(4).summary.io.unwrap();
     let file = |name: &str, object, written_bytes| {
         let by_calls = Transferred { written_bytes, write_calls: 1, ..Transferred::default() };
-        let mut used = used(Totals { by_calls, ..Totals::default() });
+        let mut used = sample::used(Totals { by_calls, ..Totals::default() });
         (used.name, used.object) = (name.to_string(), object);
         used
     };
@@ -168,7 +140,7 @@ fn time_on_files_is_told_apart() {
     let mut found = sample::limited(4).summary.io.unwrap();
     let timed = |object, seconds: f64| {
         let numbers = [("read_seconds".to_string(), weigh_schema::Number::Real(seconds))].into();
-        FileUse { object, ..used(Totals { numbers, ..Totals::default() }) }
+        FileUse { object, ..sample::used(Totals { numbers, ..Totals::default() }) }
     };
     let files = [timed(Object::Regular, 0.1), timed(Object::Pipe, 1.5), timed(Object::Socket, 0.1)];
     found.totals.numbers = [("read_seconds".to_string(), weigh_schema::Number::Real(1.7))].into();

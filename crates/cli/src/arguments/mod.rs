@@ -1,7 +1,6 @@
 //! The command line, declared once: parser, help, man pages and completions are derived from it.
 
 mod calls;
-pub mod hints;
 mod io;
 mod numbers;
 mod others;
@@ -14,8 +13,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use io::{
-    IoArguments, IoBy, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism,
-    RunIoMechanism,
+    IoArguments, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism, RunIoMechanism,
 };
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,

@@ -11,9 +11,9 @@ use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
+use super::io::{IoBy, RunIoMechanism};
 use super::numbers::pid;
 use super::status::StatusArguments;
-use super::{IoBy, RunIoMechanism};
 use weigh_session::products::run::{Conventions, watch_spec};
 
 const RUN_EXAMPLES: &str = "\

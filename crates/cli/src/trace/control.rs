@@ -8,7 +8,7 @@ use serde_json::Value;
 use weigh_session::products::trace::{Answer, Ask, Change, ask_stream};
 
 use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
-use crate::show::{print, print_json};
+use crate::terminal::{print, print_json};
 
 /// Asks.
 pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {

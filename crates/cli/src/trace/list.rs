@@ -9,7 +9,7 @@ use weigh_collect::notice;
 use weigh_session::products::trace::catalog;
 
 use crate::arguments::TraceListArguments;
-use crate::show::print;
+use crate::terminal::print;
 
 /// Prints what there is.
 pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {

@@ -32,7 +32,7 @@ use crate::arguments::{
     TraceSubject,
 };
 use crate::destination::Destination;
-use crate::show::{self, print_path};
+use crate::terminal::{self, print_path};
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -79,7 +79,7 @@ fn report_to_output(file: &Path) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(&place);
     let _ = std::fs::remove_file(&place);
     let done = read?;
-    show::print_page(&text?)?;
+    terminal::print_page(&text?)?;
     Ok(done)
 }
 
@@ -139,10 +139,10 @@ fn end(
         }
     };
     let failed = match outcome.failed {
-        Some(error) if settings.writes_to_output() && show::is_enough(&error) => None,
+        Some(error) if settings.writes_to_output() && terminal::is_enough(&error) => None,
         other => other,
     };
-    let is_gone = || settings.goes_to_output_alone() && show::is_output_gone();
+    let is_gone = || settings.goes_to_output_alone() && terminal::is_output_gone();
     if settings.command.is_empty() && failed.is_none() && is_gone() {
         return Ok(ExitCode::SUCCESS);
     }
@@ -186,7 +186,7 @@ fn tell(settings: &TraceSettings, found: &SynthesisReport) -> anyhow::Result<()>
     let is_taken = !settings.command.is_empty()
         || settings.output.as_deref().is_some_and(|path| path.as_os_str() == "-")
         || settings.synthesis.json.as_deref() == Some("-");
-    show::tell(is_taken, WIDE, |screen| {
+    terminal::tell(is_taken, WIDE, |screen| {
         weigh_show::synthesis::render(found, ROWS, screen.columns, screen.color)
     })
 }

@@ -11,7 +11,7 @@ use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 use super::sinks;
 use crate::live::Live;
-use crate::show;
+use crate::terminal;
 
 /// The files and the terminal of a command line.
 pub struct Outputs {
@@ -39,7 +39,7 @@ impl RecordOutputs for Outputs {
     }
 
     fn is_output_gone(&self) -> bool {
-        show::is_output_gone()
+        terminal::is_output_gone()
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use weigh_collect::signals;
 
-use super::{JOB_CONTROL, end_like, take_signals};
+use super::taken_signals::{JOB_CONTROL, end_like, take_signals};
 
 /// What is known of it.
 #[derive(Clone, Copy)]

@@ -17,7 +17,7 @@ use weigh_collect::notice;
 use weigh_schema::doctor::CallTimes;
 
 use super::trial::lines_said;
-use crate::in_full;
+use crate::error::in_full;
 
 /// What says that this weigh is to make the calls.
 const CALLER: &str = "--make-calls-for-a-trial";

@@ -10,7 +10,7 @@ use weigh_schema::doctor::{CallTimes, IoOverhead, IoTrial};
 
 use super::call_trial::{self, BLOCK, ROUNDS, TrialTimes};
 use super::trial::Scratch;
-use crate::in_full;
+use crate::error::in_full;
 
 /// How a mechanism of `weigh io` is tried.
 pub struct IoMechanismTrials {

@@ -21,7 +21,7 @@ use weigh_schema::metric_name;
 use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Mechanism, Quality};
 
-use crate::in_full;
+use crate::error::in_full;
 use notes::note_on;
 use trial::Trial;
 

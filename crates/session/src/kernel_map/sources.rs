@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{KernelMapError, read};
+use super::error::{KernelMapError, read};
 
 const NOTES: &str = "/sys/kernel/notes";
 const SYMBOLS: &str = "/proc/kallsyms";

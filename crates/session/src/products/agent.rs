@@ -16,7 +16,10 @@ use weigh_collect::{memory_reserve, notice};
 use weigh_schema::call::{Grouping, Sharing};
 
 use super::calls::parts::{Parts, PartsSettings};
-use crate::{Command, Launcher, Session, SessionEnd, Source, SourceError};
+use crate::command::{Command, Launcher};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::source::{SessionEnd, Source};
 
 /// What is served, to how many, and where.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
@@ -335,4 +336,32 @@ fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[Fi
 
 fn cpu_total(processes: &[ProcessRow]) -> f64 {
     processes.iter().filter_map(|p| p.metrics.get("cpu_seconds")).map(|n| n.as_f64()).sum()
+}
+
+/// What one process did with one file, of these sums.
+pub fn used(totals: Totals) -> FileUse {
+    FileUse {
+        name: "/a".to_string(),
+        name_base64: None,
+        later_name: None,
+        later_name_base64: None,
+        object: Object::Regular,
+        pid: 7,
+        tid: None,
+        process: "cat".to_string(),
+        process_base64: None,
+        device: 1,
+        inode: 2,
+        generation: None,
+        is_deleted: false,
+        deleted_quality: Quality::Exact,
+        sources: Vec::new(),
+        totals,
+        read_strides: Vec::new(),
+        write_strides: Vec::new(),
+        moved_quality: Quality::Exact,
+        again_quality: Quality::Unavailable,
+        readahead_quality: Quality::Exact,
+        slowest: None,
+    }
 }

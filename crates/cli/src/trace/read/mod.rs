@@ -15,7 +15,7 @@ use weigh_trace::sink::Totals;
 use super::outputs::Outputs;
 use crate::arguments::TraceReadArguments;
 use crate::destination::Destination;
-use crate::show::is_enough;
+use crate::terminal::is_enough;
 use rows::Recording;
 
 /// Shows a recording, says what several of its events say together, or writes it in another form.

@@ -9,7 +9,7 @@ use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use crate::show;
+use crate::terminal;
 
 /// So much is written at once.
 const CHUNK: usize = 256 * 1024;
@@ -23,7 +23,7 @@ pub struct Output {
 impl Output {
     /// Refuses one that is closed.
     pub fn open() -> anyhow::Result<Output> {
-        show::check_output()?;
+        terminal::check_output()?;
         Ok(Output { lines: Vec::new() })
     }
 }

@@ -18,9 +18,12 @@ use weigh_schema::call::{Call, CallsReport, CounterState, REPORT};
 
 use super::recorder::{CallRecorder, CallSink};
 use super::served_programs::{INTERVAL, ServedPrograms, state, undriven_packets};
-use super::{CallsMeasurement, CallsOutcome};
+use super::settings::{CallsMeasurement, CallsOutcome};
+use crate::command::{Command, Launcher, must_run};
+use crate::engine::Session;
+use crate::error::SourceError;
 use crate::local_agent::{self, SocketFolder};
-use crate::{Command, Launcher, Session, Source, SourceError, must_run};
+use crate::source::Source;
 
 /// Follows until the last thread has ended, the time is over, or somebody interrupts.
 pub(super) fn follow(

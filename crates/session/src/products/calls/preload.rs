@@ -22,10 +22,14 @@ use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, Cell, Grouping, REPORT, SubsystemState};
 use weigh_schema::subsystem::Account;
 
+use super::overhead;
 use super::served_programs::{ServedPrograms, state, undriven_packets};
-use super::{CallsOutcome, CallsSettings, overhead};
+use super::settings::{CallsOutcome, CallsSettings};
+use crate::command::{Command, Launcher};
+use crate::engine::Session;
+use crate::error::SourceError;
 use crate::local_agent::{self, Helper};
-use crate::{Command, Launcher, Session, Source, SourceError};
+use crate::source::Source;
 
 /// What the library can never see.
 const UNSEEN: &str = "preload: calls that programs make without a function of the C library, that it \

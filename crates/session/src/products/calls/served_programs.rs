@@ -10,7 +10,9 @@ use weigh_agent::Server;
 use weigh_collect::calls::{Attached, KernelCalls};
 use weigh_schema::call::SubsystemState;
 
-use crate::{Command, Source, SourceError};
+use crate::command::Command;
+use crate::error::SourceError;
+use crate::source::Source;
 
 /// How often single calls are taken in, unless there are many.
 pub(super) const INTERVAL: Duration = Duration::from_millis(50);

@@ -1,5 +1,6 @@
 //! What is told of files, by the kernel side or by a library in the programs, gathered: for `weigh io`, and for a recording.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weigh_account::io::{IoBook, IoSeries, Row, RowState, Run, Step, file_use, io_call};
@@ -40,6 +41,19 @@ impl Gatherer {
             Gatherer { io, book, series, stepped, called: Vec::new(), epoch_ns: 0, name };
         gatherer.set_clock(now_ns());
         gatherer
+    }
+
+    /// What the book is about, of a command that was followed for so long, and how far it can be trusted.
+    pub fn run_of(&self, command: &[OsString], wall: Duration) -> Run {
+        Run {
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command_base64: weigh_schema::base64::of_words(command),
+            pid: None,
+            mount: None,
+            wall_seconds: wall.as_secs_f64(),
+            tally: self.io.tally(),
+            grounds: self.io.grounds(),
+        }
     }
 
     /// The command is about to begin: what was needed to get ready is none of its time.

@@ -13,12 +13,16 @@ use weigh_collect::follow::CommandSetup;
 use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-
-use super::{Gatherer, IoSettings, IoSinks, LOOK, mechanism};
-use crate::{
-    Command, CommandWait, Launcher, Reaper, Session, SessionEnd, Source, SourceError, must_run,
-};
 use weigh_schema::byte_text;
+
+use super::gatherer::{Gatherer, LOOK};
+use super::mechanism;
+use super::settings::IoSettings;
+use super::sinks::IoSinks;
+use crate::command::{Command, CommandWait, Launcher, must_run};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::source::{Reaper, SessionEnd, Source};
 
 /// So long a page that is dirty may need to be told of when the last process has ended.
 const LAST_LOOK: Duration = Duration::from_millis(20);
@@ -172,8 +176,7 @@ impl IoSource<'_> {
 
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     fn take_in(&mut self) {
-        let sinks = &mut self.sinks;
-        self.gatherer.take_in(&mut |update| sinks.emit(&update));
+        self.sinks.take_in(&mut self.gatherer);
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
@@ -185,19 +188,15 @@ impl IoSource<'_> {
     }
 
     fn run(&self) -> Run {
-        let words = self.settings.command.iter().map(|a| a.to_string_lossy().into_owned());
+        let wall = self.began.elapsed().max(self.by_its_clock());
         Run {
-            command: words.collect(),
-            command_base64: weigh_schema::base64::of_words(&self.settings.command),
             pid: self.settings.pid,
             mount: self
                 .settings
                 .mount
                 .as_ref()
                 .map(|folder| byte_text::keep(folder.as_os_str().as_bytes())),
-            wall_seconds: self.began.elapsed().max(self.by_its_clock()).as_secs_f64(),
-            tally: self.gatherer.io.tally(),
-            grounds: self.gatherer.io.grounds(),
+            ..self.gatherer.run_of(&self.settings.command, wall)
         }
     }
 
@@ -214,8 +213,7 @@ impl IoSource<'_> {
         if !self.settings.runs_already() && started.is_reaped() && !is_alone {
             std::thread::sleep(LAST_LOOK);
         }
-        let sinks = &mut self.sinks;
-        self.gatherer.end(&mut run, &mut |update| sinks.emit(&update))?;
+        self.sinks.end(&mut self.gatherer, &mut run)?;
         run.grounds.notes.extend(started.why_to_stop());
         self.sinks.clear_view();
         if self.waits_alone() {

@@ -3,9 +3,8 @@
 use weigh_account::io::{Files, Run, report};
 use weigh_collect::follow::MechanismError;
 use weigh_schema::io::IoReport;
-use weigh_schema::update::Update;
 
-use super::Gatherer;
+use super::gatherer::Gatherer;
 use crate::sink::Sink;
 
 /// Shows what is known so far, now and then.
@@ -22,16 +21,26 @@ pub trait IoView {
 
 /// The sinks of one measurement.
 pub struct IoSinks<'a> {
-    /// Takes rows that cannot wait for the end: [`Update::FileUse`] of files that leave the book to make room, and
-    /// [`Update::Syscall`] where each call has a row.
+    /// Takes rows that cannot wait for the end: [`FileUse`](weigh_schema::update::Update::FileUse) of files that leave the book to make room, and
+    /// [`Syscall`](weigh_schema::update::Update::Syscall) where each call has a row.
     pub rows: &'a mut dyn Sink,
     /// Shows what is known so far.
     pub view: Option<&'a mut dyn IoView>,
 }
 
 impl IoSinks<'_> {
-    pub(super) fn emit(&mut self, update: &Update) {
-        self.rows.emit(update);
+    /// Takes in what has come; what leaves the book to make room has its row in the file now.
+    pub(super) fn take_in(&mut self, gatherer: &mut Gatherer) {
+        gatherer.take_in(&mut |update| self.rows.emit(&update));
+    }
+
+    /// Takes in what is left at the end.
+    pub(super) fn end(
+        &mut self,
+        gatherer: &mut Gatherer,
+        run: &mut Run,
+    ) -> Result<(), MechanismError> {
+        gatherer.end(run, &mut |update| self.rows.emit(&update))
     }
 
     pub(super) fn is_view_due(&self) -> bool {

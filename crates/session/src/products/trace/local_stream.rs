@@ -8,6 +8,7 @@
 mod buffers;
 mod event_stream;
 mod intake;
+mod state;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use weigh_schema::trace::{FollowedNote, Origin};
 use weigh_trace::buffer_spec::Spread;
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::Probe;
-use weigh_trace::sink::{MAIN, Meaning, ProbeCounts};
+use weigh_trace::sink::{MAIN, ProbeCounts};
 use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
@@ -35,6 +36,8 @@ use super::pipeline::{Pipeline, ROWS};
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
 use super::synthesis_spec::SynthesisSpec;
+pub use state::LocalStream;
+use state::TracedProbe;
 
 /// Probes that can come while it runs. Each has a place for good.
 const ROOM: usize = 256;
@@ -55,38 +58,6 @@ impl Room {
     pub fn for_outputs(outputs: Rc<dyn RecordOutputs>) -> Room {
         Room { probes: ROOM, outputs: Some(outputs) }
     }
-}
-
-/// An event that is followed, or was.
-struct TracedProbe {
-    resolved: ResolvedEvent,
-    slot: Slot,
-    /// The bank of constants that is told to hold.
-    holding: usize,
-    is_removed: bool,
-}
-
-/// A stream that runs.
-pub struct LocalStream {
-    /// The kernel side.
-    pub kernel: KernelTrace,
-    resolver: Resolver,
-    state: State,
-    buffers: Vec<StreamBuffer>,
-    /// Whether buffers have one ring for all CPUs if nothing else is said.
-    is_one: bool,
-    /// The watermark of buffers, if nothing else is said and it is not more than they hold.
-    usual_wake: u64,
-    outputs: Option<Rc<dyn RecordOutputs>>,
-    output: Option<String>,
-    traced: Vec<TracedProbe>,
-    /// Of the CPU, that fields ask for.
-    cpu_counters: counters::OpenCounters,
-    origin: Origin,
-    meaning: Meaning,
-    /// What several events said together, when the buffer was removed whose events they were.
-    found_last: Option<SynthesisReport>,
-    failed: Option<anyhow::Error>,
 }
 
 impl LocalStream {

@@ -12,7 +12,10 @@ use super::control::Control;
 use super::event_stream::EventStream;
 use super::outputs::RecordOutputs;
 use super::settings::TraceSettings;
-use crate::{Command, CommandWait, Launcher, Session, Source, SourceError, must_run};
+use crate::command::{Command, CommandWait, Launcher, must_run};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::source::Source;
 
 /// How often records are taken in that no watermark tells of.
 const LOOK: Duration = Duration::from_millis(50);

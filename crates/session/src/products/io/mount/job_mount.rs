@@ -9,7 +9,7 @@ use super::settings::MountMechanism;
 use super::source::MountSource;
 use super::spec::MountSpec;
 use super::unmount::Unmount;
-use crate::products::io::Gatherer;
+use crate::products::io::gatherer::Gatherer;
 
 /// What a job has mounted.
 pub struct JobMount {

@@ -14,8 +14,12 @@ use super::settings::MountSettings;
 use super::source::MountSource;
 use super::spec::MountSpec;
 use super::unmount::Unmount;
-use crate::products::io::{Gatherer, IoSinks, LOOK};
-use crate::{Command, Launcher, Session, SessionEnd, Source, SourceError};
+use crate::command::{Command, Launcher};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::products::io::gatherer::{Gatherer, LOOK};
+use crate::products::io::sinks::IoSinks;
+use crate::source::{SessionEnd, Source};
 
 /// What came of it.
 pub struct MountOutcome {
@@ -125,23 +129,14 @@ impl ServedMount<'_> {
 
     /// What a book is about, and how far it can be trusted.
     fn run(&self) -> Run {
-        let words = self.settings.command.iter().map(|word| word.to_string_lossy().into_owned());
-        Run {
-            command: words.collect(),
-            command_base64: weigh_schema::base64::of_words(&self.settings.command),
-            pid: None,
-            mount: None,
-            wall_seconds: self.counted.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),
-            tally: self.gatherer.io.tally(),
-            grounds: self.gatherer.io.grounds(),
-        }
+        let wall = self.counted.unwrap_or_else(|| self.began.elapsed());
+        self.gatherer.run_of(&self.settings.command, wall)
     }
 
     fn finish(mut self) -> anyhow::Result<(IoBook, Run)> {
         self.sinks.clear_view();
         let mut run = self.run();
-        let sinks = &mut self.sinks;
-        self.gatherer.end(&mut run, &mut |update| sinks.emit(&update))?;
+        self.sinks.end(&mut self.gatherer, &mut run)?;
         let Gatherer { book, io, .. } = self.gatherer;
         drop(io);
         if let Some(mounted) = Arc::into_inner(self.mounted) {
@@ -162,8 +157,7 @@ impl Source for ServedMount<'_> {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        let sinks = &mut self.sinks;
-        self.gatherer.take_in(&mut |update| sinks.emit(&update));
+        self.sinks.take_in(&mut self.gatherer);
         Ok(self.draw()?)
     }
 

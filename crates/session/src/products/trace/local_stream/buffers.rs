@@ -14,7 +14,7 @@ use super::super::pipeline::Pipeline;
 use super::super::rings::Rings;
 use super::super::settings::TraceSettings;
 use super::super::synthesis_spec::SynthesisSpec;
-use super::LocalStream;
+use super::state::LocalStream;
 
 /// The buffers that are asked for: that of `-o`, where anything is to go there, and those of `--into`.
 pub fn requested(

@@ -11,7 +11,7 @@ use super::super::control::{Answer, Ask, ControlTarget, Description, StreamPosit
 use super::super::description::EventDescription;
 use super::super::event_stream::EventStream;
 use super::super::rings::Rings;
-use super::LocalStream;
+use super::state::LocalStream;
 
 impl LocalStream {
     /// Descriptors for who is to be the rings' owner.

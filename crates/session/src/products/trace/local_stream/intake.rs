@@ -9,7 +9,7 @@ use weigh_trace::sink::{MAIN, Totals};
 
 use super::super::buffer::StreamBuffer;
 use super::super::outputs::LiveTable;
-use super::LocalStream;
+use super::state::LocalStream;
 
 impl LocalStream {
     /// Ready when a watermark was crossed.

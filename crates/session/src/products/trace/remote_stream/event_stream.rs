@@ -13,7 +13,7 @@ use super::super::control::{Answer, Ask, ControlTarget, Description, StreamPosit
 use super::super::event_stream::EventStream;
 use super::super::pipeline::ROWS;
 use super::super::stream_host::{HostAnswer, HostAsk};
-use super::{RemoteStream, RingReading, TRIES, count};
+use super::state::{RemoteStream, RingReading, TRIES, count};
 
 /// Records of events that are not known are kept so long, at most.
 const MOST_UNKNOWN: usize = 4096;

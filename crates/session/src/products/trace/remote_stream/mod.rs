@@ -6,6 +6,7 @@
 //! and asks then how much it has lost.
 
 mod event_stream;
+mod state;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,13 +19,11 @@ use weigh_schema::trace::Origin;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::replay::filter::RecordedFilter;
-use weigh_trace::sink::{Meaning, ProbeCounts};
+use weigh_trace::sink::ProbeCounts;
 use weigh_trace::suggest::nearest;
 use weigh_trace::synthesis::Gaps;
 
-use super::control::{
-    Answer, Ask, AttachBy, Attachment, Conversation, Description, Register, StreamPosition, WakeBy,
-};
+use super::control::{Answer, Ask, AttachBy, Attachment, Conversation, Register, WakeBy};
 use super::event_stream::EventStream as _;
 use super::live_names::live_meaning;
 use super::origin;
@@ -33,39 +32,8 @@ use super::pipeline::Pipeline;
 use super::settings::TraceSettings;
 use super::stream_host::{HostAnswer, HostAsk, OpenRequest};
 use super::synthesis_spec::SynthesisSpec;
-
-/// How often it is tried to say what was lost while the stream runs on.
-const TRIES: usize = 4;
-
-/// A stream of somebody else's.
-pub struct RemoteStream {
-    talk: Conversation,
-    reading: RingReading,
-    rings: OwnedFd,
-    /// What it is waked by, and tells how far it is in, when it reads along.
-    along: Option<(OwnedFd, File)>,
-    probes: Probes,
-    /// What this reader wants of what it reads, as it is written and as it was read for the events that there are.
-    wanted: Vec<String>,
-    filters: Vec<RecordedFilter>,
-    pipeline: Pipeline,
-    origin: Origin,
-    meaning: Meaning,
-    /// What the stream had seen when this reader came, what it has seen since, and what it was overtaken by.
-    first: StreamPosition,
-    seen: Vec<u64>,
-    overtaken: Vec<u64>,
-    /// The last that the stream said of itself.
-    last: Option<StreamPosition>,
-    taken: u64,
-    /// How many of them the filter let through.
-    passed: u64,
-    output: Option<String>,
-    look_after: Cell<u64>,
-    is_over: bool,
-    is_stopped: bool,
-    failed: Option<anyhow::Error>,
-}
+pub use state::RemoteStream;
+use state::{Probes, RingReading, count};
 
 /// The rings that somebody else's stream has given.
 struct GivenRings {
@@ -73,38 +41,6 @@ struct GivenRings {
     rings: OwnedFd,
     /// What this reader is waked by, and where it says how far it is.
     along: Option<(OwnedFd, File)>,
-}
-
-/// How the rings are read: by their owner, or along.
-enum RingReading {
-    Owner(Box<Reader>),
-    Along(Follower),
-}
-
-/// The stream's events, as far as they are known.
-struct Probes {
-    description: Description,
-    read: Vec<Option<Probe>>,
-}
-
-impl Probes {
-    fn new(description: Description) -> anyhow::Result<Probes> {
-        let mut probes = Probes { description, read: Vec::new() };
-        for event in &probes.description.events {
-            if event.id >= MOST_EVENTS {
-                bail!("the stream says that it has too many events");
-            }
-            if probes.read.len() <= event.id {
-                probes.read.resize(event.id + 1, None);
-            }
-            probes.read[event.id] = Some(event.as_read()?);
-        }
-        Ok(probes)
-    }
-
-    fn get(&self, event: u32) -> Option<&Probe> {
-        self.read.get(event as usize)?.as_ref()
-    }
 }
 
 /// What is wrong about the name of a buffer.
@@ -123,17 +59,6 @@ fn read_filters(wanted: &[String], known: &[&Probe]) -> anyhow::Result<Vec<Recor
         RecordedFilter::parse(text, known).map_err(|refusal| anyhow!("--filter: {refusal}"))
     };
     wanted.iter().map(read).collect()
-}
-
-/// As libweigh has it.
-const MOST_EVENTS: usize = 1024;
-
-fn count(counts: &mut Vec<u64>, event: u32, by: u64) {
-    let event = event as usize % MOST_EVENTS;
-    if counts.len() <= event {
-        counts.resize(event + 1, 0);
-    }
-    counts[event] = counts[event].wrapping_add(by);
 }
 
 fn of(counts: &[u64], event: usize) -> u64 {

@@ -13,7 +13,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use weigh_schema::nearest;
 use weigh_schema::printable::ShellWords;
 
-use super::Arguments;
+use crate::arguments::Arguments;
 
 /// The longest command that is said again.
 const LONGEST: usize = 300;

@@ -1,0 +1,91 @@
+//! What a reader of a stream of somebody else's holds.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use anyhow::bail;
+use weigh_collect::trace::{Follower, Reader};
+use weigh_schema::trace::Origin;
+use weigh_trace::probe::Probe;
+use weigh_trace::replay::filter::RecordedFilter;
+use weigh_trace::sink::Meaning;
+
+use super::super::control::{Conversation, Description, StreamPosition};
+use super::super::pipeline::Pipeline;
+
+/// How often it is tried to say what was lost while the stream runs on.
+pub(super) const TRIES: usize = 4;
+
+/// How the rings are read: by their owner, or along.
+pub(super) enum RingReading {
+    Owner(Box<Reader>),
+    Along(Follower),
+}
+
+/// The stream's events, as far as they are known.
+pub(super) struct Probes {
+    pub(super) description: Description,
+    pub(super) read: Vec<Option<Probe>>,
+}
+
+impl Probes {
+    pub(super) fn new(description: Description) -> anyhow::Result<Probes> {
+        let mut probes = Probes { description, read: Vec::new() };
+        for event in &probes.description.events {
+            if event.id >= MOST_EVENTS {
+                bail!("the stream says that it has too many events");
+            }
+            if probes.read.len() <= event.id {
+                probes.read.resize(event.id + 1, None);
+            }
+            probes.read[event.id] = Some(event.as_read()?);
+        }
+        Ok(probes)
+    }
+
+    pub(super) fn get(&self, event: u32) -> Option<&Probe> {
+        self.read.get(event as usize)?.as_ref()
+    }
+}
+
+/// As libweigh has it.
+const MOST_EVENTS: usize = 1024;
+
+pub(super) fn count(counts: &mut Vec<u64>, event: u32, by: u64) {
+    let event = event as usize % MOST_EVENTS;
+    if counts.len() <= event {
+        counts.resize(event + 1, 0);
+    }
+    counts[event] = counts[event].wrapping_add(by);
+}
+
+/// A stream of somebody else's.
+pub struct RemoteStream {
+    pub(super) talk: Conversation,
+    pub(super) reading: RingReading,
+    pub(super) rings: OwnedFd,
+    /// What it is waked by, and tells how far it is in, when it reads along.
+    pub(super) along: Option<(OwnedFd, File)>,
+    pub(super) probes: Probes,
+    /// What this reader wants of what it reads, as it is written and as it was read for the events that there are.
+    pub(super) wanted: Vec<String>,
+    pub(super) filters: Vec<RecordedFilter>,
+    pub(super) pipeline: Pipeline,
+    pub(super) origin: Origin,
+    pub(super) meaning: Meaning,
+    /// What the stream had seen when this reader came, what it has seen since, and what it was overtaken by.
+    pub(super) first: StreamPosition,
+    pub(super) seen: Vec<u64>,
+    pub(super) overtaken: Vec<u64>,
+    /// The last that the stream said of itself.
+    pub(super) last: Option<StreamPosition>,
+    pub(super) taken: u64,
+    /// How many of them the filter let through.
+    pub(super) passed: u64,
+    pub(super) output: Option<String>,
+    pub(super) look_after: Cell<u64>,
+    pub(super) is_over: bool,
+    pub(super) is_stopped: bool,
+    pub(super) failed: Option<anyhow::Error>,
+}
