@@ -198,7 +198,7 @@ fn rank(word: u64) -> Option<u32> {
 
 /// The later pair of the clocks; none if it is being written all the time.
 fn last_pair(words: &dyn Words) -> Option<ClockPair> {
-    settled(words, at::PAIR_SEQUENCE, || ClockPair {
+    settled(words, at::PAIR_SEQUENCE, TRIES, || ClockPair {
         ticks: words.load(at::LAST_TICKS),
         ns: words.load(at::LAST_NS),
     })
@@ -206,8 +206,8 @@ fn last_pair(words: &dyn Words) -> Option<ClockPair> {
 }
 
 /// What is read while a sequence is even and stays; none if it does not in so many tries.
-fn settled<T>(words: &dyn Words, sequence: usize, read: impl Fn() -> T) -> Option<T> {
-    for _ in 0..TRIES {
+fn settled<T>(words: &dyn Words, sequence: usize, tries: usize, read: impl Fn() -> T) -> Option<T> {
+    for _ in 0..tries {
         let before = words.load(sequence);
         if before % 2 == 0 {
             let found = read();

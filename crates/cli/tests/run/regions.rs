@@ -96,7 +96,7 @@ fn calls_counters_and_phases_are_those_of_the_program() {
 #[test]
 fn each_mechanism_has_them() {
     let root: &[&str] = if is_root() { &["bpf"] } else { &[] };
-    for mechanism in root.iter().chain(&["ptrace", "preload", "proc"]) {
+    for mechanism in root.iter().chain(&["ptrace", "preload", "poll"]) {
         has_counted(&regions(&["count"]).options(&format!("--mechanism {mechanism}")).end());
     }
 }

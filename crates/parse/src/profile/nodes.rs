@@ -3,10 +3,13 @@
 use weigh_schema::profile::{FRAMES, NodeKind, VERSIONS, node, version};
 use weigh_schema::region::snapshot::{NodeNumbers, ProfileLosses, ProfileNode};
 
-use super::{ProfileReader, ReadAt, Words, section, settled};
+use super::{ProfileReader, ReadAt, TRIES, Words, section, settled};
 
 /// A node lies at most so deep: as deep as open regions are kept, below its root, and `(other)` below that.
 const MOST_DEPTH: usize = FRAMES + 2;
+
+/// Of all nodes that are being written so many tries are made at most: there are not more than threads that run.
+const MOST_TRIES: usize = 64 * TRIES;
 
 /// The versions of a node's numbers.
 type Versions = [NodeNumbers; VERSIONS];
@@ -19,8 +22,9 @@ pub(super) fn read(
     lost: &mut ProfileLosses,
 ) -> Vec<Option<ProfileNode>> {
     let places = reader.records(words, section::NODES, node::LENGTH);
-    let mut nodes: Vec<_> =
-        places.iter().map(|place| read_node(reader, words, place, which, lost)).collect();
+    let mut tries_left = MOST_TRIES;
+    let mut read = |place| read_node(reader, words, place, which, &mut tries_left, lost);
+    let mut nodes: Vec<_> = places.iter().map(&mut read).collect();
     let is_rooted: Vec<bool> = (0..nodes.len()).map(|number| is_rooted(&nodes, number)).collect();
     for (node, _) in nodes.iter_mut().zip(is_rooted).filter(|(_, is_rooted)| !is_rooted) {
         // Where a parent did not exist at a publish, none of its children did.
@@ -55,6 +59,7 @@ fn read_node(
     words: &dyn Words,
     place: usize,
     which: ReadAt,
+    tries_left: &mut usize,
     lost: &mut ProfileLosses,
 ) -> Option<ProfileNode> {
     let word = |at: usize| words.load(place + at);
@@ -67,8 +72,12 @@ fn read_node(
         lost.damaged += 1;
         return None;
     };
-    let found = settled(words, place + node::SEQUENCE, || versions(words, place));
+    let tries = TRIES.min(1 + *tries_left);
+    let found = settled(words, place + node::SEQUENCE, tries, || versions(words, place));
     let is_unsettled = found.is_none();
+    if is_unsettled {
+        *tries_left = tries_left.saturating_sub(tries);
+    }
     let versions = found.unwrap_or_else(|| versions(words, place));
     let chosen = match which {
         ReadAt::Publish(epoch) => newest_before(&versions, epoch, is_unsettled),

@@ -6,7 +6,7 @@ use weigh_schema::byte_text;
 use weigh_schema::profile::{FRAMES, MOST_TEXT, OTHER_NAME, frame, metadata, name, node, thread};
 use weigh_schema::region::snapshot::{OpenFrame, ProfileLosses, ProfileThread};
 
-use super::{ProfileReader, Words, section, settled};
+use super::{ProfileReader, TRIES, Words, section, settled};
 
 /// The number of the name of what found no room.
 const OTHER: usize = 1;
@@ -75,7 +75,7 @@ impl ProfileReader {
     fn piece(&self, words: &dyn Words, place: usize) -> Option<(String, String)> {
         let parts =
             || [metadata::KEY, metadata::TEXT, metadata::BYTES].map(|at| words.load(place + at));
-        let [key, text, bytes] = settled(words, place + metadata::SEQUENCE, parts)?;
+        let [key, text, bytes] = settled(words, place + metadata::SEQUENCE, TRIES, parts)?;
         let key = self.names.get(self.name(key)?).filter(|key| !key.is_empty())?;
         Some((key.clone(), self.text(words, text, bytes)?))
     }
