@@ -5,10 +5,10 @@
 //! the kinds of calls, not with the calls.
 
 mod bucket;
+mod call_kind;
 mod compare;
 mod counters;
 mod intervals;
-mod kind;
 mod outcomes;
 mod request;
 mod survey;

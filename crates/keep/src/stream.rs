@@ -6,8 +6,8 @@
 //! written before is closed and kept: see [`StreamWriter::finish`].
 
 mod chunk;
+mod column_kind;
 mod dictionary;
-mod kind;
 mod lists;
 mod numbers;
 mod pack;
@@ -26,7 +26,7 @@ use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::{parquet_file, parquet_reader};
 use chunk::Filled;
-pub use kind::StreamKind;
+pub use column_kind::StreamKind;
 use lists::Lists;
 use numbers::{Numbers, PAGE_ROWS};
 

@@ -6,7 +6,6 @@ mod common {
 }
 
 use common::sample;
-use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals, Transferred, Unseen};
 use weigh_show::Screen;
 use weigh_show::io::{Extent, Selection, Shown};

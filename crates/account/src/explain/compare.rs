@@ -12,8 +12,8 @@ use weigh_schema::explain::{
 use weigh_schema::subsystem::{Account, SUBSYSTEMS, Subsystem};
 
 use super::bucket::Times;
+use super::call_kind::{Borders, KindKey, is_of};
 use super::counters::{Counters, counters};
-use super::kind::{Borders, KindKey, is_of};
 use super::outcomes::{Did, moved, outcome};
 
 /// Slow calls that took less than this many times as long as ordinary ones hardly differ.

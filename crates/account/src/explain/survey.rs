@@ -6,8 +6,8 @@ use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{AskedToken, SlowRule, Verdict};
 
 use super::bucket::{Times, slowest_from};
+use super::call_kind::{Borders, KindKey, is_of};
 use super::compare::Comparison;
-use super::kind::{Borders, KindKey, is_of};
 
 /// Fewer calls of a kind have no ordinary ones: the quartiles would hold a handful.
 const LEAST_CALLS: u64 = 40;
