@@ -107,6 +107,7 @@ fn a_busy_gpu_is_told_before_one_busy_cpu() {
         summary.metrics.insert(name.into(), Value::unavailable(Unit::Count, "not looked at"));
     }
     summary.metrics.insert("cpu_cores_average".into(), ratio(1.0));
+    summary.metrics.insert("wall_seconds".into(), ratio(60.0));
     let advice = |busy: Option<f64>| {
         let busy = busy.map_or(Value::unavailable(Unit::Ratio, "no GPU"), ratio);
         let mut summary = summary.clone();

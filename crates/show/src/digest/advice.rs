@@ -12,6 +12,9 @@ use super::rows::size;
 /// Below, a job is over before anything could limit it.
 const LEAST_SECONDS: f64 = 0.2;
 
+/// Below, a GPU that was idle says little: programs take seconds to load what they need for one.
+const LEAST_GPU_SECONDS: f64 = 30.0;
+
 /// Calls below this size on average are small.
 const SMALL: f64 = 4096.0;
 
@@ -125,9 +128,11 @@ fn small_calls(totals: &Totals) -> Option<String> {
 fn gpu(totals: &Totals) -> Option<String> {
     let busy = totals.get(metric_name::gpu_utilization_ratio)?;
     let share = show_amount(busy, Unit::Ratio);
+    // A short job has hardly begun with it.
+    let is_long = totals.known(metric_name::wall_seconds) >= LEAST_GPU_SECONDS;
     match busy {
         0.7.. => Some(format!("limited by the GPU: busy {share} of the time that the job had it")),
-        ..0.3 => {
+        ..0.3 if is_long => {
             Some(format!("the GPU was mostly idle: busy {share} of the time that the job had it"))
         }
         _ => None,
