@@ -9,7 +9,8 @@ use std::time::Instant;
 use weigh_schema::CounterValues;
 use weigh_schema::event::JobReading;
 
-use super::{TracedJob, notes, untraced};
+use super::traced_job::TracedJob;
+use super::{notes, untraced};
 use crate::follow::JobReader as _;
 use crate::host;
 
