@@ -5,7 +5,8 @@
 //! to start where calls cannot be followed; what else a kernel lacks is named with its reason.
 
 mod beside_traced;
-mod calls;
+pub(crate) mod calls;
+pub(crate) mod detail;
 mod file_system;
 mod follow;
 mod inode_search;
@@ -32,16 +33,13 @@ use crate::loading::Large;
 use crate::table::{READING, each_entry};
 use crate::{clock, libbpf_log, loading, map_sizing, requirements};
 use layout::skeleton;
-pub(crate) use layout::skeleton::types::io_call as CallKind;
 
 pub use beside_traced::BesideTracedIo;
 pub use calls::name;
-pub(crate) use calls::{NUMBERS, kind as call_kind, may_free, short};
+pub use detail::{RowScope, Telling};
 pub use file_system::{FileSystem, FileSystemError};
 pub use follow::{MAPPED_READ, MAPPED_WRITTEN, qualities};
-pub(crate) use layout::unix_names;
 pub use library::LibraryIo;
-pub(crate) use library::SharedJob;
 pub use record_batch::{RecordBatch, RecordKind};
 pub use traced::TracedIo;
 
@@ -53,25 +51,6 @@ const EVENTS: usize = 1024;
 
 /// Room for so many bytes of calls that were told and not read yet: some 150 000.
 const CALLS_ROOM: u32 = 16 << 20;
-
-/// Whether each call is told, beside what is added up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// Sums alone.
-    Sums,
-    /// Each call, too.
-    Each,
-}
-
-/// Whose numbers are kept apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RowScope {
-    /// Each process's.
-    #[default]
-    Processes,
-    /// Each thread's.
-    Threads,
-}
 
 /// The processes that are followed.
 enum Whose {
@@ -149,7 +128,7 @@ impl KernelIo {
                 [task_struct, folio, file, inode, address_space, hlist_head]
             );
             calls::fill(&mut constants.calls);
-            short::fill(&mut constants.short_calls, &mut constants.calls_behind);
+            calls::short::fill(&mut constants.short_calls, &mut constants.calls_behind);
             constants.tells_calls = telling == Telling::Each;
             constants.by_thread = apart == RowScope::Threads;
             match whose {

@@ -20,12 +20,13 @@ mod peak;
 mod pid_namespace;
 mod process;
 mod process_table;
-mod program;
+pub(crate) mod program;
 mod shared_file;
 mod sums;
 #[allow(dead_code)]
 mod uses_layout;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -34,6 +35,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -48,10 +50,9 @@ use weigh_schema::{CounterValues, Mechanism, Unit};
 
 use crate::clock::Moment;
 use crate::follow::{
-    self, Attachment, Children, CommandSetup, Enforcement, FileCounts, FileMechanism, JobMechanism,
-    JobReader, MechanismError, Members, OpenCounts, RunningAttachment, RunningOffer, process_limit,
+    self, Attachment, Children, CommandSetup, Enforcement, FileCounts, JobMechanism, JobReader,
+    MechanismError, Members, OpenCounts, RunningAttachment, RunningOffer, process_limit,
 };
-use crate::io::LibraryIo;
 use crate::limit_watchdog::{self, Line, Sentry};
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
@@ -61,8 +62,6 @@ use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
 use notes::Basis;
-pub(crate) use program::head as head_of_program;
-pub(crate) use program::of_elf as why_blind_in_elf;
 use shared_file::RunFolder;
 pub use shared_file::{Folder, LibraryEntry, SharedFile};
 
@@ -138,6 +137,9 @@ pub enum Level {
     Files,
 }
 
+/// The job, for what counts its files and what follows it for more.
+pub(crate) type SharedJob = Rc<RefCell<PreloadedJob>>;
+
 /// A job with the library in its programs.
 pub struct PreloadedJob {
     level: Level,
@@ -167,7 +169,7 @@ impl PreloadedJob {
         Err("gets its library into programs when they begin, and not into one that runs already");
 
     /// What is counted by file.
-    pub(crate) fn counted(&self) -> Option<CheckedCounts> {
+    pub(crate) fn usage_counts(&self) -> Option<CheckedCounts> {
         self.uses.clone()
     }
 
@@ -519,19 +521,6 @@ impl Enforcement for PreloadedJob {
     /// Forks are not seen as they begin.
     fn set_killing(&mut self) -> Result<(), MechanismError> {
         Ok(())
-    }
-}
-
-impl FileCounts for PreloadedJob {
-    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
-        Some(Box::new(LibraryIo::of(self.uses.clone()?)))
-    }
-
-    fn count_beside_library(
-        &mut self,
-        _command: &OsStr,
-    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
-        Ok(None)
     }
 }
 

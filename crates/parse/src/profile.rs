@@ -209,7 +209,7 @@ fn last_pair(words: &dyn Words) -> Option<ClockPair> {
 fn settled<T>(words: &dyn Words, sequence: usize, tries: usize, read: impl Fn() -> T) -> Option<T> {
     for _ in 0..tries {
         let before = words.load(sequence);
-        if before % 2 == 0 {
+        if before.is_multiple_of(2) {
             let found = read();
             if words.load(sequence) == before {
                 return Some(found);

@@ -73,6 +73,9 @@ struct Sides {
     histogram: BTreeMap<u32, (u64, Account)>,
 }
 
+/// The kind of rival, its name with its bytes, and whether it is the caller itself.
+type RivalKey = (usize, (String, Option<String>), bool);
+
 /// Calls of one side.
 #[derive(Debug, Default)]
 struct Side {
@@ -82,8 +85,7 @@ struct Side {
     sum: Account,
     counters: Counters,
     did: SideOutcome,
-    /// By the kind of rival, its name with its bytes, and whether it is the caller itself.
-    met: BTreeMap<(usize, (String, Option<String>), bool), Met>,
+    met: BTreeMap<RivalKey, Met>,
     /// Those of which it is known whether something was still to come, and those of them of which it was.
     known_later: u64,
     open: u64,

@@ -12,14 +12,15 @@ use std::os::fd::BorrowedFd;
 use weigh_schema::io::{Event, Field, FileId, Process, ReportBasis, Sources, Tally, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::{LibraryIo, SharedJob, TracedIo};
+use super::library::LibraryIo;
+use super::traced::TracedIo;
 use crate::clock::monotonic_ns;
 use crate::follow::{
-    Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, MechanismError,
-    RunningAttachment,
+    Attachment, Children, CommandSetup, FileCounts, FileEvents, FileMechanism, FileState,
+    MechanismError, RunningAttachment,
 };
-use crate::preload::{LibraryEntry, PreloadError};
-use crate::ptrace::SharedCounts;
+use crate::preload::{LibraryEntry, PreloadError, SharedJob};
+use crate::ptrace::{SharedCounts, TracedJob};
 
 /// Both.
 pub struct BesideTracedIo {
@@ -79,6 +80,24 @@ impl BesideTracedIo {
                 event
             }
         })
+    }
+}
+
+impl FileCounts for TracedJob {
+    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
+        Some(Box::new(TracedIo::of(self.counts()?)))
+    }
+
+    fn count_beside_library(
+        &mut self,
+        command: &OsStr,
+    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
+        // A filter would have calls stop in the library's programs, too.
+        let is_filtered = self.command_setup().filter.is_some();
+        let Some(counts) = self.counts().filter(|_| !is_filtered) else { return Ok(None) };
+        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
+        self.set_library(entry, job);
+        Ok(Some(Box::new(both)))
     }
 }
 

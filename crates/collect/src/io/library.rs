@@ -15,10 +15,12 @@ use rustix::process::Pid;
 use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use crate::follow::{
-    Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobReader as _,
-    MechanismError, Members as _, RunningAttachment,
+    Attachment, Children, CommandSetup, FileCounts, FileEvents, FileMechanism, FileState,
+    JobReader as _, MechanismError, Members as _, RunningAttachment,
 };
-use crate::preload::{CheckedCounts, Level, LibraryEntry, PreloadError, PreloadedJob, Witnessed};
+use crate::preload::{
+    CheckedCounts, Level, LibraryEntry, PreloadError, PreloadedJob, SharedJob, Witnessed,
+};
 
 /// What the library counts; and the job, unless somebody else follows it.
 pub struct LibraryIo {
@@ -26,14 +28,11 @@ pub struct LibraryIo {
     job: Option<SharedJob>,
 }
 
-/// The job, for who tells of its files and who follows it for more.
-pub(crate) type SharedJob = Rc<RefCell<PreloadedJob>>;
-
 impl LibraryIo {
     /// Puts the library where the command's programs find it.
     pub fn open(command: &OsStr) -> Result<LibraryIo, PreloadError> {
         let job = PreloadedJob::open(Level::Files, command, Path::new("."))?;
-        let counted = job.counted().ok_or(PreloadError::CountsNothing)?;
+        let counted = job.usage_counts().ok_or(PreloadError::CountsNothing)?;
         Ok(LibraryIo { counted, job: Some(Rc::new(RefCell::new(job))) })
     }
 
@@ -173,5 +172,18 @@ impl FileMechanism for LibraryIo {
 
     fn children(&mut self) -> Option<&mut dyn Children> {
         Some(self)
+    }
+}
+
+impl FileCounts for PreloadedJob {
+    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
+        Some(Box::new(LibraryIo::of(self.usage_counts()?)))
+    }
+
+    fn count_beside_library(
+        &mut self,
+        _command: &OsStr,
+    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
+        Ok(None)
     }
 }

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use weigh_schema::io::{Event, Field, FileId, Process, ReportBasis, Tally, Transfer, Trust, Use};
 use weigh_schema::{Mechanism, Quality};
 
-use super::{RowScope, Telling};
+use super::detail::{RowScope, Telling};
 use crate::follow::{
     Attachment, Children, CommandSetup, FileEvents, FileMechanism, FileState, JobDetail,
     JobReader as _, MechanismError, RunningAttachment,

@@ -26,7 +26,7 @@ use super::program::Program;
 use super::sys::{Call, LastCall};
 use crate::clock::monotonic_ns;
 use crate::host;
-use crate::io::CallKind;
+use crate::io::layout::skeleton::types::io_call as CallKind;
 pub use counts::Counts;
 use counts::Done;
 use describe::{End, FileOffset};
@@ -119,7 +119,7 @@ impl IoCalls {
         let is_of = |abi: &Abi| abi.audit_arch == call.audit_arch && call.number < X32;
         let (call, words) = match ABIS.iter().position(is_of) {
             Some(0) => (*call, LONG),
-            Some(_) if crate::io::short::is_known_abi(call.audit_arch) => {
+            Some(_) if crate::io::calls::short::is_known_abi(call.audit_arch) => {
                 let Some(widened) = short::widened(tid, call) else { return };
                 widened
             }

@@ -16,7 +16,8 @@ use object::{Endianness, FileKind, ReadCache};
 use rustix::fs::{AtFlags, StatxFlags};
 use weigh_parse::executable;
 
-use crate::{preload, procfs};
+use crate::preload::program::{head as head_of_program, of_elf as why_blind_in_elf};
+use crate::procfs;
 
 /// More programs than this are not remembered.
 const MOST: usize = 1024;
@@ -57,10 +58,10 @@ impl Content {
     const UNREAD: Content = Content { traces: None, can_have_library: true, header_reads: (0, 0) };
 
     fn of(path: &Path) -> Content {
-        let Ok(head) = preload::head_of_program(path) else { return Content::UNREAD };
+        let Ok(head) = head_of_program(path) else { return Content::UNREAD };
         Content {
             traces: why_it_traces(path),
-            can_have_library: preload::why_blind_in_elf(&head) == 0,
+            can_have_library: why_blind_in_elf(&head) == 0,
             header_reads: header_reads(&head),
         }
     }
@@ -81,7 +82,7 @@ fn header_reads(head: &[u8]) -> (u64, u64) {
     if let Some(name) = loader {
         reads.push((name.len() as u64, 1));
         let path = crate::procfs::path_of(name.strip_suffix(b"\0").unwrap_or(name).to_vec());
-        let loader = preload::head_of_program(&path).unwrap_or_default();
+        let loader = head_of_program(&path).unwrap_or_default();
         let own = match FileKind::parse(&*loader) {
             Ok(FileKind::Elf64) => headers_of_loader::<FileHeader64<Endianness>>(&loader),
             Ok(FileKind::Elf32) => headers_of_loader::<FileHeader32<Endianness>>(&loader),

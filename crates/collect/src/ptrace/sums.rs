@@ -10,7 +10,8 @@ use weigh_schema::CounterValues;
 use weigh_schema::byte_text;
 use weigh_schema::event::JobReading;
 
-use super::{TracedJob, notes, untraced};
+use super::traced_job::TracedJob;
+use super::{notes, untraced};
 use crate::follow::JobReader as _;
 use crate::host;
 

@@ -1,322 +1,251 @@
-//! A traced job as weigh follows any job, whatever measures it.
+//! A job that is traced by ptrace(2).
 //!
-//! Takes signals, limits and how far the end has come; gives events, readings, processes and why something is not
-//! known. Refuses to count opened files where calls are not looked at.
+//! Opens and ends the tracing, and hands over what the tracer knows.
 
-use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
-use std::os::unix::process::ExitStatusExt as _;
+use std::collections::VecDeque;
 use std::os::unix::thread::JoinHandleExt as _;
-use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use libc::{SIGCONT, SIGSTOP, SIGTERM};
-use rustix::process::Pid;
-use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
-};
-use weigh_schema::limit::OnLimit;
-use weigh_schema::summary::Sender;
-use weigh_schema::{Group, Mechanism};
+use rustix::event::{EventfdFlags, eventfd};
+use weigh_schema::CounterValues;
+use weigh_schema::event::{Event, JobReading};
 
+use super::calls::{self, Calls, Stopping, Stops};
+use super::files::Files;
+use super::fork_limit::Guard;
+use super::io::{Counts, IoCalls, SharedCounts};
+use super::job::{Birth, Job};
+use super::library::Library;
+use super::refusal::{self, TraceError};
 use super::rss_sampler::RssSampler;
-use super::{TracedJob, notes, seize, sys, untraced};
-use crate::follow::{
-    self, Attachment, Children, CommandSetup, Enforcement, FileCounts, FileMechanism, JobMechanism,
-    JobReader, MechanismError, Members, OpenCounts, RunningAttachment,
-};
-use crate::io::{BesideTracedIo, TracedIo};
-use crate::{host, signals};
+use super::tracer::{Shared, Tracer};
+use super::untraced::UntracedTrees;
+use super::{sys, trial};
+use crate::call_filter::CallFilter;
+use crate::follow::{JobDetail, RunningOffer};
+use crate::io::detail::{RowScope, Telling};
+use crate::preload::{LibraryEntry, SharedJob};
+use crate::{clock, rusage};
 
-/// How long the tracer may take to learn that a stop it was just told of is over.
-const STALE: Duration = Duration::from_millis(10);
+/// A job that is traced.
+pub struct TracedJob {
+    pub(super) shared: Arc<Shared>,
+    pub(super) detail: JobDetail,
+    pub(super) stops: Stops,
+    pub(super) counts: Option<SharedCounts>,
+    pub(super) filter: Option<CallFilter>,
+    /// A library that counts in the programs that it is in.
+    pub(super) library: Option<LibraryEntry>,
+    /// Its side of the job, where that is followed for more than what is read and written.
+    pub(super) beside: Option<SharedJob>,
+    pub(super) tracer: Option<JoinHandle<()>>,
+    pub(super) files: Files,
+    pub(super) looks: RssSampler,
+    pub(super) untraced: UntracedTrees,
+    /// Counters only grow, whatever moves from the living to the ended meanwhile.
+    pub(super) highest: CounterValues,
+    /// They as they were told last.
+    pub(super) told: CounterValues,
+    pub(super) reading: JobReading,
+    pub(super) events: VecDeque<Event>,
+}
 
 impl TracedJob {
-    /// Those who wait because of a limit go on, to meet a signal that they were sent. Only the thread
-    /// that traces can let them.
-    fn let_held_go(&self) {
-        let Some(tracer) = &self.tracer else { return };
-        if !self.shared.job().guard.is_set() {
-            return;
+    /// Whether it attaches to processes that run already.
+    pub const RUNNING: RunningOffer = Ok(());
+
+    /// Whether a process can be traced here at all, tried with one.
+    pub fn check() -> Result<(), TraceError> {
+        trial::try_out().map_err(|error| refusal::why(None, error))
+    }
+
+    /// One that traces nobody yet. From here on weigh adopts the job's orphans.
+    pub fn new() -> Result<TracedJob, TraceError> {
+        TracedJob::that_sees(JobDetail::default(), Stops::All)
+    }
+
+    /// The same; system calls are looked at too if that is wanted.
+    pub fn that_sees(detail: JobDetail, stops: Stops) -> Result<TracedJob, TraceError> {
+        TracedJob::open(detail, stops, None)
+    }
+
+    /// The same; what is read and written is counted by file, too.
+    pub fn that_counts(
+        detail: JobDetail,
+        stops: Stops,
+        telling: Telling,
+        apart: RowScope,
+    ) -> Result<TracedJob, TraceError> {
+        let stop_seconds = trial::stop_seconds().map_err(|error| refusal::why(None, error))?;
+        let counts = SharedCounts::new(Counts::new(telling, apart, stop_seconds));
+        TracedJob::open(detail, stops, Some(counts))
+    }
+
+    /// The same, but nothing of programs that a library is in, which counts by itself. They stop at births, execs
+    /// and ends alone.
+    pub fn that_counts_beside(library: LibraryEntry) -> Result<TracedJob, TraceError> {
+        let nothing_else = JobDetail::default();
+        let mut job =
+            TracedJob::that_counts(nothing_else, Stops::All, Telling::Sums, RowScope::Processes)?;
+        job.library = Some(library);
+        Ok(job)
+    }
+
+    fn open(
+        detail: JobDetail,
+        stops: Stops,
+        counts: Option<SharedCounts>,
+    ) -> Result<TracedJob, TraceError> {
+        let stopping = Stopping { wanted: detail.calls.then_some(detail), files: counts.is_some() };
+        let are_calls_looked_at = detail.calls || counts.is_some();
+        // Without any such look nothing stops that a filter could spare.
+        let stops = if are_calls_looked_at { stops } else { Stops::All };
+        let filter = (stops == Stops::Filtered).then(|| calls::filter(stopping));
+        if let Some(filter) = &filter {
+            let call = "put a filter of system calls into force";
+            filter.try_out().map_err(|error| TraceError::Call { call, error })?;
         }
-        self.shared.job().guard.is_release_due = true;
-        while self.shared.job().guard.is_release_due && !tracer.is_finished() {
-            // SAFETY: the thread is joined in `stop_tracing` only, which takes it away from here.
-            unsafe { sys::interrupt(tracer.as_pthread_t()) };
-            std::thread::sleep(Duration::from_micros(200));
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| TraceError::Call { call: "eventfd", error: error.into() })?;
+        let files = open_proc()?;
+        rusage::adopt_orphans();
+        Ok(TracedJob {
+            shared: Arc::new(Shared::new(Job::new(0, 0), wake)),
+            detail,
+            stops,
+            counts,
+            filter,
+            library: None,
+            beside: None,
+            tracer: None,
+            files,
+            looks: RssSampler::new(),
+            untraced: UntracedTrees::new(),
+            highest: CounterValues::default(),
+            told: CounterValues::default(),
+            reading: JobReading::default(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Has a thread of its own begin to trace, and go on.
+    pub(super) fn start(
+        &mut self,
+        begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError> + Send + 'static,
+    ) -> Result<(), TraceError> {
+        let (say, said) = mpsc::channel();
+        let calls = self.detail.calls.then(|| Calls::new(self.detail, self.stops));
+        let library = self.library.clone().and_then(Library::new);
+        let io = self.counts.clone().map(|counts| IoCalls::new(counts, self.stops, library));
+        let tracer = Tracer::new(Arc::clone(&self.shared), open_proc()?, self.stops, (calls, io));
+        if let Some(counts) = &self.counts {
+            counts.get().begin(clock::monotonic_ns());
         }
+        let thread = std::thread::Builder::new()
+            .name("tracer".into())
+            .spawn(move || trace(tracer, begin, say))
+            .map_err(|error| TraceError::Call { call: "create a thread", error })?;
+        self.tracer = Some(thread);
+        let error = || std::io::ErrorKind::BrokenPipe.into();
+        said.recv().map_err(|_| TraceError::Call { call: "trace", error: error() })?
     }
 
-    /// Whether what a metric counts is known where each call ends. Behind a filter only some calls stop.
-    fn counts_at_calls(&self, metric: &str) -> bool {
-        let is_of_network = weigh_schema::metric(metric).is_some_and(|m| m.group == Group::Network);
-        self.filter.is_none() && (!is_of_network || self.detail.calls && self.detail.network)
-    }
-}
-
-impl JobReader for TracedJob {
-    fn mechanism(&self) -> Mechanism {
-        Mechanism::Ptrace
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.wake_fd())
-    }
-
-    fn next_look(&self) -> Option<Instant> {
-        Some(self.looks.next().min(self.untraced.next()))
-    }
-
-    fn events(&mut self) -> Vec<Event> {
-        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
-        self.look(false);
-        let mut events: Vec<Event> = std::mem::take(&mut self.shared.job().events).into();
-        events.extend(self.events.drain(..));
-        events
-    }
-
-    fn read(&mut self) -> Result<JobReading, MechanismError> {
-        self.look(true);
-        let counters = self.counters();
-        self.highest = counters.at_least(&self.highest);
-        self.told = self.without_librarys_reads();
-        self.reading = self.sum_up(self.told.clone());
-        Ok(self.reading.clone())
-    }
-
-    fn glance(&self) -> JobReading {
-        self.sum_up(self.told.clone())
-    }
-
-    fn statuses(&self) -> Vec<CollectorStatus> {
-        let findings = self.findings();
-        let job = self.shared.job();
-        let mut reasons = job.warnings.clone();
-        reasons.extend(findings.untraced);
-        if !findings.hidden.is_empty() {
-            let hidden = findings.hidden.join(", ");
-            reasons.push(format!("the I/O of these is hidden from this user: {hidden}"));
-        }
-        if job.unseen_ends > 0 {
-            reasons.push(format!(
-                "{} threads were killed so soon after another stop that they were not looked at at \
-                 their end: their peak of memory is the last one seen, the I/O of {} is lost",
-                job.unseen_ends, job.unseen_io
-            ));
-        }
-        let status =
-            if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
-        vec![CollectorStatus {
-            name: "processes".to_owned(),
-            mechanism: Mechanism::Ptrace,
-            status,
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            lost: job.unseen_io,
-        }]
-    }
-
-    fn notes(&mut self) -> Vec<Note> {
-        notes::notes(&self.findings())
-    }
-}
-
-impl Attachment for TracedJob {
-    fn command_setup(&self) -> CommandSetup<'_> {
-        CommandSetup { filter: self.filter.as_ref(), ..CommandSetup::default() }
-    }
-
-    fn arm(&mut self, pid: u32, _pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+    /// All threads of a process that runs are traced from now on.
+    pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
         sys::hear_of_ends_only();
-        let is_filtered = self.filter.is_some();
-        self.start(move |tracer| seize(tracer.shared(), pid, is_filtered))?;
+        self.start(move |tracer| tracer.join(pid))?;
         self.looks = RssSampler::new();
         Ok(())
     }
 
-    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
-        Ok(self)
-    }
-}
-
-impl RunningAttachment for TracedJob {
-    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
-        Ok(TracedJob::join(self, pid)?)
-    }
-}
-
-impl Members for TracedJob {
-    fn living(&self) -> Vec<ProcessEnd> {
-        let mut living = self.shared.job().living();
-        let untraced = self.untraced.living().into_iter();
-        living.extend(untraced.map(|pid| ProcessEnd { pid, ..ProcessEnd::default() }));
-        for process in &mut living {
-            process.name = host::process_name(process.pid).unwrap_or_default();
-        }
-        living
+    /// Whether a process is traced.
+    pub fn is_member(&self, pid: u32) -> bool {
+        self.shared.job().processes.contains_key(&pid)
     }
 
-    fn processes(&mut self) -> Vec<ProcessEnd> {
-        let mut rows = self.living();
-        let is_traced = |row: &ProcessEnd| self.shared.job().processes.contains_key(&row.pid);
-        rows.retain(is_traced);
-        for row in &mut rows {
-            let threads: Vec<_> = {
-                let job = self.shared.job();
-                let of_it = job.threads.iter().filter(|(_, thread)| thread.process == row.pid);
-                of_it.map(|(tid, thread)| (*tid, thread.clone())).collect()
-            };
-            for (tid, mut thread) in threads {
-                self.files.all(row.pid, tid, &mut thread.seen);
-                untraced::add(&mut row.counters, &thread.own_counters());
-            }
-        }
-        rows.extend(self.untraced.remaining());
-        rows
+    /// How many threads are traced.
+    pub fn threads(&self) -> u64 {
+        self.shared.job().threads.len() as u64
     }
 
-    /// At its last stop each thread is read.
-    fn unsettled(&self) -> u64 {
-        0
+    /// What happened to programs because they are traced.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.job().warnings.clone()
     }
 
-    fn ended_ns(&self) -> Option<u64> {
-        if self.untraced.processes() > 0 {
-            return None;
-        }
-        self.shared.job().ended_ns.max(self.untraced.ended_ns)
+    /// What is counted by file, if that is wanted.
+    pub(crate) fn counts(&self) -> Option<SharedCounts> {
+        self.counts.clone()
     }
 
-    fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
-        let is_meant = |pid: &u32| to.is_none_or(|to| to == *pid);
-        // While the job is held nobody is reaped, so no number is given to somebody else.
+    /// A library counts in the programs that it is in; `beside` is its side of the job.
+    pub(crate) fn set_library(&mut self, library: LibraryEntry, beside: Option<SharedJob>) {
+        (self.library, self.beside) = (Some(library), beside);
+    }
+
+    /// Forgets what there is to report of processes: a caller that asks for files alone does not get it.
+    pub fn forget_events(&mut self) {
+        let _ = rustix::io::read(self.shared.wake_fd(), &mut [0u8; 8]);
         let mut job = self.shared.job();
-        let pids: Vec<u32> = job.processes.keys().copied().filter(is_meant).collect();
-        let reached = pids.iter().filter(|pid| signals::send_in_turn(**pid, list)).count();
-        if let Some(first) = list.iter().find(|signal| [SIGTERM, SIGSTOP].contains(*signal)) {
-            pids.iter().for_each(|pid| job.guard.tells(*pid, *first));
-        }
-        drop(job);
-        if list.contains(&SIGCONT) {
-            self.let_held_go();
-        }
-        let untraced: Vec<u32> = self.untraced.living().into_iter().filter(is_meant).collect();
-        reached + signals::send_to_all(&untraced, list)
+        job.events.clear();
+        job.let_go.clear();
     }
 
-    fn sender(&self, pid: u32) -> Option<(i32, Sender)> {
-        let job = self.shared.job();
-        job.sent.clone().filter(|_| job.main == pid)
+    /// Lets go of everybody: the kernel does it when the thread that traces ends.
+    pub(crate) fn stop_tracing(&mut self) {
+        let Some(tracer) = self.tracer.take() else { return };
+        self.shared.is_over.store(true, Ordering::Release);
+        // A signal that comes just before the thread begins to wait is lost: send it again.
+        while !tracer.is_finished() {
+            // SAFETY: the thread is joined below only.
+            unsafe { sys::interrupt(tracer.as_pthread_t()) };
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let _ = tracer.join();
     }
 }
 
-impl Children for TracedJob {
-    fn is_exclusive(&self) -> bool {
-        true
-    }
+fn open_proc() -> Result<Files, TraceError> {
+    Files::open().map_err(|error| TraceError::Call { call: "open /proc", error: error.into() })
+}
 
-    fn next_child(&mut self) -> std::io::Result<Option<(Pid, ExitStatus)>> {
-        let change = self.shared.job().changes.pop_front();
-        if change.is_none() && self.tracer.is_none() {
-            return follow::next_child();
-        }
-        if let Some((pid, status)) = change
-            && ExitStatus::from_raw(status).stopped_signal().is_some()
-        {
-            // Where weigh was stopped itself, as by Ctrl-Z, the tracer learns of the command's stop
-            // only after both were let go on.
-            std::thread::sleep(STALE);
-            let job = self.shared.job();
-            if job.processes.get(&pid).is_none_or(|process| !process.is_stopped) {
-                return Ok(None);
-            }
-        }
-        Ok(change.and_then(|(pid, status)| {
-            Some((Pid::from_raw(pid as i32)?, ExitStatus::from_raw(status)))
-        }))
-    }
-
-    fn let_go(&mut self) {
-        self.stop_tracing();
+/// Begins to trace; says so, or why not, and then follows until nobody is left.
+fn trace(
+    mut tracer: Tracer,
+    begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError>,
+    said: mpsc::Sender<Result<(), TraceError>>,
+) {
+    sys::be_interruptible();
+    let outcome = begin(&mut tracer);
+    let is_traced = outcome.is_ok();
+    let _ = said.send(outcome);
+    if is_traced {
+        tracer.run();
     }
 }
 
-impl Enforcement for TracedJob {
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        on_limit: OnLimit,
-    ) -> Result<Vec<String>, MechanismError> {
-        let mut job = self.shared.job();
-        let taken = limits.iter().filter(|(metric, most, _)| {
-            job.guard.set(metric, *most, on_limit)
-                || self.counts_at_calls(metric) && job.guard.set_of_calls(metric, *most, on_limit)
-        });
-        Ok(taken.map(|(metric, ..)| (*metric).to_owned()).collect())
+pub(super) fn seize(shared: &Shared, pid: u32, is_filtered: bool) -> Result<(), TraceError> {
+    sys::seize(pid, is_filtered).map_err(|error| refusal::why(Some(pid), error))?;
+    let mut files = open_proc()?;
+    let mut before = CounterValues::default();
+    files.all(pid, pid, &mut before);
+    let inherited = files.status_of(pid).and_then(|s| s.rss_peak_bytes).unwrap_or_default();
+    let mut job = shared.job();
+    let guard = std::mem::replace(&mut job.guard, Guard::new());
+    *job = Job::new(pid, inherited);
+    job.guard = guard;
+    job.born(pid, std::process::id(), Birth::Own(0, 0));
+    if let Some(thread) = job.threads.get_mut(&pid) {
+        (thread.seen, thread.before) = (before.clone(), before);
     }
-
-    fn release(&mut self) -> Result<(), MechanismError> {
-        self.shared.job().guard.release();
-        self.let_held_go();
-        Ok(())
-    }
-
-    fn set_ending(&mut self) -> Result<(), MechanismError> {
-        self.shared.job().guard.end();
-        Ok(())
-    }
-
-    fn set_killing(&mut self) -> Result<(), MechanismError> {
-        self.shared.job().guard.kill();
-        Ok(())
-    }
+    Ok(())
 }
 
-impl FileCounts for TracedJob {
-    fn counted(&self) -> Option<Box<dyn FileMechanism>> {
-        Some(Box::new(TracedIo::of(self.counts.clone()?)))
-    }
-
-    fn count_beside_library(
-        &mut self,
-        command: &OsStr,
-    ) -> Result<Option<Box<dyn FileMechanism>>, MechanismError> {
-        // A filter would have calls stop in the library's programs, too.
-        let Some(counts) = self.counts.clone().filter(|_| self.filter.is_none()) else {
-            return Ok(None);
-        };
-        let (both, job, entry) = BesideTracedIo::beside(counts, command)?;
-        (self.library, self.beside) = (Some(entry), job);
-        Ok(Some(Box::new(both)))
-    }
-}
-
-impl OpenCounts for TracedJob {
-    fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
-        self.shared.job().calls.opens.take(key)
-    }
-}
-
-impl JobMechanism for TracedJob {
-    fn enforcement(&mut self) -> Option<&mut dyn Enforcement> {
-        Some(self)
-    }
-
-    fn children(&mut self) -> Option<&mut dyn Children> {
-        Some(self)
-    }
-
-    fn file_counts(&mut self) -> Option<&mut dyn FileCounts> {
-        Some(self)
-    }
-
-    fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
-        match self.detail.calls && self.detail.files {
-            true => Ok(self),
-            false => Err("only level 3 looks at files".to_owned()),
-        }
-    }
-
-    fn close(mut self: Box<Self>) {
+impl Drop for TracedJob {
+    fn drop(&mut self) {
         self.stop_tracing();
     }
 }

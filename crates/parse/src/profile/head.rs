@@ -86,7 +86,8 @@ impl ProfileHead {
 /// None if one lies outside or over another.
 fn sections(words: &dyn Words) -> Option<[SectionSpan; SECTIONS.len()]> {
     let mut spans = [SectionSpan::default(); SECTIONS.len()];
-    let mut taken = vec![0..at::LENGTH];
+    let mut taken = Vec::with_capacity(SECTIONS.len() + 1);
+    taken.push(0..at::LENGTH);
     for (number, section) in SECTIONS.iter().enumerate() {
         let word = |more: usize| usize::try_from(words.load(at::SECTIONS + 2 * number + more)).ok();
         let (first, records) = (word(0)?, word(1)?);

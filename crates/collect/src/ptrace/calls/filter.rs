@@ -7,7 +7,7 @@ use libc::sock_filter;
 use super::table::{ABIS, Abi, CallAction, X32};
 use crate::call_filter::CallFilter;
 use crate::follow::JobDetail;
-use crate::io::short::is_known_abi;
+use crate::io::calls::short::is_known_abi;
 use crate::ptrace::io::{short, table as files};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;

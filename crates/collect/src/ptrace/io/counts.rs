@@ -13,7 +13,7 @@ use weigh_schema::io::{
 
 use super::files::Referred;
 use super::witness::Witness;
-use crate::io::{RowScope, Telling};
+use crate::io::detail::{RowScope, Telling};
 
 /// So many files and processes are kept at one moment, as in the kernel.
 const MOST_USES: usize = 32_768;

@@ -6,7 +6,7 @@ use weigh_schema::io::{Deed, Transfer};
 
 use super::files;
 use super::short::{LONG, Words};
-use crate::io::CallKind;
+use crate::io::layout::skeleton::types::io_call as CallKind;
 use crate::ptrace::sys::{Call, read_memory};
 
 /// The kernel takes no more pieces of a vector, and no more messages.

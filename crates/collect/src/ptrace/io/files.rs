@@ -14,7 +14,7 @@ use weigh_schema::byte_text;
 use weigh_schema::io::{FileId, Object};
 
 use crate::io::last_look::birth;
-use crate::io::unix_names;
+use crate::io::layout::unix_names;
 use crate::ptrace::calls::descriptor::{self, Name};
 
 /// How the kernel marks a path that leads nowhere any more.

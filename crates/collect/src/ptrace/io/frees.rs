@@ -3,7 +3,8 @@
 use libc::{c_int, c_long};
 
 use super::files;
-use crate::io::{CallKind, may_free};
+use crate::io::calls::may_free;
+use crate::io::layout::skeleton::types::io_call as CallKind;
 use crate::ptrace::sys::Call;
 
 /// The types of requests to files in ioctl(2): FICLONE, XFS_IOC_UNRESVSP, and ext4's own.

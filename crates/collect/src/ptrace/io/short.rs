@@ -3,7 +3,7 @@
 //! Reads arguments that lie in the program's memory. What differs there still is said by [`Words`].
 
 use super::table;
-use crate::io::short::{self, Shape};
+use crate::io::calls::short::{self, Shape};
 use crate::ptrace::sys::{Call, read_memory};
 
 /// How long the words are that the program keeps in memory.
@@ -45,7 +45,7 @@ pub fn numbers() -> impl Iterator<Item = u32> {
         let own = short::own((*number).into());
         own.is_some_and(|(own, _)| table::of(own).is_some())
     };
-    (0..crate::io::NUMBERS as u32).filter(is_of_interest)
+    (0..crate::io::calls::NUMBERS as u32).filter(is_of_interest)
 }
 
 /// Whether such a call is of interest with some arguments only, and which of this machine's own it is.

@@ -3,7 +3,8 @@
 
 use libc::c_long;
 
-use crate::io::{CallKind, NUMBERS, call_kind};
+use crate::io::calls::{NUMBERS, kind as call_kind};
+use crate::io::layout::skeleton::types::io_call as CallKind;
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

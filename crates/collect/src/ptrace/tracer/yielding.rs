@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use super::{Stops, Tracer};
+use super::Tracer;
+use crate::ptrace::calls::Stops;
 use crate::ptrace::job::Job;
 use crate::ptrace::sys::{self, What};
 
