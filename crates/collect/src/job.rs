@@ -136,7 +136,7 @@ impl KernelJob {
         owner: Option<Owner>,
     ) -> Result<KernelJob, JobError> {
         requirements::check().map_err(|missing| match detail.joins {
-            true => missing.to_join(),
+            true => missing.into_missing_to_join(),
             false => missing,
         })?;
         let may_end = enforced.any && owner.is_none();

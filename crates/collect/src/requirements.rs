@@ -55,7 +55,7 @@ pub enum Missing {
 
 impl Missing {
     /// The same where a process that runs already was to be joined.
-    pub(crate) fn to_join(self) -> Missing {
+    pub(crate) fn into_missing_to_join(self) -> Missing {
         match self {
             Missing::Capability { missing } => Missing::CapabilityToJoin { missing },
             other => other,
@@ -126,7 +126,7 @@ mod tests {
     fn to_join_a_process_no_agent_is_named_as_a_way() {
         let missing = || Missing::Capability { missing: "CAP_BPF".to_string() };
         assert!(missing().to_string().contains("it is enough that root starts `weigh agent`"));
-        let said = missing().to_join().to_string();
+        let said = missing().into_missing_to_join().to_string();
         assert!(said.contains("CAP_BPF missing") && !said.contains("it is enough"), "{said}");
     }
 }

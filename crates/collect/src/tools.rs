@@ -29,7 +29,7 @@ impl ToolsLibrary {
     }
 
     /// Where programs find it.
-    pub fn path(&self) -> &Path {
+    pub fn library(&self) -> &Path {
         &self.folder.library
     }
 

@@ -1,6 +1,8 @@
 //! The rules by which accesses are counted, in C (BPF programs, preload library) and in Rust (ptrace), give the same
 //! numbers for the same accesses.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -134,7 +136,10 @@ fn count_in_c(folder: &Path, options: &[&str], input: &[u8]) -> Vec<u64> {
 }
 
 /// Stretches and strides that one direction's words hold, in any order.
-fn remembered(words: &[u64]) -> (Vec<(u64, u64)>, Vec<(i64, u64)>) {
+/// Stretches, and strides with how often each was.
+type Remembered = (Vec<(u64, u64)>, Vec<(i64, u64)>);
+
+fn remembered(words: &[u64]) -> Remembered {
     let pairs: Vec<(u64, u64)> = words[4..].chunks_exact(2).map(|p| (p[0], p[1])).collect();
     let (seen, strides) = pairs.split_at(SEEN);
     let mut seen: Vec<_> = seen.iter().copied().filter(|(_, to)| *to > 0).collect();
@@ -146,7 +151,7 @@ fn remembered(words: &[u64]) -> (Vec<(u64, u64)>, Vec<(i64, u64)>) {
 }
 
 fn compare(options: &[&str]) {
-    let mut random = Random(0x5eed_0f_acce55);
+    let mut random = Random(0x5eed_0fac_ce55);
     let files: Vec<Vec<Access>> = (0..FILES).map(|_| random.file()).collect();
     let mut input = Vec::new();
     for file in &files {

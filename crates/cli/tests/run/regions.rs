@@ -204,8 +204,11 @@ fn a_profile_in_a_file_is_shown_alike() {
     must(Command::new(program("regions_run")).arg("count").env("WEIGH_PROFILE", &file));
     let shown = json(&measured, &["show", "--regions", "--json", &file.to_string_lossy()]);
     let rows = shown["regions"].as_array().expect("a list").iter();
-    let calls: BTreeMap<&str, u64> =
-        rows.map(|row| (row["name"].as_str().unwrap(), row["calls"].as_u64().unwrap())).collect();
+    let calls: BTreeMap<&str, u64> = rows
+        .map(|row| {
+            (row["name"].as_str().expect("a value"), row["calls"].as_u64().expect("a value"))
+        })
+        .collect();
     assert_eq!((calls["solve"], calls["step"], calls["iteration"]), (3, 123, 17));
     assert_eq!(shown["phases"].as_array().map(Vec::len), Some(17));
     assert_eq!(shown["metadata"]["input"], "case-7.nml");
@@ -249,7 +252,7 @@ impl Socket {
         }
         let part = [IoSlice::new(bytes)];
         // weigh may have turned it away already.
-        let _ = sendmsg(&self.connect(), &part, &mut control, SendFlags::NOSIGNAL);
+        let _ = sendmsg(self.connect(), &part, &mut control, SendFlags::NOSIGNAL);
     }
 
     fn hello(&self) -> [u64; 4] {

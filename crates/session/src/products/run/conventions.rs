@@ -171,7 +171,7 @@ impl Tools {
     fn library_paths(&self) -> LibraryPaths {
         let has = |name: &str| self.conventions.names.contains(&name);
         LibraryPaths {
-            library: self.library.path().to_path_buf(),
+            library: self.library.library().to_path_buf(),
             perfstubs: has("perfstubs").then(|| self.library.add_perfstubs().ok()).flatten(),
             python: has("python").then(|| self.library.add_python().ok()).flatten(),
             openmp: has("gomp").then(find_openmp).flatten(),
@@ -278,7 +278,9 @@ impl Plan {
             Loadable::PythonModule => {
                 let own = paths.python.clone();
                 let folder = own.ok_or_else(|| missing("its module could not be written"))?;
-                variables.iter().for_each(|v| self.set(v, joined(&[folder.clone()], given(v))));
+                variables
+                    .iter()
+                    .for_each(|v| self.set(v, joined(std::slice::from_ref(&folder), given(v))));
                 Ok(Vec::new())
             }
         }
