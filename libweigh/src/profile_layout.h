@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define PROFILE_LAYOUT 0xeac7af261ed240daULL
+#define PROFILE_LAYOUT 0x86987a3a35fb0048ULL
 #define PROFILE_IS 0x00656c69666f7270ULL
 #define PROFILE_OTHER_NAME "(other)"
 #define PROFILE_VARIABLE "WEIGH_REGIONS"
@@ -75,7 +75,7 @@
 #define VERSION_AT_CALLS 1 /* calls that have ended; samples of a counter, gauge or event */
 #define VERSION_AT_TIMED 2 /* of those, how many were timed: all, but of a braked region */
 #define VERSION_AT_INCLUSIVE 3 /* ticks of the timed calls; a counter's sum (two's complement); a gauge's or event's sum (double) */
-#define VERSION_AT_EXCLUSIVE 4 /* the same without regions inside; the last value of a counter (its last summand), gauge or event */
+#define VERSION_AT_EXCLUSIVE 4 /* the same without regions inside, of a braked region as it was when it was braked; the last value of a counter (its last summand), gauge or event */
 #define VERSION_AT_MIN 5 /* the least timed call, or value */
 #define VERSION_AT_MAX 6 /* the greatest */
 #define VERSION_AT_SQUARES 7 /* sum of the squares of the timed calls (double), while it is braked */

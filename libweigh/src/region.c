@@ -175,10 +175,13 @@ static void add_square(uint64_t *version, uint64_t elapsed)
 /* The same of a node. */
 static void add_timed(struct region_thread *t, uint64_t number, uint64_t *node, uint64_t elapsed, uint64_t inside)
 {
-	uint64_t *version = node_write(node), calls = add_call(version, elapsed, inside);
+	uint64_t *version = node_write(node), before = version[VERSION_AT_EXCLUSIVE];
+	uint64_t calls = add_call(version, elapsed, inside);
 
-	if (node[NODE_AT_BRAKED])
+	if (node[NODE_AT_BRAKED]) {
+		version[VERSION_AT_EXCLUSIVE] = before;
 		add_square(version, elapsed);
+	}
 	if (is_often(node, calls))
 		consider_brake(t, number, node, version);
 	node_written(node);

@@ -119,7 +119,7 @@ words! {
     "CALLS" CALLS = 1, "calls that have ended; samples of a counter, gauge or event";
     "TIMED" TIMED = 1, "of those, how many were timed: all, but of a braked region";
     "INCLUSIVE" INCLUSIVE = 1, "ticks of the timed calls; a counter's sum (two's complement); a gauge's or event's sum (double)";
-    "EXCLUSIVE" EXCLUSIVE = 1, "the same without regions inside; the last value of a counter (its last summand), gauge or event";
+    "EXCLUSIVE" EXCLUSIVE = 1, "the same without regions inside, of a braked region as it was when it was braked; the last value of a counter (its last summand), gauge or event";
     "MIN" MIN = 1, "the least timed call, or value";
     "MAX" MAX = 1, "the greatest";
     "SQUARES" SQUARES = 1, "sum of the squares of the timed calls (double), while it is braked";

@@ -60,7 +60,8 @@ impl RegionName {
     #[cold]
     fn look_up(&self) -> u32 {
         // SAFETY: the text has so many bytes, and is copied.
-        let found = unsafe { raw::weigh_region_name_of(self.text.as_ptr().cast(), self.text.len()) };
+        let found =
+            unsafe { raw::weigh_region_name_of(self.text.as_ptr().cast(), self.text.len()) };
         self.number.store(found, Ordering::Relaxed);
         found
     }

@@ -70,7 +70,7 @@ fn alone(node: &ProfileNode) -> Estimate {
     if untimed == 0.0 || numbers.timed == 0 {
         return Estimate { inclusive, exclusive, error: None, is_sampled: untimed > 0.0 };
     }
-    let mean = (inclusive / numbers.timed as f64).min(most_in_mean(node));
+    let mean = mean_since_braked(node);
     Estimate {
         inclusive: inclusive + untimed * mean,
         exclusive,
@@ -84,18 +84,24 @@ fn squares(node: &ProfileNode) -> f64 {
     Some(node.numbers.squares).filter(|sum| sum.is_finite() && *sum >= 0.0).unwrap_or(0.0)
 }
 
-/// What the calls take in the mean that were timed since it was braked: not more than this. Those before may have been
-/// longer.
-fn most_in_mean(node: &ProfileNode) -> f64 {
-    match node.numbers.timed.saturating_sub(node.braked) {
-        0 => f64::INFINITY,
-        sample => (squares(node) / sample as f64).sqrt(),
+/// Calls that were timed since it was braked.
+fn sample(node: &ProfileNode) -> f64 {
+    node.numbers.timed.saturating_sub(node.braked) as f64
+}
+
+/// What those take in the mean; where there is none, all that were timed. Those before may have been longer, or shorter.
+fn mean_since_braked(node: &ProfileNode) -> f64 {
+    let numbers = &node.numbers;
+    let since = numbers.inclusive.saturating_sub(numbers.exclusive) as f64;
+    match sample(node) {
+        0.0 => numbers.inclusive as f64 / numbers.timed as f64,
+        sample => since / sample,
     }
 }
 
 /// Of the sum of so many calls that were not timed: of their mean, and of themselves.
 fn standard_error(node: &ProfileNode, mean: f64, untimed: f64) -> f64 {
-    let sample = node.numbers.timed.saturating_sub(node.braked) as f64;
+    let sample = sample(node);
     if sample < 2.0 {
         // Nothing is known of how they differ.
         return untimed * mean;

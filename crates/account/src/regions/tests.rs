@@ -128,7 +128,7 @@ fn recursion_is_not_counted_twice() {
 
 #[test]
 fn a_braked_region_has_an_estimate_within_its_error() {
-    // 1,000 calls before; then 6,400, of which one in 64 was timed: calls take 900 and 1,100 ns in turn.
+    // 1,000 calls of 3 µs before; then 6,400, of which one in 64 was timed: calls take 900 and 1,100 ns in turn.
     let (before, timed, calls) = (1_000u64, 1_100u64, 7_400u64);
     let mut profile = snapshot(&["outer", "hot"]);
     let outer = region(&mut profile, 0, 2, 1, [20, 0]);
@@ -136,26 +136,26 @@ fn a_braked_region_has_an_estimate_within_its_error() {
         epoch: 1,
         calls,
         timed,
-        inclusive: timed * 1_000,
-        exclusive: timed * 1_000,
+        inclusive: before * 3_000 + (timed - before) * 1_000,
+        exclusive: before * 3_000,
         min: 900,
-        max: 1_100,
+        max: 3_000,
         squares: 50.0 * (900.0 * 900.0 + 1_100.0 * 1_100.0),
     };
     let hot = add(&mut profile, outer, 3, NodeKind::Region, numbers);
     profile.nodes[hot].as_mut().unwrap().braked = before;
-    profile.nodes[outer].as_mut().unwrap().numbers.exclusive = 20 * MS - timed * 1_000;
+    profile.nodes[outer].as_mut().unwrap().numbers.exclusive = 20 * MS - numbers.inclusive;
     let rows = rows(&profile);
     let (outer, hot) = (&rows[1], &rows[2]);
     assert_eq!((hot.calls, hot.timed_calls, hot.quality), (calls, Some(timed), Quality::Sampled));
-    assert!(is_near(hot.inclusive_seconds, 7_400e-6));
+    assert!(is_near(hot.inclusive_seconds, 3_000e-6 + 6_400e-6));
     let error = hot.error_seconds.unwrap();
     // 6,300 calls of a mean that is known to 100 ns / √99, and of themselves 100 ns apart.
     let expected =
         1e-9 * (6_300f64.powi(2) * 10_000.0 / 99.0 + 6_300.0 * 10_000.0 * 100.0 / 99.0).sqrt();
     assert!((error - expected).abs() < 1e-3 * expected, "{error} {expected}");
     // What was not timed is not the caller's own.
-    assert!(is_near(outer.exclusive_seconds, 0.02 - 7_400e-6) && outer.quality == Quality::Sampled);
+    assert!(is_near(outer.exclusive_seconds, 0.02 - 9_400e-6) && outer.quality == Quality::Sampled);
     assert!(is_near(rows.iter().map(|row| row.exclusive_seconds).sum(), 0.1));
 }
 

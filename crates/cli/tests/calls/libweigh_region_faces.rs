@@ -33,8 +33,8 @@ impl Profile {
 
     fn name(&self, number: u64) -> String {
         let name = self.record(NAMES, number as usize, name::LENGTH);
-        let words =
-            self.record(TEXTS, name[name::TEXT] as usize, name[name::BYTES].div_ceil(8) as usize);
+        let first = self.0[head::SECTIONS + 2 * TEXTS] as usize + name[name::TEXT] as usize;
+        let words = &self.0[first..first + name[name::BYTES].div_ceil(8) as usize];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes[..name[name::BYTES] as usize]).into_owned()
     }
