@@ -372,7 +372,7 @@ fn a_refusal_names_what_helps() {
     assert!(String::from_utf8_lossy(&said).contains("name a directory by -o DIR"), "{said:?}");
     command.env("HOME", "/proc/nowhere");
     let said = command.output().expect("weigh").stderr;
-    assert!(String::from_utf8_lossy(&said).contains("-o DIR names another"), "{said:?}");
+    assert!(String::from_utf8_lossy(&said).contains("-o DIR names a place"), "{said:?}");
     let limited = |limit: &str| {
         let output = weigh(&scratch, &["run", "--limit", limit, "--", "true"]);
         assert_eq!(output.status.code(), Some(125), "{limit}");
