@@ -13,6 +13,7 @@ use std::process::Command;
 use preloaded::{Job, Run, run, workload};
 use weigh_collect::preload::Level::{self, Calls, Files, Processes};
 use weigh_collect::preload::PreloadedJob;
+use weigh_schema::byte_text;
 
 #[test]
 #[ignore = "one job, run by the other tests"]
@@ -322,6 +323,7 @@ fn sanitizers_find_nothing_in_the_library() {
         cc.args(["-g", "-O1", "-std=gnu17", "-pthread", "-rdynamic", "-DLEVEL=4"]);
         // Two beginnings of what is loaded, of which one is the library's.
         cc.args(["-ftls-model=initial-exec", "-Wl,-z,muldefs", "-I", env!("OUT_DIR")]);
+        cc.args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/bpf")]);
         cc.arg(format!("-fsanitize={sanitizer}")).arg("-fno-sanitize-recover=all");
         cc.arg("-o").args([&path, &tests]).args(&parts);
         let made = cc.output().unwrap();
@@ -481,8 +483,7 @@ fn names_of_any_bytes() {
         std::fs::set_permissions(&link, mode).unwrap();
         let job = run(Processes, &["sh", link.to_str().unwrap()]);
         std::fs::remove_file(&path).unwrap();
-        let seen: String =
-            String::from_utf8_lossy(&name[..name.len().min(15)]).replace('\n', "\\n");
+        let seen = byte_text::keep(&name[..name.len().min(15)]).replace('\n', "\\n");
         assert_eq!(job.named(&seen).len(), 4, "{seen}: {job:?}");
     }
 }
@@ -508,6 +509,8 @@ fn threads_that_count_at_once_race_for_nothing() {
             "-Wno-tsan",
             "-I",
             env!("OUT_DIR"),
+            "-I",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/bpf"),
         ]);
         cc.arg(format!("-fsanitize={sanitizer}")).arg("-fno-sanitize-recover=all").arg("-I");
         cc.args([&library, Path::new("-o"), &path, &tests]);
