@@ -56,7 +56,10 @@ class Agent:
     def allow(self, more):
         """Bytes of address space beyond what it has; none: as many as it wants."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        has = int(re.search(r"VmSize:\s+(\d+)", status)[1]) << 10
+        size = re.search(r"VmSize:\s+(\d+)", status)
+        if not size:
+            return  # it is ending: who asks next is told
+        has = int(size[1]) << 10
         most = "unlimited" if more is None else str(has + more)
         subprocess.run(["prlimit", "--pid", str(self.process.pid), f"--as={most}:"], check=True)
 
@@ -222,6 +225,9 @@ def tried(weigh, number, chance, Tried, Way, report):
             faults.append(f"{which}: the agent ended with {agent.process.returncode}: {agent.told()[-300:]}")
             break
         allow_all(agent, group)
+        if agent.process.poll() is not None:
+            faults.append(f"{which}: the agent ended with {agent.process.returncode}: {agent.told()[-300:]}")
+            break
         if fault:
             faults.append(f"{which}: {fault}")
         try:
