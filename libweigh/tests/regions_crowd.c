@@ -124,6 +124,8 @@ static void braked(void)
 	timed = number_of(&p, node, VERSION_AT_TIMED) - PROFILE_BRAKE_CALLS;
 	CHECK(timed > (calls - PROFILE_BRAKE_CALLS) / 72 && timed < (calls - PROFILE_BRAKE_CALLS) / 56);
 	CHECK(number_of(&p, node, VERSION_AT_SQUARES) != 0);
+	/* It has none inside: the rest is what calls took that were timed since. */
+	CHECK(number_of(&p, node, VERSION_AT_EXCLUSIVE) < number_of(&p, node, VERSION_AT_INCLUSIVE));
 	for (uint64_t i = 0; i < 2 * PROFILE_BRAKE_CALLS; i++) {
 		WEIGH_REGION("with another inside");
 		WEIGH_REGION("short inside");
