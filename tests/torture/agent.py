@@ -19,6 +19,8 @@ FOLDER = Path("/tmp/agent")
 # A run asks the agent for some hundreds of allocations.
 ALLOCATIONS = 11
 NEVER = 1 << 40
+# A program with libweigh takes least, and is done for by several threads.
+KINDS = ["run", "program", "io", "program", "crossed", "program", "trace"]
 # The agent waits for memory for half a minute.
 PASSES_AFTER = 8
 # Beyond what the agent has. Of a control group it needs some for itself: what is left goes to sessions.
@@ -193,7 +195,7 @@ def want(agent, group, at, chance):
         more = chance.choice(ADDRESSES)
         agent.allow(more)
         return f"{more} bytes more of addresses", 0
-    after, times = int(2 ** chance.uniform(0, ALLOCATIONS)), chance.choice([1, 1, 3, 30, NEVER])
+    after, times = int(2 ** chance.uniform(0, ALLOCATIONS)), chance.choice([1, 3, 30, 100, NEVER])
     agent.fail(after, times)
     return f"{after} allocations, then {times} fail", times
 
@@ -214,7 +216,7 @@ def tried(weigh, number, chance, Tried, Way, report):
     if not user.is_followed():
         faults.append(f"undisturbed its user's run is not followed: {agent.told()[-300:]}")
     for at in range(0 if faults else number):
-        kind = ["run", "program", "io", "crossed", "trace"][at % 5]
+        kind = KINDS[at % len(KINDS)]
         what, times = want(agent, group, at, chance)
         passes = threading.Timer(PASSES_AFTER, lambda: agent.fail(0, 0))
         passes.start()

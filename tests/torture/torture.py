@@ -66,16 +66,18 @@ class Way:
         options = [option.replace("@", str(folder)) for option in self.options]
         return [weigh, *options, "--", *job]
 
+    def changes_settings(self):
+        return "--delays" in self.options
+
     @contextlib.contextmanager
     def alone_with_settings(self):
         """Lets no other call change the machine's settings meanwhile, if this way changes them."""
-        changes = "--delays" in self.options
-        if changes:
+        if self.changes_settings():
             fcntl.flock(SETTINGS, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            if changes:
+            if self.changes_settings():
                 fcntl.flock(SETTINGS, fcntl.LOCK_UN)
 
 
@@ -331,7 +333,9 @@ def kills(weigh, way, number, seed, state):
     so_far = state.of(f"kills {way.name}")
     chance = chance_of(seed, f"kills {way.name}", so_far)
     command = lambda: way.command(weigh, tried.folder, tried.job(ROUNDS, True))
-    delays = TASK_DELAYACCT.read_text() if TASK_DELAYACCT.exists() else None
+    # Beside a way that leaves it alone another call may change it.
+    is_read = way.changes_settings() and TASK_DELAYACCT.exists()
+    delays = TASK_DELAYACCT.read_text() if is_read else None
     began = time.monotonic()
     whole = tried.ended(tried.start(command()))
     length = time.monotonic() - began

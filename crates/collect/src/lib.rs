@@ -54,6 +54,7 @@ mod shared_map;
 pub mod signals;
 mod spaces;
 pub mod spawn;
+pub mod standing_threads;
 pub mod survivors;
 mod table;
 pub mod terminal;

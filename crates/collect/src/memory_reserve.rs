@@ -34,9 +34,14 @@ pub fn hold() {
     is_short();
 }
 
+/// Whether memory is held back here: this process must not end for want of it.
+pub fn is_wanted() -> bool {
+    IS_WANTED.load(Ordering::Relaxed)
+}
+
 /// Whether the reserve is spent, and cannot be had again now.
 pub fn is_short() -> bool {
-    if !IS_WANTED.load(Ordering::Relaxed) || !HELD.load(Ordering::Relaxed).is_null() {
+    if !is_wanted() || !HELD.load(Ordering::Relaxed).is_null() {
         return false;
     }
     // SAFETY: the layout is of more than no bytes.
@@ -63,7 +68,7 @@ fn spend() {
 
 #[cold]
 fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
-    let is_holder = IS_WANTED.load(Ordering::Relaxed) && size <= RESERVE_BYTES;
+    let is_holder = is_wanted() && size <= RESERVE_BYTES;
     for _ in 0..if is_holder { TRIES_OF_HOLDER } else { TRIES } {
         spend();
         let block = allocate();

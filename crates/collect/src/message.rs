@@ -42,6 +42,9 @@ macro_rules! notice {
     };
 }
 
+/// Whether the thread that writes stays when all was written.
+static STAYS: AtomicBool = AtomicBool::new(false);
+
 static QUEUE: Queue = Queue { state: Mutex::new(State::new()), changed: Condvar::new() };
 
 struct Queue {
@@ -182,6 +185,11 @@ pub fn is_idle() -> bool {
     QUEUE.lock().is_idle()
 }
 
+/// From now on the thread that writes stays: a process that must not end for want of memory begins no other later.
+pub fn stay() {
+    STAYS.store(true, Ordering::Relaxed);
+}
+
 /// Waits a moment for what was said until now, so that it stands before what comes next from elsewhere.
 pub fn settle() {
     QUEUE.wait(Wait::Short(BEFORE_START));
@@ -233,6 +241,7 @@ impl Queue {
             return false;
         }
         state.push(text);
+        self.changed.notify_all();
         if state.writer != Writer::Runs {
             self.start_writer(&mut state);
         }
@@ -251,10 +260,17 @@ impl Queue {
         state.thread = started.ok();
     }
 
-    /// Until there is nothing left: a thread that waits would be one of those that `ulimit -u` counts.
+    /// Until there is nothing left, unless it is to stay: a thread that waits would be one of those that `ulimit -u` counts.
     fn write(&self) {
         let mut state = self.lock();
-        while let Some(text) = state.take() {
+        loop {
+            let Some(text) = state.take() else {
+                if !STAYS.load(Ordering::Relaxed) {
+                    break;
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
             state.is_writing = true;
             drop(state);
             let written = self.write_pieces(&text);
@@ -285,7 +301,10 @@ impl Queue {
 
     /// Waits until all was written and the thread has ended.
     fn wait(&self, wait: Wait) {
-        let mut state = self.until(wait, |state| state.writer != Writer::Runs);
+        let is_done = |state: &State| {
+            state.writer != Writer::Runs || STAYS.load(Ordering::Relaxed) && state.is_idle()
+        };
+        let mut state = self.until(wait, is_done);
         if state.writer != Writer::Runs
             && let Some(thread) = state.thread.take()
         {

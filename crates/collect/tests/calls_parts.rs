@@ -121,7 +121,7 @@ fn pauses_of_writers_are_no_waits_for_a_device() {
     let unlimited = format!("echo 0 >{limits}/strict_limit; echo 100 >{limits}/max_ratio");
     let script = format!(
         "echo 1 >{limits}/strict_limit; echo 1048576 >{limits}/max_bytes; trap '{unlimited}' EXIT; \
-         dd if=/dev/zero of={}/file bs=64k count=257 2>/dev/null; echo done=1 >>$TRUTH_FILE",
+         dd if=/dev/zero of={}/file bs=16M count=2 2>/dev/null; echo done=1 >>$TRUTH_FILE",
         place.path()
     );
     let wanted = wanted(&["writeback", "block", "fs"]);

@@ -10,10 +10,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread;
+use std::thread::sleep;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+
+use crate::standing_threads::{Work, hand};
 
 /// Threads at once, at most: the next one waits.
 const THREADS: usize = 64;
@@ -54,18 +56,19 @@ impl Placing {
         let page = Arc::new(page.try_clone_to_owned()?);
         let (table, done) = (self.table.clone(), self.done.0.clone());
         let (tell, told) = channel();
-        self.apart(move || {
+        let work = move || {
             let number = page.as_raw_fd().to_ne_bytes();
             // A receiver that is gone has seen it in the table.
             let _ = tell.send(table.update(&place.to_ne_bytes(), &number, MapFlags::ANY));
             let _ = done.send(());
-        });
+        };
+        self.apart(Box::new(work));
         self.put += 1;
         loop {
             match told.try_recv() {
                 Ok(result) => return result,
                 Err(TryRecvError::Empty) if is_there(&self.table, place) => return Ok(()),
-                Err(TryRecvError::Empty) => thread::sleep(PAUSE),
+                Err(TryRecvError::Empty) => sleep(PAUSE),
                 Err(TryRecvError::Disconnected) => {
                     return Err(io::Error::other("the thread that puts a page has ended").into());
                 }
@@ -76,18 +79,19 @@ impl Placing {
     /// Takes out what is there.
     pub(super) fn take_out(&mut self, place: u32) {
         let (table, emptied) = (self.table.clone(), self.emptied.0.clone());
-        self.apart(move || {
+        let work = move || {
             // There is nothing else that could go wrong than that it is empty.
             let _ = table.delete(&place.to_ne_bytes());
             let _ = emptied.send(place);
-        });
+        };
+        self.apart(Box::new(work));
         self.leaving.insert(place);
     }
 
-    /// Does it by a thread of its own, or here where there can be none more.
-    fn apart(&mut self, work: impl FnOnce() + Clone + Send + 'static) {
-        let threads = thread::Builder::new().name("place".into());
-        if self.is_full() || threads.spawn(work.clone()).is_err() {
+    /// Has a thread do it, or does it here where none is to be had.
+    fn apart(&mut self, work: Work) {
+        let refused = if self.is_full() { Err(work) } else { hand("place", work) };
+        if let Err(work) = refused {
             work();
         }
     }

@@ -10,6 +10,7 @@ use libbpf_rs::libbpf_sys as sys;
 use super::TraceError;
 use super::{modules, user};
 use crate::join::descriptor;
+use crate::standing_threads::for_each;
 
 /// Where a program is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,14 +212,11 @@ const AT_ONCE: usize = 64;
 /// Lets go of what is attached: the kernel waits for each place in a program, and may do so for many at once.
 pub(super) fn let_go(mut links: Vec<Link>) {
     let each = links.len().div_ceil(AT_ONCE).max(1);
-    std::thread::scope(|scope| {
-        while links.len() > each {
-            let some = links.split_off(links.len() - each);
-            // Without a thread to be had, this one detaches them.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, || drop(some));
-        }
-        drop(links);
-    });
+    let mut pieces = Vec::new();
+    while !links.is_empty() {
+        pieces.push(links.split_off(links.len().saturating_sub(each)));
+    }
+    for_each("let-go", pieces, drop::<Vec<Link>>);
 }
 
 /// How often the kernel did not call a program because it was at work already.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_agent::{PROGRAMS, Server, Settings, SlotQuota};
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
-use weigh_collect::{memory_reserve, notice};
+use weigh_collect::{memory_reserve, message, notice, standing_threads};
 use weigh_schema::call::{Grouping, Sharing};
 
 use super::calls::parts::{Parts, PartsSettings};
@@ -20,6 +20,10 @@ use crate::command::{Command, Launcher};
 use crate::engine::Session;
 use crate::error::SourceError;
 use crate::source::{SessionEnd, Source};
+
+/// What programs do not wait for is done by as many at once: the kernel holds a thread that puts a page in its place, or
+/// attaches, for ten milliseconds and more.
+const THREADS: usize = 16;
 
 /// What is served, to how many, and where.
 #[derive(Clone, Debug)]
@@ -62,11 +66,15 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let programs = SlotQuota { of_a_user: settings.programs_per_user, ..PROGRAMS };
     let serving = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&settings.socket, serving)?;
-    memory_reserve::hold();
+    message::stay();
+    standing_threads::start(THREADS);
     server.leave_out(parts.left_out);
     notice!("serves at {}", settings.socket.display());
     calls.attached().iter().for_each(say_missing_probes);
     say_slow_functions(calls.functions_take());
+    // The thread that says it has begun.
+    message::settle();
+    memory_reserve::hold();
     Session::new(launcher.stay(), None).run(&mut AgentSource { server, calls })?;
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::calls::layout::skeleton;
 use crate::calls::link::{Link, Program};
 use crate::calls::{Attached, bpf};
 use crate::job::JobError;
+use crate::standing_threads::for_each;
 
 /// Functions at borders that are probed in any case where the kernel takes them one by one, for it
 /// has no CONFIG_FPROBE, as Debian's 6.1: the most important ones.
@@ -271,12 +272,11 @@ fn attach_many(programs: &Programs, all: &[(String, u64)]) -> io::Result<Vec<Lin
 /// Lets go of all, and waits until that is done.
 pub(in crate::calls) fn let_go(links: &mut Vec<Link>) {
     let size = links.len().div_ceil(AT_ONCE).max(1);
-    std::thread::scope(|scope| {
-        while !links.is_empty() {
-            let some = links.split_off(links.len().saturating_sub(size));
-            scope.spawn(move || drop(some));
-        }
-    });
+    let mut pieces = Vec::new();
+    while !links.is_empty() {
+        pieces.push(links.split_off(links.len().saturating_sub(size)));
+    }
+    for_each("let-go", pieces, drop::<Vec<Link>>);
 }
 
 /// What becomes of each part while its functions are attached.
