@@ -368,7 +368,7 @@ pub(crate) fn list_processes() -> std::io::Result<Vec<Stat>> {
         let Ok(entry) = entry else { break };
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
         // Those that vanish in between, or are hidden, are not there.
-        stats.extend(procfs::read_of(pid, "stat").ok().and_then(|t| procfs::parse_stat(&t)));
+        stats.extend(procfs::read_stat_text(pid).ok().and_then(|t| procfs::parse_stat(&t)));
     }
     Ok(stats)
 }
