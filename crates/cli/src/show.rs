@@ -152,11 +152,13 @@ fn page(recording: &Recording) -> anyhow::Result<String> {
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
     let mut slowest = SlowestCalls::default();
-    recording.each_file(|row| {
-        if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
-            slowest.waits_at((used.device, used.inode));
-        }
-    })?;
+    if files_total > 0 {
+        recording.each_file(|row| {
+            if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
+                slowest.waits_at((used.device, used.inode));
+            }
+        })?;
+    }
     recording.each_io_call(|call| slowest.push(call))?;
     let start_ns = recording.summary().job.started.as_nanosecond() as i64;
     Ok(weigh_show::report::render(

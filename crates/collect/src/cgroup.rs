@@ -93,7 +93,7 @@ fn access(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Cgroup
 
 /// Which control groups this machine has.
 pub fn version() -> Version {
-    version_of(&mounts())
+    version_of(procfs::group_mounts())
 }
 
 fn mounts() -> Vec<Mount> {

@@ -182,6 +182,9 @@ struct State {
     peak: Option<Peak>,
     baseline: Option<Baseline>,
     has_begun: bool,
+    /// The thread that scans periodically has begun its second scan: where there is no limit, at the lowest priority,
+    /// which it cannot raise again.
+    is_repeating: bool,
     is_final_done: bool,
 }
 
@@ -241,6 +244,7 @@ impl FootprintScanner {
                 peak: None,
                 baseline: None,
                 has_begun: false,
+                is_repeating: false,
                 is_final_done: false,
             }),
             changed: Condvar::new(),
@@ -304,15 +308,29 @@ impl FootprintScanner {
         FootprintReport { peak, baseline, latest, is_final, is_freed_by_calls, status }
     }
 
-    /// The scan after the end of the job. The thread that has scanned so far has the lowest priority, which it cannot
-    /// raise again: so another one makes it.
+    /// The scan after the end of the job. A thread that has made one scan makes it; one that scans on has the lowest
+    /// priority, and another one makes it.
     fn scan_finally(&self, budget: Duration) {
         let is_short = |latest: &TimedScan| {
             latest.own_time.mul_f64(1.5) <= budget || latest.scan.files <= FEW_FILES
         };
-        if !self.shared.lock().latest.as_ref().is_some_and(is_short) {
+        let mut state = self.shared.lock();
+        if !state.latest.as_ref().is_some_and(is_short) {
             return;
         }
+        if !state.is_repeating {
+            state.order = Order::Final;
+            drop(state);
+            self.shared.changed.notify_all();
+            let is_done = |state: &State| state.is_final_done;
+            drop(self.shared.wait_for(&self.shared.progress, budget, LONGEST_WAIT.1, is_done));
+            return;
+        }
+        drop(state);
+        self.scan_by_another(budget);
+    }
+
+    fn scan_by_another(&self, budget: Duration) {
         self.stop();
         let progress = Arc::new(ScanProgress::default());
         let (walker, shared, its) =
@@ -392,18 +410,17 @@ fn start_thread(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
 /// The life of the thread that scans periodically.
 fn scan_until_told(walker: &walk::Walker, pace: ScanRate, shared: &Shared) {
     let started = Instant::now();
-    let (mut next, mut is_courteous) = (started, false);
-    while wait_for_turn(shared, next) {
+    let mut next = started;
+    while let Some(order) = wait_for_turn(shared, next, pace) {
         let (begun, used) = (Instant::now(), cpu_time());
         if let Some(timed) = timed_scan(walker, &shared.progress) {
             let took = timed.took;
-            record(shared, timed, Order::Periodic);
+            record(shared, timed, order);
             let used = cpu_time().saturating_sub(used);
             next = begun + pace.distance(started.elapsed(), used, took);
         }
-        // The first scan is waited for.
-        if pace == ScanRate::Relaxed && !std::mem::replace(&mut is_courteous, true) {
-            lower_priority();
+        if order == Order::Final {
+            return;
         }
     }
 }
@@ -421,17 +438,24 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Sleeps until `next`; false if there is nothing to do any more.
-fn wait_for_turn(shared: &Shared, next: Instant) -> bool {
+/// Sleeps until `next`, or until the last scan is asked for; nothing if there is nothing to do any more.
+fn wait_for_turn(shared: &Shared, next: Instant, pace: ScanRate) -> Option<Order> {
     let mut state = shared.lock();
-    while state.order != Order::Stop {
+    while state.order == Order::Periodic {
         let left = next.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return true;
+            // The first scan is waited for.
+            if state.latest.is_some() && !state.is_repeating {
+                state.is_repeating = true;
+                if pace == ScanRate::Relaxed {
+                    lower_priority();
+                }
+            }
+            return Some(Order::Periodic);
         }
         state = shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
     }
-    false
+    (state.order == Order::Final).then_some(Order::Final)
 }
 
 fn record(shared: &Shared, timed: TimedScan, order: Order) {

@@ -20,7 +20,8 @@ pub fn host() -> Result<Host, ProcError> {
         cpus: cpus_online()?,
         memory_bytes: memory_bytes()?,
         cgroup_version: crate::cgroup::version().to_string(),
-        virtualisation: virtualisation(&Traces::read()),
+        virtualisation: container(&Traces::of_container())
+            .or_else(|| machine(&Traces::of_machine())),
         weigh: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }
@@ -90,12 +91,11 @@ fn cpus_online() -> Result<u32, ProcError> {
         procfs::parse_cpu_list(&String::from_utf8_lossy(&text))
             .ok_or_else(|| ProcError::Parse { path: path.to_owned(), what: "list of CPUs" })
     });
-    match (by_list, std::thread::available_parallelism()) {
-        (Ok(cpus), _) => Ok(cpus),
-        // Some containers hide /sys: the CPUs we may use are the next best.
-        (Err(_), Ok(cpus)) => Ok(cpus.get() as u32),
-        (Err(error), Err(_)) => Err(error),
-    }
+    // Some containers hide /sys: the CPUs we may use are the next best.
+    by_list.or_else(|error| match std::thread::available_parallelism() {
+        Ok(cpus) => Ok(cpus.get() as u32),
+        Err(_) => Err(error),
+    })
 }
 
 /// What containers and hypervisors leave to be seen; unread files are `None`.
@@ -113,12 +113,17 @@ struct Traces {
     os_release: Option<String>,
 }
 
+/// So much of `/proc/cpuinfo` has the first CPU whole. All of a large machine's take the kernel milliseconds.
+const CPU_BYTES: u64 = 8192;
+
+fn trimmed(bytes: Result<Vec<u8>, ProcError>) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes.ok()?).trim().to_owned())
+}
+
 impl Traces {
-    fn read() -> Traces {
-        let text = |path: &str| {
-            let bytes = procfs::read(path).ok()?;
-            Some(String::from_utf8_lossy(&bytes).trim().to_owned())
-        };
+    /// Those of containers.
+    fn of_container() -> Traces {
+        let text = |path: &str| trimmed(procfs::read(path));
         let of_init = text("/proc/1/environ").and_then(|all| {
             all.split('\0').find_map(|v| v.strip_prefix("container=").map(str::to_owned))
         });
@@ -127,20 +132,25 @@ impl Traces {
             has_dockerenv: Path::new("/.dockerenv").exists(),
             has_containerenv: Path::new("/run/.containerenv").exists(),
             own_cgroup: text("/proc/self/cgroup"),
+            ..Traces::default()
+        }
+    }
+
+    /// Those of hypervisors.
+    fn of_machine() -> Traces {
+        let text = |path: &str| trimmed(procfs::read(path));
+        Traces {
             hypervisor_type: text("/sys/hypervisor/type"),
             product: text("/sys/class/dmi/id/product_name"),
             vendor: text("/sys/class/dmi/id/sys_vendor"),
-            cpuinfo: text("/proc/cpuinfo"),
+            cpuinfo: trimmed(procfs::read_start("/proc/cpuinfo", CPU_BYTES)),
             os_release: text("/proc/sys/kernel/osrelease"),
+            ..Traces::default()
         }
     }
 }
 
-/// The innermost thing the machine runs in; `None` if nothing tells.
-fn virtualisation(traces: &Traces) -> Option<String> {
-    container(traces).or_else(|| machine(traces))
-}
-
+/// The container that weigh runs in; `None` if nothing tells of one.
 fn container(traces: &Traces) -> Option<String> {
     if let Some(name) = traces.container_variable.as_deref().filter(|n| !n.is_empty()) {
         return Some(name.to_owned());
@@ -158,6 +168,7 @@ fn container(traces: &Traces) -> Option<String> {
         .map(|(_, name)| (*name).to_owned())
 }
 
+/// The virtual machine around it; `None` if nothing tells.
 fn machine(traces: &Traces) -> Option<String> {
     if traces.os_release.as_deref().is_some_and(|r| r.to_ascii_lowercase().contains("microsoft")) {
         return Some("wsl".to_owned());
@@ -204,6 +215,10 @@ fn release_of(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn virtualisation(traces: &Traces) -> Option<String> {
+        container(traces).or_else(|| machine(traces))
+    }
 
     #[test]
     fn this_machine_has_facts() {

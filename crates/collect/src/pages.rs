@@ -14,6 +14,7 @@ mod bitmap;
 mod scan;
 mod zero;
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -76,7 +77,8 @@ pub enum PagesError {
 /// Counts pages; keeps its memory from one look to the next.
 pub struct PageCounter {
     frames: FrameSet,
-    zero: ZeroFrames,
+    /// Looked for by the first look: most runs make none, and a huge zero page may have to be cleared for it.
+    zero: OnceCell<ZeroFrames>,
     buffer: Vec<u8>,
 }
 
@@ -92,13 +94,9 @@ impl Default for PageCounter {
 }
 
 impl PageCounter {
-    /// Prepares to count.
+    /// Nothing was looked at yet.
     pub fn new() -> PageCounter {
-        PageCounter {
-            frames: FrameSet::default(),
-            zero: ZeroFrames::find(),
-            buffer: vec![0; BATCH_PAGES * 8],
-        }
+        PageCounter { frames: FrameSet::default(), zero: OnceCell::new(), buffer: Vec::new() }
     }
 
     /// Looks at the pages of `pids` now.
@@ -132,6 +130,7 @@ impl PageCounter {
     fn count_frames(&mut self, spaces: &Spaces) -> Result<Read, PagesError> {
         let page = rustix::param::page_size() as u64;
         self.frames.clear();
+        self.buffer.resize(BATCH_PAGES * 8, 0);
         let mut read = spaces.read(|tid| Ok(self.process(tid, page)?.map(|n| (n * page, 0))))?;
         read.union_bytes = self.frames.len() * page;
         Ok(read)
@@ -163,6 +162,7 @@ impl PageCounter {
     }
 
     fn range(&mut self, pid: u32, file: &File, first: u64, end: u64) -> Result<u64, PagesError> {
+        let zero = self.zero.get_or_init(ZeroFrames::find);
         let mut resident = 0;
         let mut at = first;
         while at < end {
@@ -183,7 +183,7 @@ impl PageCounter {
                 if frame == 0 {
                     return Err(PagesError::Hidden(pid));
                 }
-                if !self.zero.contains(frame) {
+                if !zero.contains(frame) {
                     self.frames.insert(frame);
                     resident += 1;
                 }

@@ -27,6 +27,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use crate::follow::MechanismError;
 use crate::procfs::{self, ProcError, Stat};
+use crate::rusage::has_no_children;
 use crate::spaces;
 pub use job::PolledJob;
 use process::Process;
@@ -136,7 +137,10 @@ impl JobPoller {
 
     /// Looks at the job now; `at_ns` is the time since its start.
     pub fn poll(&mut self, at_ns: u64) -> Result<Poll, PollError> {
-        let stats = list_processes().map_err(PollError::List)?;
+        let stats = match self.is_over() {
+            true => Vec::new(),
+            false => list_processes().map_err(PollError::List)?,
+        };
         let mut members =
             tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
         // Parents first, and a process that is gone by its turn counts as gone: then whatever a parent has
@@ -167,6 +171,18 @@ impl JobPoller {
             memory: self.memory.clone(),
         };
         Ok(Poll { reading, known: self.known().map(Counter::slot_name).collect(), ended })
+    }
+
+    /// Whether nobody of the job can be left: all of them are children of weigh in the end, which adopts them, and it
+    /// has none. What there is to list then is the rest of the machine.
+    fn is_over(&self) -> bool {
+        let adopts = self.adopters.contains(&std::process::id());
+        let is_there = |stat: Stat| Identity::of(&stat) == self.root;
+        let was_seen = self.population.processes_total > 0;
+        adopts
+            && was_seen
+            && has_no_children()
+            && !process::read_stat(self.root.pid).is_ok_and(is_there)
     }
 
     /// The processes that were alive at the last poll.
@@ -368,7 +384,7 @@ pub(crate) fn list_processes() -> std::io::Result<Vec<Stat>> {
         let Ok(entry) = entry else { break };
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
         // Those that vanish in between, or are hidden, are not there.
-        stats.extend(procfs::read_of(pid, "stat").ok().and_then(|t| procfs::parse_stat(&t)));
+        stats.extend(procfs::read_stat_text(pid).ok().and_then(|t| procfs::parse_stat(&t)));
     }
     Ok(stats)
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub use weigh_parse::procfs::*;
 
@@ -49,15 +50,45 @@ pub fn is_initial_pid_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|about| about.ino() == INITIAL)
 }
 
-/// Reads a whole file.
+/// Bytes for which there is room at first: most files have fewer.
+const USUAL_BYTES: usize = 4096;
+
+/// Reads a whole file. Neither its size nor the place in it is asked for, of which the kernel says nothing here.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>, ProcError> {
+    read_start(path, u64::MAX)
+}
+
+/// Reads a file up to so many bytes.
+pub fn read_start(path: impl AsRef<Path>, most_bytes: u64) -> Result<Vec<u8>, ProcError> {
     let path = path.as_ref();
     let read_all = || {
-        let mut text = Vec::with_capacity(4096);
-        File::open(path)?.read_to_end(&mut text)?;
+        let mut text = Vec::with_capacity(USUAL_BYTES);
+        File::open(path)?.take(most_bytes).read_to_end(&mut text)?;
         Ok(text)
     };
     read_all().map_err(|source| ProcError::Read { path: path.to_owned(), source })
+}
+
+/// The control groups that are mounted where weigh runs: read once, as they were then.
+pub(crate) fn group_mounts() -> &'static [Mount] {
+    static MOUNTS: OnceLock<Vec<Mount>> = OnceLock::new();
+    MOUNTS.get_or_init(|| {
+        let mut mounts = parse_mountinfo(&read("/proc/self/mountinfo").unwrap_or_default());
+        mounts.retain(|mount| mount.kind.starts_with("cgroup"));
+        mounts
+    })
+}
+
+/// Reads `/proc/PID/stat`, which the kernel gives in one piece.
+pub fn read_stat_text(pid: u32) -> Result<Vec<u8>, ProcError> {
+    let path = format!("/proc/{pid}/stat");
+    let read_once = || {
+        let mut text = vec![0; USUAL_BYTES];
+        let bytes = File::open(&path)?.read(&mut text)?;
+        text.truncate(bytes);
+        Ok(text)
+    };
+    read_once().map_err(|source| ProcError::Read { path: PathBuf::from(&path), source })
 }
 
 /// Reads `/proc/PID/NAME`.
@@ -72,7 +103,7 @@ mod tests {
     #[test]
     fn own_files_parse() {
         let pid = std::process::id();
-        let stat = parse_stat(&read_of(pid, "stat").unwrap()).unwrap();
+        let stat = parse_stat(&read_stat_text(pid).unwrap()).unwrap();
         assert_eq!(stat.pid, pid);
         assert!(stat.rss_pages > 0 && stat.threads > 0 && stat.exit_code.is_some());
         let status = parse_status(&read_of(pid, "status").unwrap());
@@ -97,6 +128,7 @@ mod tests {
     #[test]
     fn a_vanished_process_is_told_from_other_errors() {
         assert!(read_of(u32::MAX, "stat").unwrap_err().is_gone());
+        assert!(read_stat_text(u32::MAX).unwrap_err().is_gone());
         assert!(!read("/proc").unwrap_err().is_gone());
     }
 }

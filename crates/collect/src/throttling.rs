@@ -48,8 +48,7 @@ fn throttled_ns(path: &Path) -> Option<u64> {
 /// `cpu.stat` of the groups that a process is in, the nearest first.
 fn files_of(pid: u32) -> Vec<PathBuf> {
     let own = procfs::read_of(pid, "cgroup").unwrap_or_default();
-    let mounts = procfs::read("/proc/self/mountinfo").unwrap_or_default();
-    let (lines, mounts) = (procfs::parse_cgroup(&own), procfs::parse_mountinfo(&mounts));
+    let (lines, mounts) = (procfs::parse_cgroup(&own), procfs::group_mounts());
     let has_cpu =
         |m: &&procfs::Mount| m.kind == "cgroup" && m.options.split(',').any(|o| o == "cpu");
     let version_1 = mounts.iter().find(has_cpu);

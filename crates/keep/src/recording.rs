@@ -26,6 +26,7 @@ use crate::latest_rows::Latest;
 use crate::recovery::Tally;
 use crate::table::Row;
 use crate::table_reader::read_table;
+use crate::writer::Finished;
 
 /// Rows of a table, perhaps not all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +81,12 @@ impl Recording {
             }
         }
         Err(KeepError::NotARecording { path: dir.to_path_buf() })
+    }
+
+    /// The recording that has just been finished in `dir`: its summary is known, and is not read again.
+    pub fn of_finished(dir: &Path, finished: &Finished) -> Recording {
+        let summary = finished.summary.clone();
+        Recording { dir: dir.to_path_buf(), summary, incomplete: None }
     }
 
     /// The directory.

@@ -2,6 +2,8 @@
 //! that it draws. The file's policy admits exactly the embedded script and style (by their hashes)
 //! and no connection at all, so text from the job cannot become code.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 /// A script of `dashboard/` with its style, and the hashes of both.
@@ -35,6 +37,9 @@ macro_rules! bundle {
 }
 pub(crate) use bundle;
 
+/// More than what stands round script, style and data, with titles of the usual length.
+const FRAME_BYTES: usize = 4096;
+
 /// The file. `instead` is what readers without scripts are told, `version` that of weigh.
 pub(crate) fn document(
     bundle: &Bundle,
@@ -45,7 +50,11 @@ pub(crate) fn document(
 ) -> String {
     let data = serde_json::to_string(data).expect("a page has only string keys");
     let Bundle { script, script_hash, css, css_hash } = bundle;
-    format!(
+    let data = escape_json(&data);
+    let mut page = String::with_capacity(script.len() + css.len() + data.len() + FRAME_BYTES);
+    // Nothing that is written to a string fails.
+    let _ = write!(
+        page,
         "<!doctype html>\n\
          <html lang=\"en\">\n\
          <head>\n\
@@ -72,18 +81,25 @@ pub(crate) fn document(
         title = escape_html(title),
         instead = escape_html(instead),
         version = escape_html(version),
-        data = escape_json(&data),
-    )
+    );
+    page
 }
 
 /// JSON that can stand inside `<script>`. In JSON these characters occur inside strings only,
 /// where the escaped form means the same.
 fn escape_json(json: &str) -> String {
-    json.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    let mut escaped = String::with_capacity(json.len() + json.len() / 16);
+    let mut rest = json;
+    while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        let (before, found) = rest.split_at(at);
+        let mut found = found.chars();
+        escaped.push_str(before);
+        // Nothing that is written to a string fails.
+        let _ = found.next().map_or(Ok(()), |c| write!(escaped, "\\u{:04x}", u32::from(c)));
+        rest = found.as_str();
+    }
+    escaped.push_str(rest);
+    escaped
 }
 
 fn escape_html(text: &str) -> String {

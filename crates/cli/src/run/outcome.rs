@@ -31,8 +31,11 @@ pub fn conclude(
     let RunOutcome { summary, mut hook, has_begun } = outcome;
     let directory = output.directory.clone();
     let is_begun = writer.is_ok();
+    let mut recording = None;
     let (summary, trouble) = match writer.and_then(|writer| finish(writer, &summary)) {
         Ok(finished) => {
+            let is_whole = finished.error.is_none();
+            recording = is_whole.then(|| Recording::of_finished(&directory, &finished));
             let trouble = finished.error.map(|e| {
                 anyhow::Error::new(e).context(format!(
                     "the recording in {} is incomplete: {} entries are lost",
@@ -44,11 +47,9 @@ pub fn conclude(
         }
         Err(error) => (summary, Some(error)),
     };
-    let recording = trouble.is_none().then(|| Recording::open(&directory));
-    let recording = recording.transpose().map_err(anyhow::Error::from);
     let page = match &recording {
-        Ok(Some(recording)) => write_page(recording, &directory.join(files::REPORT)),
-        _ => Ok(()),
+        Some(recording) => write_page(recording, &directory.join(files::REPORT)),
+        None => Ok(()),
     };
     let json = output.json.take().map_or(Ok(()), |destination| {
         destination.write(&(serde_json::to_string_pretty(&summary)? + "\n"))
@@ -68,7 +69,7 @@ pub fn conclude(
             is_running: false,
             recording: (is_begun && directory.exists()).then_some(&place),
         };
-        let has_page = page.is_ok() && matches!(recording, Ok(Some(_)));
+        let has_page = page.is_ok() && recording.is_some();
         let sources =
             Sources { report: has_page.then_some(report.as_str()), is_command_known: true };
         message::show(&match (output.details, output.keys) {
@@ -78,7 +79,7 @@ pub fn conclude(
         });
         match (&recording, &summary.io) {
             _ if output.keys => {}
-            (Ok(Some(recording)), _) => match files_used(recording, output.details, screen) {
+            (Some(recording), _) => match files_used(recording, output.details, screen) {
                 Ok(text) => message::show(&text),
                 Err(error) => notice!("{error:#}"),
             },
@@ -96,7 +97,7 @@ pub fn conclude(
     hook.finish();
     let written = match trouble {
         Some(trouble) => Err(trouble),
-        None => recording.map(drop).and(page).and(json),
+        None => page.and(json),
     };
     match written {
         Err(error) if output.require_recording => return Err(error),

@@ -9,6 +9,7 @@ mod allowed;
 mod conventions;
 mod events;
 mod files;
+mod fixed_cost;
 mod joined;
 mod limits;
 mod mechanisms;

@@ -113,6 +113,22 @@ fn the_directory_holds_what_was_promised() {
     measured.said(&place.display().to_string());
 }
 
+/// The page at the end is made of the summary that is still in memory; `weigh report` reads it from its file.
+#[test]
+fn the_page_at_the_end_is_that_of_the_files() {
+    needs_root!();
+    for options in ["--label odd=\u{201c}<&>", "--mechanism ptrace --io --interval 20ms"] {
+        let measured =
+            Weigh::bash("cat /etc/hostname > copy; sleep 0.1").options(options).measure();
+        let place = measured.scratch.path("recording").display().to_string();
+        let output = weigh(&measured.scratch, &["report", "-o", "-", &place]);
+        assert!(output.status.success(), "{output:?}");
+        let later = String::from_utf8(output.stdout).expect("a text");
+        let page = measured.scratch.text("recording/report.html");
+        measured.check(page == later, || format!("{options}: another page"));
+    }
+}
+
 #[test]
 fn without_a_place_it_is_under_the_state_directory() {
     needs_root!();

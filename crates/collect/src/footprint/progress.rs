@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::procfs;
+
 /// From one look of a waiter to the next.
 pub(super) const LOOKS_APART: Duration = Duration::from_millis(1);
 /// From one note of the scanner to the next: each costs it some microseconds.
@@ -114,7 +116,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// How long the calling thread was ready to run and did not, all its life. 0 where the kernel does not count it.
 fn cpu_delay() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let text = procfs::read("/proc/thread-self/schedstat").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let delay = text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok());
     Duration::from_nanos(delay.unwrap_or(0))
 }

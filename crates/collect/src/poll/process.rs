@@ -60,7 +60,7 @@ struct Owned {
 
 /// Reads and parses `/proc/PID/stat`.
 pub fn read_stat(pid: u32) -> Result<Stat, ProcError> {
-    let text = procfs::read_of(pid, "stat")?;
+    let text = procfs::read_stat_text(pid)?;
     let path = format!("/proc/{pid}/stat").into();
     procfs::parse_stat(&text).ok_or(ProcError::Parse { path, what: "process" })
 }

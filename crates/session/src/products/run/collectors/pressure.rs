@@ -31,7 +31,7 @@ const ALL: &[&str] = &[TOTALS[0].0, TOTALS[1].0, TOTALS[2].0, TOTALS[3].0, TOTAL
 /// The kernel's totals in microseconds, in the order of [`TOTALS`].
 type Microseconds = [u64; TOTALS.len()];
 
-/// It needs no option to turn it off: it reads six files in all.
+/// It needs no option to turn it off: it reads nine files in all.
 pub(super) fn start() -> ActiveCollector {
     let collector: Box<dyn CollectorSource> = match read(FOLDER) {
         Ok(before) => Box::new(Pressure { before, latest: before }),
@@ -48,16 +48,25 @@ pub(super) fn start() -> ActiveCollector {
 
 fn read(folder: &str) -> Result<Microseconds, String> {
     let mut totals = Microseconds::default();
+    let mut latest = ("", Vec::new());
     for (total, (_, file, line)) in totals.iter_mut().zip(TOTALS) {
         let path = format!("{folder}/{file}");
-        let text = procfs::read(&path).map_err(|error| {
-            format!(
-                "{error}: the kernel keeps no pressure (it was built without CONFIG_PSI, or starts without psi=1)"
-            )
-        })?;
-        *total = total_of(&text, line).ok_or_else(|| format!("{path} has no total of '{line}'"))?;
+        // The kernel adds up over all CPUs each time that one is read: both lines are of one reading.
+        if latest.0 != file {
+            latest = (file, text_of(&path)?);
+        }
+        let of_line = total_of(&latest.1, line);
+        *total = of_line.ok_or_else(|| format!("{path} has no total of '{line}'"))?;
     }
     Ok(totals)
+}
+
+fn text_of(path: &str) -> Result<Vec<u8>, String> {
+    procfs::read(path).map_err(|error| {
+        format!(
+            "{error}: the kernel keeps no pressure (it was built without CONFIG_PSI, or starts without psi=1)"
+        )
+    })
 }
 
 /// The total of a line: `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`.
