@@ -142,6 +142,9 @@ pub struct ProcessEnd {
     pub command: Vec<String>,
     /// Raw counters of all its threads.
     pub counters: CounterValues,
+    /// Whether what it read and wrote is not in the counters, or not all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_io_lost: bool,
     /// The greatest resident size of the address space that it owned at its end, in bytes; 0 if that is not known, or
     /// if it only ever used another's.
     pub rss_peak_bytes: u64,

@@ -224,6 +224,7 @@ impl Process {
             name: self.name.clone(),
             command: self.command.clone(),
             counters,
+            is_io_lost: self.is_io_hidden,
             rss_peak_bytes: self.owned.rss,
             virtual_peak_bytes: self.owned.size,
             swap_peak_bytes: self.owned.swap,
