@@ -66,20 +66,21 @@ static void take_name(struct slot *slot, const char *line)
 	memcpy(slot->name, name, sizeof name);
 }
 
-bool look_at_memory(struct slot *slot)
+/* Where the name is that of the process, it is taken, too. */
+static bool look_at_status(const char *path, bool is_of_process, struct slot *slot)
 {
 	char text[KEPT + CHUNK + 1];
 	size_t kept = 0;
 	uint64_t resident, size, swap;
 	bool done = false;
-	int fd = raw_open("/proc/self/status", O_RDONLY);
+	int fd = raw_open(path, O_RDONLY);
 
 	while (fd >= 0 && !done) {
 		long got = charged_read(fd, text + kept, CHUNK, slot);
 		if (got <= 0)
 			break;
 		text[kept + got] = 0;
-		if (!kept)
+		if (!kept && is_of_process)
 			take_name(slot, text);
 		if (number_behind(text, "\nVmPeak:", &size)) {
 			slot->own_virtual_peak = size * 1024 - own_space();
@@ -98,6 +99,13 @@ bool look_at_memory(struct slot *slot)
 	if (fd >= 0)
 		RAW(close, fd);
 	return done;
+}
+
+/* A first thread that has ended has no memory any more, where others still run. */
+bool look_at_memory(struct slot *slot)
+{
+	return look_at_status("/proc/self/status", true, slot) ||
+	       look_at_status("/proc/thread-self/status", false, slot);
 }
 
 /* A clock tick is 10 ms on every machine this is for. */

@@ -6,6 +6,7 @@
  *        regions_run publish SECONDS counters that are equal at each publish, some thousand times a second
  *        regions_run killed         7 steps in a region that is open when it kills itself
  *        regions_run two            the same step in two threads, 5 and 8 times
+ *        regions_run exec PROGRAM [ARGUMENT]... 7 steps in a region that is open when it executes a program
  */
 #include "check.h"
 #include <pthread.h>
@@ -77,6 +78,14 @@ static void kill_itself(void)
 	raise(SIGKILL);
 }
 
+static void execute(char **program)
+{
+	WEIGH_BEGIN("open");
+	steps(7);
+	execv(program[0], program);
+	CHECK(!"executed");
+}
+
 static void *some_steps(void *count)
 {
 	steps((int)(intptr_t)count);
@@ -103,6 +112,8 @@ int main(int argc, char **argv)
 		kill_itself();
 	else if (argc > 1 && !strcmp(argv[1], "two"))
 		two_threads();
+	else if (argc > 2 && !strcmp(argv[1], "exec"))
+		execute(argv + 2);
 	else
 		return 2;
 	return 0;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::event::{JobReading, MemoryParts, Note, SharedMemoryReading};
+use weigh_schema::event::{CertainMemory, JobReading, MemoryParts, Note, SharedMemoryReading};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
@@ -50,6 +50,9 @@ pub(crate) fn cpu_split(counters: &CounterValues) -> (f64, f64) {
 pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Option<f64> {
     let (user, system) = cpu_split(&reading.counters);
     let memory = &reading.memory;
+    let certain = |value: u64, part: fn(&CertainMemory) -> u64| {
+        Some(memory.certain.as_ref().map_or(value, part) as f64)
+    };
     match metric.name {
         metric_name::wall_seconds => Some(wall_seconds),
         metric_name::cpu_user_seconds => Some(user),
@@ -58,11 +61,11 @@ pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Op
             (wall_seconds > 0.0).then(|| (user + system) / wall_seconds)
         }
         metric_name::memory_peak_bytes => Some(memory.floor_peak as f64),
-        metric_name::memory_peak_rss_sum_bytes => Some(memory.rss_sum_peak as f64),
+        metric_name::memory_peak_rss_sum_bytes => certain(memory.rss_sum_peak, |c| c.rss_sum_peak),
         metric_name::memory_peak_process_rss_bytes => Some(memory.process_peak as f64),
-        metric_name::memory_peak_virtual_bytes => Some(memory.virtual_peak as f64),
-        metric_name::memory_peak_swap_bytes => Some(memory.swap_peak as f64),
-        metric_name::memory_peak_hugetlb_bytes => Some(memory.hugetlb_peak as f64),
+        metric_name::memory_peak_virtual_bytes => certain(memory.virtual_peak, |c| c.virtual_peak),
+        metric_name::memory_peak_swap_bytes => certain(memory.swap_peak, |c| c.swap_peak),
+        metric_name::memory_peak_hugetlb_bytes => certain(memory.hugetlb_peak, |c| c.hugetlb_peak),
         metric_name::oom_kills_total => Some(reading.counters.get(Counter::OomKills) as f64),
         metric_name::processes_total => Some(reading.population.processes_total as f64),
         metric_name::processes_peak => Some(reading.population.processes_peak as f64),

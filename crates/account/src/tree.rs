@@ -6,7 +6,7 @@ use weigh_schema::byte_text;
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::metric_name;
 use weigh_schema::recording::ProcessRow;
-use weigh_schema::{Formula, Unit};
+use weigh_schema::{Counter, Formula, Unit};
 
 use crate::summary::{cpu_split, sum_of};
 
@@ -88,6 +88,7 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
     let mut metrics = BTreeMap::new();
     for metric in ProcessRow::metric_columns() {
         let value = match (metric.formula, metric.name) {
+            (Formula::Sum { plus, .. }, _) if process.is_io_lost && is_of_io(plus) => None,
             (Formula::Sum { .. }, _) => sum_of(metric, &process.counters),
             (_, metric_name::wall_seconds) => Some(wall),
             (_, metric_name::cpu_user_seconds) => Some(user),
@@ -105,6 +106,22 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
         }
     }
     metrics
+}
+
+/// Whether a sum has counters in it that the kernel keeps in `/proc/PID/io`.
+fn is_of_io(plus: &[Counter]) -> bool {
+    use Counter::{ReadCalls, ReadChars, StorageCancelled, StorageRead, StorageWritten};
+    use Counter::{WriteCalls, WriteChars};
+    let io = [
+        ReadChars,
+        WriteChars,
+        ReadCalls,
+        WriteCalls,
+        StorageRead,
+        StorageWritten,
+        StorageCancelled,
+    ];
+    plus.iter().any(|counter| io.contains(counter))
 }
 
 /// Arguments as a person would type them to a shell.
@@ -154,6 +171,18 @@ mod tests {
         let odd = ProcessEnd { started_ns: 50, ended_ns: Some(40), ..ended(2, 1, 0) };
         let row = tree.row(&odd, 1000, 0);
         assert_eq!((row.started_ns, row.ended_ns), (1050, Some(1050)));
+    }
+
+    #[test]
+    fn io_that_was_lost_is_no_0() {
+        let has = |process: &ProcessEnd, metric: &str| {
+            Tree::default().row(process, 0, 0).metrics.contains_key(metric)
+        };
+        let lost = ProcessEnd { is_io_lost: true, ..ended(2, 1, 0) };
+        for metric in ["io_written_bytes_total", "storage_written_bytes_total"] {
+            assert!(has(&ended(2, 1, 0), metric) && !has(&lost, metric), "{metric}");
+        }
+        assert!(has(&lost, "cpu_seconds"));
     }
 
     #[test]

@@ -68,6 +68,11 @@ pub fn has_ended(pid: u32) -> bool {
     threads.flatten().all(has_thread_ended)
 }
 
+/// Where a process's program was put at its last exec: it differs after another one. None where that cannot be seen.
+pub fn image_of(pid: u32) -> Option<[u64; 2]> {
+    procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?.image
+}
+
 /// Whether a process is stopped, as by a shell's job control; one that a tracer keeps stopped, too.
 pub fn is_stopped(pid: u32) -> bool {
     matches!(state(Path::new(&format!("/proc/{pid}/stat"))), Some(b'T' | b't'))

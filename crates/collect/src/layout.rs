@@ -107,6 +107,7 @@ pub(crate) fn reading(job: &types::job, now: u64) -> JobReading {
             virtual_size: whole(job.virtual_size),
             virtual_peak: whole(job.virtual_peak),
             hugetlb_peak: whole(job.hugetlb_peak),
+            certain: None,
         },
     }
 }

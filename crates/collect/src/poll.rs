@@ -12,6 +12,7 @@
 //! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
 //! are unknown, not 0.
 
+mod certain;
 pub(crate) mod freeze;
 mod job;
 mod process;
@@ -332,6 +333,8 @@ impl JobPoller {
             virtual_size += process.virtual_bytes();
             largest = largest.max(process.rss_bytes());
         }
+        let certain =
+            self.not_compared.is_some().then(|| certain::sums(&self.processes, self.root));
         let peaks = self.processes.values().map(Process::rss_peak_bytes);
         self.memory.process_peak = peaks.fold(self.memory.process_peak, u64::max);
         self.highest = counters.at_least(&self.highest);
@@ -349,9 +352,9 @@ impl JobPoller {
         memory.spaces = spaces;
         memory.hugetlb_peak = memory.hugetlb_peak.max(hugetlb);
         // Pages can only be shared through a file, through shared memory, or by a fork.
-        // What cannot be told apart may all be one.
-        let unshared = if self.not_compared.is_some() { 0 } else { parts.unshared };
+        let unshared = certain.as_ref().map_or(parts.unshared, |certain| certain.unshared);
         memory.floor = largest.max(unshared + common).min(rss);
+        memory.certain = certain.map(|now| now.peaks(memory.certain.as_ref(), largest));
         memory.floor_peak = memory.floor_peak.max(memory.floor);
         memory.likely_peak = memory.floor_peak;
         memory.swap_peak = memory.swap_peak.max(swap);

@@ -57,7 +57,7 @@ use crate::limit_watchdog::{self, Line, Sentry};
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
-use crate::{procfs, rusage, signals};
+use crate::{procfs, rusage, signals, spaces};
 use clock::now_ns;
 use files::Files;
 use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
@@ -492,6 +492,10 @@ impl Children for PreloadedJob {
 }
 
 impl Enforcement for PreloadedJob {
+    fn why_lower_bounds(&self) -> Option<String> {
+        spaces::refusal()
+    }
+
     fn set_limits(
         &mut self,
         limits: &[(&str, f64, f64)],

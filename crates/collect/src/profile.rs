@@ -20,6 +20,7 @@ use weigh_schema::region::snapshot::ProfileSnapshot;
 pub use ticks::clock_pair;
 pub use weigh_parse::profile::ProfileRefusal;
 
+use crate::procfs;
 use mapping::ProfileMapping;
 
 /// What a memfd is on, if it has no huge pages: those may be missing when they are touched.
@@ -54,6 +55,7 @@ pub struct SharedProfile {
     reader: ProfileReader,
     /// The publish that was read last; 1: none yet.
     published: u64,
+    inode: u64,
 }
 
 impl SharedProfile {
@@ -69,18 +71,31 @@ impl SharedProfile {
         if fstatfs(&file)?.f_type as u64 != TMPFS_MAGIC {
             return not_shared("the memfd has huge pages");
         }
-        let bytes = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        let about = fstat(&file)?;
+        let bytes = u64::try_from(about.st_size).unwrap_or(0);
         if bytes > MOST_BYTES || bytes % 8 != 0 || bytes < 8 * head::LENGTH as u64 {
             return Err(ProfileRefusal::Size.into());
         }
         let mapping = ProfileMapping::new(&file, bytes as usize / 8)?;
         let reader = ProfileReader::new(&mapping)?;
-        Ok(SharedProfile { mapping, reader, published: 1 })
+        Ok(SharedProfile { mapping, reader, published: 1, inode: about.st_ino })
     }
 
     /// The process, as it sees itself.
     pub fn pid(&self) -> u32 {
         self.reader.head().pid
+    }
+
+    /// Whether a process has it in its memory, as it has until it ends or executes a program; none if that cannot be seen.
+    pub fn is_mapped_by(&self, pid: u32) -> Option<bool> {
+        let maps = procfs::read_of(pid, "maps").ok().filter(|maps| !maps.is_empty())?;
+        let is_it = |line: &str| {
+            let mut fields = line.split_ascii_whitespace().skip(4);
+            let inode = fields.next().and_then(|inode| inode.parse().ok());
+            inode == Some(self.inode)
+                && fields.next().is_some_and(|name| name.starts_with("/memfd:"))
+        };
+        Some(String::from_utf8_lossy(&maps).lines().any(is_it))
     }
 
     /// How often the program has published.

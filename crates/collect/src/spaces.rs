@@ -32,11 +32,14 @@ pub(crate) fn share_memory(a: u32, b: u32) -> Option<bool> {
 
 /// Why address spaces cannot be told apart here; none if they can.
 pub(crate) fn why_not_compared() -> Option<String> {
+    refusal().map(|why| format!("{why}: processes that share one count once each"))
+}
+
+/// That the kernel refuses to compare address spaces, and its error; none if it does not.
+pub(crate) fn refusal() -> Option<String> {
     let own = std::process::id();
     let error = compare(own, own).err()?;
-    Some(format!(
-        "this system lets no address spaces be compared (kcmp: {error}): processes that share one count once each"
-    ))
+    Some(format!("this system lets no address spaces be compared (kcmp: {error})"))
 }
 
 /// For each thread the place in the list of the first one that uses its address space. Of a process it has to be a

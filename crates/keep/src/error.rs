@@ -130,8 +130,7 @@ pub enum KeepError {
     },
     /// Nobody says where recordings are to be kept.
     #[error(
-        "no place to keep recordings: neither XDG_STATE_HOME nor HOME is set to an absolute path; \
-         name a directory by -o DIR"
+        "no place to keep recordings: neither XDG_STATE_HOME nor HOME is set to an absolute path"
     )]
     NoStateDirectory,
 }

@@ -72,6 +72,7 @@ fn process_end(process: record::Process, started: u64) -> ProcessEnd {
         name: text(&process.name),
         command: Vec::new(),
         counters: process.counters,
+        is_io_lost: false,
         rss_peak_bytes: whole(process.rss_peak),
         virtual_peak_bytes: whole(process.virtual_peak),
         swap_peak_bytes: whole(process.swap_peak),

@@ -50,6 +50,9 @@ pub struct Stat {
     pub virtual_bytes: u64,
     /// Resident pages.
     pub rss_pages: u64,
+    /// Where its program was put at its last exec (`startstack` and `arg_start`): what differs here is another address
+    /// space. None for users without the right to know, and for a process without memory.
+    pub image: Option<[u64; 2]>,
     /// How it ended, if it has; 0 for users without the right to know.
     pub exit_code: Option<i32>,
 }
@@ -85,6 +88,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         start_ticks: number(22)?,
         virtual_bytes: number(23)?,
         rss_pages: number(24)?,
+        image: number(28).zip(number(48)).map(Into::into).filter(|image| *image != [0, 0]),
         exit_code: rest.get(52 - 3).and_then(|t| t.parse().ok()),
     })
 }

@@ -72,6 +72,23 @@ pub struct MemoryReading {
     pub virtual_peak: u64,
     /// The greatest sum of huge pages of hugetlbfs that was seen: no resident size has them.
     pub hugetlb_peak: u64,
+    /// How much of the sums is certain, where address spaces could not be told apart; none: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certain: Option<CertainMemory>,
+}
+
+/// Lower bounds of sums over address spaces: what processes may share by CLONE_VM counts once. In bytes; limits are
+/// held against them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertainMemory {
+    /// Of the sum of resident sizes.
+    pub rss_sum_peak: u64,
+    /// Of swapped-out memory.
+    pub swap_peak: u64,
+    /// Of virtual sizes.
+    pub virtual_peak: u64,
+    /// Of huge pages of hugetlbfs.
+    pub hugetlb_peak: u64,
 }
 
 /// A sum of resident sizes by what its pages are, in bytes.
@@ -125,6 +142,9 @@ pub struct ProcessEnd {
     pub command: Vec<String>,
     /// Raw counters of all its threads.
     pub counters: CounterValues,
+    /// Whether what it read and wrote is not in the counters, or not all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_io_lost: bool,
     /// The greatest resident size of the address space that it owned at its end, in bytes; 0 if that is not known, or
     /// if it only ever used another's.
     pub rss_peak_bytes: u64,

@@ -159,6 +159,9 @@ pub struct RegionsFound {
     pub publishes_read_total: u64,
     /// Processes that had not ended in order when their profile was read last.
     pub cut_short_total: u64,
+    /// Profiles that ended because their process executed another program.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub executed_total: u64,
     /// Calls that were not ended by themselves.
     pub unbalanced_calls_total: u64,
     /// Calls that were open at the end.

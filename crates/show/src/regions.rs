@@ -197,6 +197,12 @@ fn losses(found: &RegionsFound) -> Vec<Line> {
             show_number_of(found.cut_short_total, "process", "processes")
         ));
     }
+    if found.executed_total > 0 {
+        notes.push(format!(
+            "{} by executing another program: calls that were open then are shown as open",
+            show_number_of(found.executed_total, "profile ended", "profiles ended")
+        ));
+    }
     if !found.lost.is_empty() {
         let lost = found.lost.iter().map(|(what, count)| format!("{count} {what}"));
         notes.push(format!("lost: {}", lost.collect::<Vec<_>>().join(", ")));

@@ -235,6 +235,19 @@ fn totals_add_counters_up_and_say_what_is_lost() {
 }
 
 #[test]
+fn an_exec_is_no_cut() {
+    let mut profile = snapshot(&["cells"]);
+    profile.has_ended = false;
+    let mut totals = RegionTotals::default();
+    totals.executed(&profile);
+    totals.executed(&profile);
+    totals.process(&profile);
+    totals.without_another(1);
+    let found = totals.finish();
+    assert_eq!((found.processes_total, found.executed_total, found.cut_short_total), (2, 2, 1));
+}
+
+#[test]
 fn ticks_of_any_length_become_seconds() {
     let pair = |ticks, ns| ClockPair { ticks, ns };
     let scale =

@@ -23,17 +23,34 @@ pub struct RegionTotals {
 impl RegionTotals {
     /// Whether there is anything to tell.
     pub fn is_empty(&self) -> bool {
-        self.found.processes_total == 0 && self.found.refused.is_empty()
+        let found = &self.found;
+        found.processes_total + found.executed_total == 0 && found.refused.is_empty()
     }
 
     /// A process's profile as it was in the end. Its rows are told one by one, by [`RegionTotals::row`].
     pub fn process(&mut self, snapshot: &ProfileSnapshot) {
+        self.found.processes_total += 1;
+        self.found.cut_short_total += u64::from(!snapshot.has_ended);
+        self.profile(snapshot);
+    }
+
+    /// The same where the process has executed another program since: that ended the profile, and was no cut. The
+    /// process counts with the profile of that program, or by [`RegionTotals::without_another`].
+    pub fn executed(&mut self, snapshot: &ProfileSnapshot) {
+        self.found.executed_total += 1;
+        self.profile(snapshot);
+    }
+
+    /// So many processes have executed a program that shares no profile.
+    pub fn without_another(&mut self, processes: u64) {
+        self.found.processes_total += processes;
+    }
+
+    fn profile(&mut self, snapshot: &ProfileSnapshot) {
         let found = &mut self.found;
-        found.processes_total += 1;
         let threads = snapshot.lost.threads.saturating_add(snapshot.threads.len() as u64);
         add(&mut found.threads_total, threads);
         add(&mut found.publishes_total, snapshot.epoch.saturating_sub(1));
-        found.cut_short_total += u64::from(!snapshot.has_ended);
         for (key, value) in &snapshot.metadata {
             self.metadata(byte_text::shown(key), byte_text::shown(value));
         }

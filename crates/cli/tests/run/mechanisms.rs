@@ -501,6 +501,18 @@ fn a_process_whose_first_thread_has_ended_has_memory() {
     }
 }
 
+/// The copy of weigh that a process was before its exec is no memory of its own.
+#[test]
+fn a_small_process_whose_first_thread_has_ended_has_no_more_than_it_held() {
+    for by in ["poll", "ptrace", "preload"] {
+        let measured = followed(by, "fill 4096 leader 200").end();
+        for metric in ["memory_peak_process_rss_bytes", "memory_peak_bytes"] {
+            let size = measured.number(metric);
+            measured.check(size > 1e5 && size < 4e6, || format!("{by}: {metric}: {size}"));
+        }
+    }
+}
+
 /// One that was only seen as a zombie had memory, but nobody knows how much.
 #[test]
 fn no_row_has_a_memory_of_0() {

@@ -130,6 +130,22 @@ fn a_killed_program_leaves_its_last_profile() {
     assert_eq!((found.cut_short_total, found.open_calls_total), (1, 1));
 }
 
+/// An exec ends a profile, whether the next program has one or not: that is no cut.
+#[test]
+fn an_exec_ends_a_profile_and_cuts_nothing_short() {
+    let itself = program("regions_run").display().to_string();
+    for next in [vec![itself.as_str(), "count"], vec!["/bin/sleep", "2"]] {
+        let arguments: Vec<&str> = ["exec"].into_iter().chain(next).collect();
+        let measured = regions(&arguments).options("--interval 50ms").measure();
+        let found = found(&measured);
+        let told = (found.processes_total, found.executed_total, found.cut_short_total);
+        assert_eq!(told, (1, 1, 0), "{arguments:?}");
+        let rows = rows(&measured);
+        assert_eq!(row(&rows, &["open", "step"]).calls, 7);
+        assert_eq!(row(&rows, &["open"]).open_calls, 1);
+    }
+}
+
 /// Each read is of one publish: where the program's counters are equal.
 #[test]
 fn counters_are_equal_at_each_publish_that_is_read() {

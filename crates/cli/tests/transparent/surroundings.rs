@@ -123,6 +123,38 @@ fn where_no_address_spaces_are_compared_the_interval_holds_the_truth() {
     measured.is_near("memory_peak_bytes", measured.truth("own_rss_bytes"), 0.05);
 }
 
+/// A limit ends no job on a sum in which a shared address space counts more than once, and ends one whose programs hold
+/// too much together.
+#[test]
+fn where_no_address_spaces_are_compared_limits_hold_to_what_is_certain() {
+    needs_root!();
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let job = |weigh: Weigh, by: &str, metric: &str, limit: &str| {
+        let options = format!("--mechanism {by} --interval 20ms --limit {metric}={limit}");
+        weigh.within("user,profile").options(&options).end()
+    };
+    for by in ["preload", "poll"] {
+        for metric in ["memory_peak_bytes", "memory_peak_rss_sum_bytes"] {
+            let shared = Weigh::workload("shared 6 60000000 vm 700");
+            let measured = job(shared, by, metric, "150MB");
+            assert!(measured.status.success(), "{by}, {metric}: {}", measured.everything());
+            measured.said("limits on memory are held against lower bounds");
+            let apart = "import os, sys, time; x = b'1' * 60_000_000; \
+                sys.argv[1:] and os.posix_spawn(sys.executable, ['python3', '-c', sys.argv[1]], os.environ); \
+                time.sleep(20)";
+            let program =
+                ["python3", "-c", apart, "x = b'1' * 60_000_000; import time; time.sleep(20)"];
+            let measured = job(Weigh::run(program), by, metric, "100MB");
+            assert_eq!(
+                measured.status.code(),
+                Some(124),
+                "{by}, {metric}: {}",
+                measured.everything()
+            );
+        }
+    }
+}
+
 #[test]
 fn where_ptrace_is_forbidden_the_library_stands_in() {
     needs_root!();

@@ -16,6 +16,11 @@ pub trait Enforcement {
         on_limit: OnLimit,
     ) -> Result<Vec<String>, MechanismError>;
 
+    /// Why limits on sums of memory are held against lower bounds alone; none if they are not.
+    fn why_lower_bounds(&self) -> Option<String> {
+        None
+    }
+
     /// From now on no process is stopped any more.
     fn release(&mut self) -> Result<(), MechanismError>;
 

@@ -25,6 +25,9 @@ const UNBORN: Duration = Duration::from_millis(10);
 /// As often as that everybody is looked at, where numbers were given out.
 const EVERYBODY: Duration = Duration::from_millis(100);
 
+/// In place of a process: the address space of a process of which cannot be said that it is no other's.
+const ANYBODYS: u32 = 0;
+
 /// What the job has, as far as was looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -53,6 +56,7 @@ pub struct Members {
     adopters: Vec<u32>,
     all: BTreeMap<u32, Member>,
     is_memory_wanted: bool,
+    are_compared: bool,
     page_bytes: u64,
     newest: Option<u32>,
     /// Numbers of which nobody was seen, and since when.
@@ -72,6 +76,7 @@ impl Members {
             adopters,
             all: BTreeMap::new(),
             is_memory_wanted,
+            are_compared: poller.not_compared().is_none(),
             page_bytes: rustix::param::page_size() as u64,
             newest: None,
             unborn: Vec::new(),
@@ -208,10 +213,12 @@ impl Members {
         if self.is_memory_wanted {
             let spaces = if by_space { self.spaces() } else { HashMap::new() };
             let held = self.held(&spaces);
-            let own: u64 = held.values().map(|held| held.own).sum();
+            let apart =
+                || held.iter().filter(|(space, _)| **space != ANYBODYS).map(|(_, held)| held);
+            let own: u64 = apart().map(|held| held.own).sum();
             let common = held.values().map(|held| held.common).max().unwrap_or_default();
-            sums.rss_sum = held.values().map(|held| held.rss).sum();
             sums.largest = held.values().map(|held| held.rss).max().unwrap_or_default();
+            sums.rss_sum = apart().map(|held| held.rss).sum::<u64>().max(sums.largest);
             // Pages can only be shared through a file, through shared memory, or by a fork.
             sums.floor = sums.largest.max(own + common).min(sums.rss_sum);
         }
@@ -244,9 +251,24 @@ impl Members {
     fn spaces(&self) -> HashMap<u32, (u32, u32)> {
         let pids: Vec<u32> = self.all.keys().copied().collect();
         let tids: Vec<u32> = pids.iter().map(|pid| spaces::thread_with_memory(*pid)).collect();
+        if !self.are_compared {
+            return by_image(&pids, &tids);
+        }
         let first = spaces::first_of_each(&tids);
         (0..pids.len()).map(|at| (pids[at], (tids[at], pids[first[at]]))).collect()
     }
+}
+
+/// The same where address spaces cannot be compared: processes that were not put at different places by an exec may
+/// all use one.
+fn by_image(pids: &[u32], tids: &[u32]) -> HashMap<u32, (u32, u32)> {
+    let mut first = HashMap::new();
+    let space = |(pid, tid): (&u32, &u32)| {
+        let image = read(*tid).and_then(|stat| stat.image);
+        let space = image.map_or(ANYBODYS, |image| *first.entry(image).or_insert(*pid));
+        (*pid, (*tid, space))
+    };
+    pids.iter().zip(tids).map(space).collect()
 }
 
 /// What an address space holds, in bytes.

@@ -21,7 +21,7 @@ use crate::limit_watchdog::{self, Line, Sentry};
 use crate::procfs::IO_COUNTERS;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::{self, has_no_children};
-use crate::signals;
+use crate::{signals, spaces};
 
 /// Time between looks at `/proc`: while memory grows, and otherwise.
 const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
@@ -138,6 +138,9 @@ impl PolledJob {
             memory.floor_peak = memory.floor_peak.max(peak);
             memory.likely_peak = memory.likely_peak.max(peak);
             memory.rss_sum_peak = memory.rss_sum_peak.max(peak);
+            if let Some(certain) = &mut memory.certain {
+                certain.rss_sum_peak = certain.rss_sum_peak.max(peak);
+            }
         }
     }
 
@@ -365,6 +368,10 @@ impl ZombieReader for PolledJob {
 }
 
 impl Enforcement for PolledJob {
+    fn why_lower_bounds(&self) -> Option<String> {
+        spaces::refusal()
+    }
+
     fn set_limits(
         &mut self,
         limits: &[(&str, f64, f64)],

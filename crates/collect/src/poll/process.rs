@@ -44,6 +44,8 @@ pub struct Process {
     status: Status,
     /// The thread by which its memory can be looked at.
     tid: u32,
+    /// Where its program was put when it was last executed, if that can be seen.
+    image: Option<[u64; 2]>,
     /// The first process that uses its address space, if that is another.
     space_of: Option<Identity>,
     /// Whether its row has been handed out.
@@ -95,6 +97,10 @@ impl Process {
     ) -> bool {
         let pid = stat.pid;
         (self.tid, self.space_of) = (tid, space_of);
+        self.image = match tid == pid {
+            true => stat.image,
+            false => read_stat(tid).ok().and_then(|stat| stat.image),
+        };
         self.parent_pid = stat.parent_pid;
         self.state = Some(stat.state);
         self.threads = stat.threads;
@@ -218,6 +224,7 @@ impl Process {
             name: self.name.clone(),
             command: self.command.clone(),
             counters,
+            is_io_lost: self.is_io_hidden,
             rss_peak_bytes: self.owned.rss,
             virtual_peak_bytes: self.owned.size,
             swap_peak_bytes: self.owned.swap,
@@ -278,6 +285,11 @@ impl Process {
     /// The process whose address space it uses.
     pub fn space(&self, own: Identity) -> Identity {
         self.space_of.unwrap_or(own)
+    }
+
+    /// Where its program was put when it was last executed, if that can be seen.
+    pub fn image(&self) -> Option<[u64; 2]> {
+        self.image
     }
 
     /// The greatest resident size that it was ever seen to have of its own.

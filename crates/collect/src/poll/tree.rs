@@ -60,6 +60,7 @@ mod tests {
             start_ticks,
             virtual_bytes: 0,
             rss_pages: 0,
+            image: None,
             exit_code: None,
         }
     }

@@ -176,6 +176,7 @@ impl Process {
             name,
             command,
             counters,
+            is_io_lost: false,
             rss_peak_bytes: seen_or(self.rss_peak_bytes, |s| s.rss_peak_bytes),
             virtual_peak_bytes: if self.said_its_last() {
                 self.virtual_peak_bytes

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use weigh_schema::event::Note;
 use weigh_schema::metric_name;
 use weigh_schema::quality::Quality;
-use weigh_schema::{Counter, Formula, METRICS};
+use weigh_schema::{Counter, CounterValues, Formula, METRICS};
 
 use super::calls;
 use crate::follow::NOT_IN_IO;
@@ -32,6 +32,8 @@ pub struct Findings {
     pub hidden: Vec<String>,
     /// Threads whose I/O was lost when they were killed.
     pub lost: u64,
+    /// What was counted without them.
+    pub counted: CounterValues,
     /// Why some processes were not traced.
     pub untraced: Vec<String>,
     /// Whether CPU time was counted in clock ticks.
@@ -152,8 +154,8 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
             continue;
         }
         if (is_io || of_io_file) && findings.lost > 0 {
-            let reason = format!("without that of {} threads that were killed", findings.lost);
-            add(metric.name, Quality::Estimated, &reason);
+            let (quality, reason) = without_lost(findings, plus);
+            add(metric.name, quality, &reason);
         }
         if is_io && findings.calls.as_ref().is_none_or(|calls| !calls.wanted.0) {
             add(metric.name, Quality::Exact, NOT_IN_IO);
@@ -201,6 +203,21 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
         }
     }
     notes
+}
+
+/// Of a sum without that of threads that were killed. Where nothing else was counted it is not known, and not 0.
+fn without_lost(findings: &Findings, plus: &[Counter]) -> (Quality, String) {
+    let lost = findings.lost;
+    match plus.iter().any(|counter| findings.counted.get(*counter) > 0) {
+        true => (
+            Quality::Estimated,
+            format!("at least: without that of {lost} threads that were killed"),
+        ),
+        false => (
+            Quality::Unavailable,
+            format!("{lost} threads were killed before it could be read, and no other had any"),
+        ),
+    }
 }
 
 const STORAGE: [Counter; 3] =
@@ -282,6 +299,20 @@ mod tests {
             assert_eq!((notes.len(), notes[0].quality), (1, Quality::Unavailable), "{metric}");
             assert!(notes[0].reason.contains("sudo"));
         }
+    }
+
+    #[test]
+    fn what_threads_took_with_them_is_no_0() {
+        let mut found = Findings { lost: 3, ..Findings::default() };
+        let quality_of = |found: &Findings, metric: &str| of(&notes(found), metric)[0].quality;
+        for metric in
+            ["io_written_bytes_total", "io_write_calls_total", "storage_written_bytes_total"]
+        {
+            assert_eq!(quality_of(&found, metric), Quality::Unavailable, "{metric}");
+        }
+        found.counted.set(Counter::WriteChars, 7);
+        assert_eq!(quality_of(&found, "io_written_bytes_total"), Quality::Estimated);
+        assert_eq!(quality_of(&found, "io_read_bytes_total"), Quality::Unavailable);
     }
 
     #[test]

@@ -197,6 +197,8 @@ pub struct Process {
     /// Whether it never had a second thread nor a child: then what the kernel keeps of it and of
     /// all that it has waited for is what this one thread has done.
     pub is_plain: bool,
+    /// Whether the I/O of a thread of it could not be read at its end.
+    pub is_io_lost: bool,
     /// How many programs it has executed.
     pub execs: u64,
     /// Whether it ever used its parent's memory.
@@ -237,6 +239,7 @@ impl Process {
             moment: 0,
             missing: 0,
             is_plain: true,
+            is_io_lost: false,
             execs: 0,
             has_shared: is_shared,
             is_stopped: false,
@@ -306,6 +309,7 @@ impl Process {
             name: self.name.clone(),
             command: self.command.clone(),
             counters: self.counters.clone(),
+            is_io_lost: self.is_io_lost,
             rss_peak_bytes: memory.resident_peak,
             virtual_peak_bytes: memory.virtual_peak,
             swap_peak_bytes: memory.swap_peak,

@@ -109,6 +109,7 @@ impl TracedJob {
             calls,
             hidden,
             lost: job.unseen_io,
+            counted: self.told.clone(),
             untraced: self.untraced.reasons(),
             cpu_by_ticks: job.cpu_by_ticks,
             rss_sum: (seen, upper),

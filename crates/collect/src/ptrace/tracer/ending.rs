@@ -56,6 +56,7 @@ impl Tracer {
             }
         }
         if !is_io_seen {
+            process.is_io_lost = true;
             let program = process.command.first().map(|word| byte_text::shown(word));
             job.hidden.insert(program.unwrap_or_default());
         }
@@ -135,6 +136,7 @@ impl Tracer {
         // Killed in the few microseconds of another stop, it went past the one at its end.
         if !thread.is_leaving && !self.files.io(pid, tid, &mut thread.seen) {
             job.unseen_io += 1;
+            job.processes.entry(pid).and_modify(|process| process.is_io_lost = true);
         }
         if let (Some(process), Some(stat)) = (job.processes.get_mut(&pid), stat)
             && tid == pid

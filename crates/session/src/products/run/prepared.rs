@@ -38,7 +38,9 @@ use super::recorder::Recorder;
 use super::regions::Regions;
 use super::settings::{RunIoMechanism, RunSettings};
 use super::snapshots::Snapshots;
-use super::source::{Cutoff, LimitLooks, RunSource, Ticks, is_of_calls, tell_price_of_calls};
+use super::source::{
+    Cutoff, LimitLooks, RunSource, Ticks, is_of_calls, tell_lower_bounds, tell_price_of_calls,
+};
 use super::view::RunView;
 use crate::command::{Command, CpuNotice, Launcher, PendingCommand, must_run};
 use crate::engine::Session;
@@ -94,6 +96,7 @@ impl RunPlan {
             limit.enforced_by = job.mechanism().to_string();
         }
         tell_price_of_calls(&taken, job.mechanism());
+        tell_lower_bounds(&settings.limits, &mut *job);
         cpu_wait::tell_price(&*job);
         let waits_alone = job.children().is_some_and(|children| children.is_exclusive());
         let launcher = Launcher::prepare_with(!waits_alone, CpuNotice::Not)?;

@@ -9,7 +9,7 @@ mod budget;
 mod hello;
 mod listener;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use weigh_account::regions::{
     ProfileContext, RegionTotals, TickScale, counter_series, phase_rows, process_rows,
 };
 use weigh_collect::clock::monotonic_ns;
+use weigh_collect::host::image_of;
 use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::RegionsFound;
@@ -55,7 +56,17 @@ struct RegionProcess {
     pid: u32,
     /// Readable when it has ended; none if it is not known when.
     _end: Option<OwnedFd>,
+    /// Where its program was put, to know when it executes another.
+    image: Option<[u64; 2]>,
     profile: SharedProfile,
+}
+
+impl RegionProcess {
+    /// Whether it has another program now. Of a process that has ended nobody knows.
+    fn has_executed(&self) -> bool {
+        let now = image_of(self.pid);
+        self.image.is_some() && now.is_some() && now != self.image
+    }
 }
 
 /// Takes the profiles of a job.
@@ -66,6 +77,8 @@ pub(super) struct Regions {
     paused_until: Option<Instant>,
     silent: BTreeMap<u64, WaitingPeer>,
     processes: BTreeMap<u64, RegionProcess>,
+    /// Processes whose last profile an exec has ended.
+    executed: BTreeSet<u32>,
     next_key: u64,
     /// When this was made, by each clock.
     begun: [(ProfileClock, ClockPair); 2],
@@ -85,6 +98,7 @@ impl Regions {
             paused_until: None,
             silent: BTreeMap::new(),
             processes: BTreeMap::new(),
+            executed: BTreeSet::new(),
             next_key: SOCKET + 1,
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
@@ -198,7 +212,10 @@ impl Regions {
     fn begin(&mut self, profile: SharedProfile, peer: Peer, recorder: &mut Recorder<'_>) {
         let before = self.processes.iter().find(|(_, p)| p.pid == peer.pid && peer.pid != 0);
         if let Some(process) = before.map(|(key, _)| *key).and_then(|k| self.processes.remove(&k)) {
-            self.conclude(process, recorder);
+            match process.has_executed() {
+                true => self.conclude_executed(process, recorder),
+                false => self.conclude(process, recorder),
+            }
         }
         if self.processes.len() >= PROCESSES {
             return self.totals.refused("too many processes at one time");
@@ -212,15 +229,21 @@ impl Regions {
         if let Some(end) = &end {
             let _ = epoll::add(&self.epoll, end, EventData::new_u64(key), EventFlags::IN);
         }
-        let process = RegionProcess { pid, _end: end, profile };
+        self.executed.remove(&pid);
+        let process = RegionProcess { pid, _end: end, image: image_of(pid), profile };
+        // It may have executed a program before it was heard.
         match has_ended {
             true => self.conclude(process, recorder),
+            false if process.profile.is_mapped_by(pid) == Some(false) => {
+                self.conclude_executed(process, recorder);
+            }
             false => drop(self.processes.insert(key, process)),
         }
     }
 
     /// Reads, at a tick, what was published since the last one.
     pub fn record(&mut self, recorder: &mut Recorder<'_>) {
+        self.conclude_all_executed(recorder);
         let mut processes = std::mem::take(&mut self.processes);
         for process in processes.values_mut() {
             if let Some(snapshot) = process.profile.read_published() {
@@ -245,11 +268,36 @@ impl Regions {
         Some(ProfileContext { process, scale, until })
     }
 
+    /// The profiles of processes that have executed a program since, which shares none.
+    fn conclude_all_executed(&mut self, recorder: &mut Recorder<'_>) {
+        let executed = self.processes.iter().filter(|(_, process)| process.has_executed());
+        for key in executed.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some(process) = self.processes.remove(&key) {
+                self.conclude_executed(process, recorder);
+            }
+        }
+    }
+
     /// A profile as it is in the end.
-    fn conclude(&mut self, mut process: RegionProcess, recorder: &mut Recorder<'_>) {
+    fn conclude(&mut self, process: RegionProcess, recorder: &mut Recorder<'_>) {
+        self.conclude_by(process, recorder, RegionTotals::process);
+    }
+
+    /// A profile that an exec has ended.
+    fn conclude_executed(&mut self, process: RegionProcess, recorder: &mut Recorder<'_>) {
+        self.executed.insert(process.pid);
+        self.conclude_by(process, recorder, RegionTotals::executed);
+    }
+
+    fn conclude_by(
+        &mut self,
+        mut process: RegionProcess,
+        recorder: &mut Recorder<'_>,
+        count: fn(&mut RegionTotals, &ProfileSnapshot),
+    ) {
         let snapshot = process.profile.read_end();
         let Some(context) = self.context(process.pid, &snapshot) else { return };
-        self.totals.process(&snapshot);
+        count(&mut self.totals, &snapshot);
         self.tell_counters(process.pid, &snapshot, recorder);
         self.tell_rings(&snapshot, &context, recorder);
         let made = process_rows(&snapshot, &context);
@@ -300,6 +348,7 @@ impl Regions {
         while let Some((_, process)) = self.processes.pop_first() {
             self.conclude(process, recorder);
         }
+        self.totals.without_another(self.executed.len() as u64);
         for (what, count) in self.budget.left_out() {
             self.totals.lose(what, count);
         }

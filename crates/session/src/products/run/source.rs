@@ -46,7 +46,7 @@ use crate::local_agent::Helper;
 use crate::source::{Reaper, Source};
 
 pub(super) use cutoff::Cutoff;
-pub(super) use limits::{LimitLooks, is_of_calls, tell_price_of_calls};
+pub(super) use limits::{LimitLooks, is_of_calls, tell_lower_bounds, tell_price_of_calls};
 pub(super) use ticks::Ticks;
 
 /// Looks for the sake of limits take up to a fifth of a CPU.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use weigh_account::LimitWatch;
 use weigh_collect::follow::JobMechanism;
 use weigh_collect::notice;
-use weigh_schema::Mechanism;
 use weigh_schema::limit::Limit;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::record::Limited;
+use weigh_schema::{Group, Mechanism};
 
 use super::RunSource;
 use crate::products::run::offender::UsageWatch;
@@ -120,6 +120,17 @@ fn tell_unheld(metric: &str, why: &str) {
 /// call is looked for besides.
 pub(in crate::products::run) fn is_of_calls(metric: &str) -> bool {
     Limited::of_metric(metric).is_some_and(Limited::is_of_calls)
+}
+
+/// That limits on sums of memory are held against lower bounds, if they are.
+pub(in crate::products::run) fn tell_lower_bounds(limits: &[Limit], job: &mut dyn JobMechanism) {
+    let is_memory = |limit: &Limit| limit.metric.group == Group::Memory;
+    let why = job.enforcement().and_then(|enforcement| enforcement.why_lower_bounds());
+    if let Some(why) = why.filter(|_| limits.iter().any(is_memory)) {
+        notice!(
+            "limits on memory are held against lower bounds, in which forks that execute no program of their own count with their parent once: {why}"
+        );
+    }
 }
 
 /// What it costs, and whom, that limits are checked at the end of each system call.

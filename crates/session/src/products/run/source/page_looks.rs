@@ -46,7 +46,7 @@ impl RunSource<'_> {
         self.events();
         let crossed = Crossed {
             metric: metric_name::memory_peak_bytes,
-            observed: reading.union_bytes as f64,
+            observed: reading.certain_bytes.unwrap_or(reading.union_bytes) as f64,
             fully: true,
         };
         if self.enforcer.is_new(&crossed) {
