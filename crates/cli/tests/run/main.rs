@@ -6,6 +6,7 @@ mod support;
 
 mod agent_run;
 mod allowed;
+mod control;
 mod conventions;
 mod events;
 mod files;

@@ -198,7 +198,7 @@ impl PreparedRun {
             .iter()
             .for_each(|tools| tools.add_variables(&run.settings.command[0], &mut variables));
         // Where there is no socket the job's programs are not told of one, and measure nothing.
-        let regions = Regions::prepare().ok();
+        let regions = Regions::prepare(&run.settings.id, directory).ok();
         variables.extend(regions.iter().map(Regions::variable));
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {

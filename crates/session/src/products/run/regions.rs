@@ -2,19 +2,21 @@
 //!
 //! Listens at an abstract address that `WEIGH_REGIONS` tells the job; reads at each tick the profiles that were published
 //! since, and each one when its process has ended, or at the end. Emits rows of regions and phases, and series of counters.
-//! Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
+//! Hands requests of `weigh control` on to programs. Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
 //! undone holds anything up.
 
 mod budget;
+mod control;
 mod hello;
 mod listener;
+mod woken;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -24,13 +26,15 @@ use weigh_account::regions::{
 use weigh_collect::clock::monotonic_ns;
 use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
-use weigh_schema::region::RegionsFound;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
+use weigh_schema::region::{RegionRow, RegionsFound};
 
 use super::recorder::Recorder;
 use budget::RowBudget;
+use control::{ControlServer, JobIdentity};
 use hello::{Peer, Received, WaitingPeer};
 use listener::Listener;
+use woken::woken;
 
 /// So many processes share profiles at one time.
 const PROCESSES: usize = 256;
@@ -49,6 +53,8 @@ const SERIES: usize = 256;
 
 /// What woke: the socket, a peer that said nothing yet, or the end of a process.
 const SOCKET: u64 = 0;
+/// The socket for `weigh control`.
+const CONTROL: u64 = 1;
 
 /// A process that shares its profile.
 struct RegionProcess {
@@ -64,6 +70,8 @@ pub(super) struct Regions {
     listener: Listener,
     /// The socket is not listened to until then.
     paused_until: Option<Instant>,
+    /// Where requests for programs come in; none where there is no socket to be had.
+    control: Option<ControlServer>,
     silent: BTreeMap<u64, WaitingPeer>,
     processes: BTreeMap<u64, RegionProcess>,
     next_key: u64,
@@ -74,18 +82,23 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Listens.
-    pub fn prepare() -> std::io::Result<Regions> {
+    /// Listens, for a job.
+    pub fn prepare(id: &str, directory: &Path) -> std::io::Result<Regions> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let listener = Listener::new()?;
         epoll::add(&epoll, listener.socket(), EventData::new_u64(SOCKET), EventFlags::IN)?;
+        let control = ControlServer::new(JobIdentity::new(id, directory)).ok();
+        if let Some(control) = &control {
+            epoll::add(&epoll, control.wake_fd(), EventData::new_u64(CONTROL), EventFlags::IN)?;
+        }
         Ok(Regions {
             epoll,
+            control,
             listener,
             paused_until: None,
             silent: BTreeMap::new(),
             processes: BTreeMap::new(),
-            next_key: SOCKET + 1,
+            next_key: CONTROL,
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
             totals: RegionTotals::default(),
@@ -112,7 +125,7 @@ impl Regions {
     /// Takes in who has connected, what they say, and who has ended. Whether there was something.
     pub fn attend(&mut self, recorder: &mut Recorder<'_>) -> bool {
         self.resume();
-        let woken = self.woken();
+        let woken = woken(&self.epoll, ACCEPTS);
         for key in woken.iter().copied() {
             if key == SOCKET {
                 self.accept(recorder);
@@ -122,17 +135,18 @@ impl Regions {
                 self.conclude(process, recorder);
             }
         }
+        // After programs that have just connected.
+        if woken.contains(&CONTROL) {
+            self.attend_control();
+        }
         self.silent.retain(|_, peer| peer.since.elapsed() < SILENCE);
         !woken.is_empty()
     }
 
-    fn woken(&self) -> Vec<u64> {
-        let mut events = Vec::with_capacity(ACCEPTS);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let buffer = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.epoll, buffer, Some(&now)) {
-            Ok(_) => events.iter().map(|event: &epoll::Event| event.data.u64()).collect(),
-            Err(_) => Vec::new(),
+    fn attend_control(&mut self) {
+        let processes = self.processes.values_mut().map(|p| (p.pid, &mut p.profile)).collect();
+        if let Some(control) = &mut self.control {
+            control.attend(processes);
         }
     }
 
@@ -255,10 +269,14 @@ impl Regions {
         let made = process_rows(&snapshot, &context);
         self.totals.lose("rows", made.left_out);
         for row in made.rows {
-            self.totals.row(&row);
-            if self.budget.takes_row() {
-                recorder.region(row);
-            }
+            self.tell_row(row, recorder);
+        }
+    }
+
+    fn tell_row(&mut self, row: RegionRow, recorder: &mut Recorder<'_>) {
+        self.totals.row(&row);
+        if self.budget.takes_row() {
+            recorder.region(row);
         }
     }
 
