@@ -15,6 +15,7 @@ mod limits;
 mod mechanisms;
 mod memory;
 mod network;
+mod otlp;
 mod processes;
 mod recording;
 mod regions;

@@ -9,6 +9,7 @@ mod budget;
 mod control;
 mod hello;
 mod listener;
+mod otlp;
 mod woken;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use budget::RowBudget;
 use control::{ControlServer, JobIdentity};
 use hello::{Peer, Received, WaitingPeer};
 use listener::Listener;
+use otlp::OtlpServer;
 use woken::woken;
 
 /// So many processes share profiles at one time.
@@ -55,6 +57,8 @@ const SERIES: usize = 256;
 const SOCKET: u64 = 0;
 /// The socket for `weigh control`.
 const CONTROL: u64 = 1;
+/// The one for spans.
+const SPANS: u64 = 2;
 
 /// A process that shares its profile.
 struct RegionProcess {
@@ -72,6 +76,8 @@ pub(super) struct Regions {
     paused_until: Option<Instant>,
     /// Where requests for programs come in; none where there is no socket to be had.
     control: Option<ControlServer>,
+    /// Where spans of OpenTelemetry come in; none where they are not heard.
+    otlp: Option<OtlpServer>,
     silent: BTreeMap<u64, WaitingPeer>,
     processes: BTreeMap<u64, RegionProcess>,
     next_key: u64,
@@ -94,11 +100,12 @@ impl Regions {
         Ok(Regions {
             epoll,
             control,
+            otlp: None,
             listener,
             paused_until: None,
             silent: BTreeMap::new(),
             processes: BTreeMap::new(),
-            next_key: CONTROL,
+            next_key: SPANS,
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
             totals: RegionTotals::default(),
@@ -109,6 +116,15 @@ impl Regions {
     /// What the job's programs find it by.
     pub fn variable(&self) -> (OsString, OsString) {
         self.listener.variable()
+    }
+
+    /// Listens for spans of OpenTelemetry from now on: the variables by which programs know.
+    pub fn listen_for_spans(&mut self) -> std::io::Result<[(OsString, OsString); 3]> {
+        let otlp = OtlpServer::new()?;
+        let variables = otlp.variables()?;
+        epoll::add(&self.epoll, otlp.wake_fd(), EventData::new_u64(SPANS), EventFlags::IN)?;
+        self.otlp = Some(otlp);
+        Ok(variables)
     }
 
     /// Readable when there is something to attend to.
@@ -122,8 +138,9 @@ impl Regions {
         silent.chain(self.paused_until).min()
     }
 
-    /// Takes in who has connected, what they say, and who has ended. Whether there was something.
-    pub fn attend(&mut self, recorder: &mut Recorder<'_>) -> bool {
+    /// Takes in who has connected, what they say, and who has ended. Whether there was something. `members` are the
+    /// processes of the job.
+    pub fn attend(&mut self, recorder: &mut Recorder<'_>, members: &dyn Fn() -> Vec<u32>) -> bool {
         self.resume();
         let woken = woken(&self.epoll, ACCEPTS);
         for key in woken.iter().copied() {
@@ -138,6 +155,9 @@ impl Regions {
         // After programs that have just connected.
         if woken.contains(&CONTROL) {
             self.attend_control();
+        }
+        if let Some(otlp) = self.otlp.as_mut().filter(|_| woken.contains(&SPANS)) {
+            otlp.attend(members);
         }
         self.silent.retain(|_, peer| peer.since.elapsed() < SILENCE);
         !woken.is_empty()
@@ -273,6 +293,19 @@ impl Regions {
         }
     }
 
+    fn conclude_spans(&mut self, otlp: OtlpServer, recorder: &mut Recorder<'_>) {
+        let (made, refused) = otlp.finish();
+        self.totals.spans(made.processes, made.threads);
+        self.totals.lose("places", made.lost_places);
+        self.totals.lose("names", made.lost_names);
+        for (why, count) in refused {
+            (0..count).for_each(|_| self.totals.refused(why));
+        }
+        for row in made.rows {
+            self.tell_row(row, recorder);
+        }
+    }
+
     fn tell_row(&mut self, row: RegionRow, recorder: &mut Recorder<'_>) {
         self.totals.row(&row);
         if self.budget.takes_row() {
@@ -314,9 +347,12 @@ impl Regions {
     /// The job is over: what all of its profiles hold. None where no program used them.
     pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Option<RegionsFound> {
         // Who connected last may have ended since.
-        let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder));
+        let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder, &Vec::new));
         while let Some((_, process)) = self.processes.pop_first() {
             self.conclude(process, recorder);
+        }
+        if let Some(otlp) = self.otlp.take() {
+            self.conclude_spans(otlp, recorder);
         }
         for (what, count) in self.budget.left_out() {
             self.totals.lose(what, count);
