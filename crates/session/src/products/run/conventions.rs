@@ -4,6 +4,7 @@
 //! Reads the conventions that were asked for and weigh's environment; emits the variables of the command, and a notice
 //! for each convention that stands aside for a tool of the user's. Refuses names that are no convention's.
 
+mod availability;
 mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use weigh_collect::notice;
 use weigh_collect::tools::{ToolsLibrary, cannot_be_preloaded};
 
+pub use availability::convention_findings;
 use table::{CONVENTIONS, Convention, Loadable, OPENMP, PRELOAD, find_openmp};
 
 /// The variable that tells the library which conventions were asked for.
