@@ -107,7 +107,8 @@ int weigh_region_account(weigh_name name, uint64_t parts);
 
 /*
  * What who measures has sent. Texts end with 0. `kind`: 1, a value under a key of the program's own; of libweigh's own 2,
- * publish now; 3 and 4, regions of the name in `key` (empty: all) on and off; 5, publish each `number` seconds.
+ * publish now; 3 and 4, regions of the name in `key` (`*` in it stands for anything; empty: all) on and off; 5, publish
+ * each `number` seconds.
  */
 struct weigh_control {
 	uint64_t kind;

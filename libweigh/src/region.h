@@ -303,6 +303,7 @@ const struct transport *weigh_transport_next(const struct transport *after);
 
 /* region_names.c */
 void weigh_names_rewrite(void);
+const char *weigh_name_text(uint64_t name, uint64_t *bytes);
 uint64_t weigh_name_checked(uint64_t name);
 uint64_t weigh_text_write(const char *text, uint64_t bytes);
 void weigh_names_lock(void);
@@ -332,5 +333,6 @@ uint64_t weigh_bound_token(uint64_t name);
 
 /* region_control.c */
 void weigh_control_forget(void);
+void weigh_control_name(uint64_t name, const char *text, uint64_t bytes);
 
 #endif

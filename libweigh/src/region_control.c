@@ -52,6 +52,14 @@ static bool take(struct weigh_control *control)
 	return true;
 }
 
+/* Patterns that were sent last, the oldest first: for names that are yet to come. */
+#define PATTERNS 16
+static struct pattern {
+	char text[CONTROL_KEY_BYTES + 1];
+	bool is_off;
+} patterns[PATTERNS];
+static int patterns_count;
+
 static void switch_name(uint64_t name, bool is_off)
 {
 	uint8_t before = weigh_name_flags[name], after = is_off ? before | NAME_OFF : before & ~NAME_OFF;
@@ -61,13 +69,79 @@ static void switch_name(uint64_t name, bool is_off)
 		atomic_fetch_add(&weigh_regions.goes_long_way, after ? 1 : -1);
 }
 
+/* `*` stands for anything. */
+static bool matches(const char *pattern, const char *text, uint64_t bytes)
+{
+	const char *star = 0;
+	uint64_t at = 0, resumed = 0;
+
+	while (at < bytes) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			resumed = at;
+		} else if (*pattern && *pattern == text[at]) {
+			pattern++;
+			at++;
+		} else if (star) {
+			pattern = star;
+			at = ++resumed;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+/* A name is new. The lock is held, or nobody else is there. */
+void weigh_control_name(uint64_t name, const char *text, uint64_t bytes)
+{
+	for (int i = 0; i < patterns_count; i++) {
+		if (matches(patterns[i].text, text, bytes))
+			switch_name(name, patterns[i].is_off);
+	}
+}
+
+static void keep_pattern(const char *text, bool is_off)
+{
+	if (patterns_count == PATTERNS)
+		memmove(patterns, patterns + 1, --patterns_count * sizeof(*patterns));
+	strcpy(patterns[patterns_count].text, text);
+	patterns[patterns_count++].is_off = is_off;
+}
+
+static void switch_pattern(const char *pattern, bool is_off)
+{
+	uint64_t bytes;
+	const char *text;
+
+	for (uint64_t i = OTHER_NAME; (text = weigh_name_text(i, &bytes)); i++) {
+		if (matches(pattern, text, bytes))
+			switch_name(i, is_off);
+	}
+	keep_pattern(pattern, is_off);
+}
+
+static void switch_all(bool is_off)
+{
+	for (uint64_t i = OTHER_NAME; i < PROFILE_NAMES_RECORDS; i++)
+		switch_name(i, is_off);
+	patterns_count = 0;
+}
+
 static void switch_regions(const char *name, bool is_off)
 {
-	uint64_t first = *name ? weigh_region_name(name) : OTHER_NAME, last = *name ? first : PROFILE_NAMES_RECORDS - 1;
+	bool is_pattern = strchr(name, '*');
+	uint64_t one = *name && !is_pattern ? weigh_region_name(name) : OTHER_NAME;
 
 	weigh_names_lock();
-	for (uint64_t i = first; i <= last; i++)
-		switch_name(i, is_off);
+	if (is_pattern)
+		switch_pattern(name, is_off);
+	else if (*name)
+		switch_name(one, is_off);
+	else
+		switch_all(is_off);
 	weigh_names_unlock();
 }
 

@@ -124,6 +124,7 @@ static uint32_t add_name(const char *text, size_t bytes, uint32_t cut, uint64_t 
 		return 0;
 	texts_bytes += (uint32_t)bytes;
 	atomic_store(&names_count, number + 1);
+	weigh_control_name(number, own->texts + own->names[number].at, bytes);
 	enter_table(number, hash);
 	return number;
 }
@@ -167,6 +168,15 @@ uint64_t weigh_name_checked(uint64_t name)
 	if (!name || name >= atomic_load_explicit(&names_count, memory_order_acquire))
 		return OTHER_NAME;
 	return own->names[name].profiled == weigh_regions.generation ? name : OTHER_NAME;
+}
+
+/* A name's text, which has no zero behind it; NULL behind the last. */
+const char *weigh_name_text(uint64_t name, uint64_t *bytes)
+{
+	if (name >= atomic_load(&names_count))
+		return 0;
+	*bytes = own->names[name].bytes;
+	return own->texts + own->names[name].at;
 }
 
 static uint32_t give_out(const char *text, size_t bytes, uint32_t cut, uint64_t hash)

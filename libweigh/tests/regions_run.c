@@ -5,6 +5,8 @@
  * usage: regions_run count          3 solves with 41 steps each, 17 phases, equal counters at each publish
  *        regions_run publish SECONDS counters that are equal at each publish, some thousand times a second
  *        regions_run killed         7 steps in a region that is open when it kills itself
+ *        regions_run control           publishes nothing by itself; says on standard output what it is sent, until the key "end"
+ *        regions_run deaf              never asks, until it is killed
  *        regions_run two            the same step in two threads, 5 and 8 times
  *        regions_run exec PROGRAM [ARGUMENT]... 7 steps in a region that is open when it executes a program
  */
@@ -86,6 +88,33 @@ static void execute(char **program)
 	CHECK(!"executed");
 }
 
+static void controlled(void)
+{
+	struct weigh_control got = { 0 };
+
+	printf("begun\n");
+	for (;;) {
+		WEIGH_BEGIN("quiet step");
+		WEIGH_END("quiet step");
+		WEIGH_BEGIN("loud step");
+		WEIGH_END("loud step");
+		usleep(1000);
+		while (weigh_poll_control(&got)) {
+			printf("%d %g [%s] [%s]\n", (int)got.kind, got.number, got.key, got.text);
+			fflush(stdout);
+			if (!strcmp(got.key, "end"))
+				return;
+		}
+	}
+}
+
+static void never_ask(void)
+{
+	WEIGH_BEGIN("deaf");
+	for (;;)
+		usleep(10000);
+}
+
 static void *some_steps(void *count)
 {
 	steps((int)(intptr_t)count);
@@ -110,6 +139,10 @@ int main(int argc, char **argv)
 		publish(atof(argv[2]));
 	else if (argc > 1 && !strcmp(argv[1], "killed"))
 		kill_itself();
+	else if (argc > 1 && !strcmp(argv[1], "control"))
+		controlled();
+	else if (argc > 1 && !strcmp(argv[1], "deaf"))
+		never_ask();
 	else if (argc > 1 && !strcmp(argv[1], "two"))
 		two_threads();
 	else if (argc > 2 && !strcmp(argv[1], "exec"))

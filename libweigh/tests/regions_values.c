@@ -171,6 +171,20 @@ static void control(void)
 	SAME(calls_of(&p, REGION(&p, "switched")), 3);
 	once("new while all are off");
 	SAME(calls_of(&p, REGION(&p, "new while all are off")), 1);
+	send_control(WEIGH_CONTROL_REGIONS_OFF, 0, "by*pattern", "");
+	send_control(WEIGH_CONTROL_REGIONS_ON, 0, "*other pattern", "");
+	CHECK(weigh_poll_control(&got) && weigh_poll_control(&got));
+	once("by this pattern");
+	once("by some other pattern");
+	once("by a pattern not");
+	once("switched");
+	SAME(calls_of(&p, REGION(&p, "by some other pattern")), 1);
+	SAME(calls_of(&p, REGION(&p, "by a pattern not")), 1);
+	SAME(calls_of(&p, REGION(&p, "switched")), 4);
+	send_control(WEIGH_CONTROL_REGIONS_ON, 0, "", "");
+	SAME(weigh_poll_control(&got), 1);
+	once("by this pattern");
+	SAME(calls_of(&p, REGION(&p, "by this pattern")), 1);
 }
 
 static bool says(const char *key, const char *value)

@@ -5,6 +5,7 @@
 
 mod estimate;
 mod flat;
+mod spans;
 mod ticks;
 mod totals;
 mod tree;
@@ -20,6 +21,7 @@ use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
 use estimate::{Estimate, estimates};
 
 pub use flat::FlatRegions;
+pub use spans::{SpanRows, SpanTable};
 pub use ticks::TickScale;
 pub use totals::{RegionTotals, counter_series};
 pub use tree::{TreeLine, region_tree};

@@ -9,6 +9,7 @@
 mod agent;
 mod arguments;
 mod calls;
+mod control;
 mod destination;
 mod doctor;
 mod explain;
@@ -112,6 +113,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Show(show) => show::show(&show),
         Verb::Report(report) => show::report(&report),
         Verb::Export(wanted) => export::execute(&wanted),
+        Verb::Control(control) => control::execute(&control),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
     }

@@ -40,6 +40,7 @@ mod loading;
 mod map_sizing;
 pub mod memory_reserve;
 pub mod message;
+pub mod otlp;
 pub mod pages;
 mod perf;
 pub mod poll;

@@ -4,6 +4,7 @@
 //! Reads the words of a memfd that a program has handed over; emits `ProfileSnapshot`s. Refuses what is no memfd, what
 //! may shrink, and what is not as long as it says.
 
+mod control;
 mod mapping;
 mod ticks;
 
@@ -14,13 +15,16 @@ use std::path::Path;
 
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
 use weigh_parse::profile::{MOST_BYTES, ProfileReader, ReadAt};
-use weigh_schema::profile::{MAGIC, head};
+use weigh_schema::control::{ControlRequest, ControlledProcess};
+use weigh_schema::profile::{MAGIC, SECTIONS, head};
 use weigh_schema::region::snapshot::ProfileSnapshot;
 
+pub use control::ControlRefusal;
 pub use ticks::clock_pair;
 pub use weigh_parse::profile::ProfileRefusal;
 
 use crate::procfs;
+use control::ControlRing;
 use mapping::ProfileMapping;
 
 /// What a memfd is on, if it has no huge pages: those may be missing when they are touched.
@@ -56,6 +60,7 @@ pub struct SharedProfile {
     /// The publish that was read last; 1: none yet.
     published: u64,
     inode: u64,
+    control: ControlRing,
 }
 
 impl SharedProfile {
@@ -78,7 +83,8 @@ impl SharedProfile {
         }
         let mapping = ProfileMapping::new(&file, bytes as usize / 8)?;
         let reader = ProfileReader::new(&mapping)?;
-        Ok(SharedProfile { mapping, reader, published: 1, inode: about.st_ino })
+        let control = ControlRing::default();
+        Ok(SharedProfile { mapping, reader, published: 1, inode: about.st_ino, control })
     }
 
     /// The process, as it sees itself.
@@ -101,6 +107,22 @@ impl SharedProfile {
     /// How often the program has published.
     pub fn publishes(&self) -> u64 {
         ProfileReader::epoch(&self.mapping).saturating_sub(1)
+    }
+
+    /// Sends the program a request, which it takes when it polls: the request's number, from 0.
+    ///
+    /// # Errors
+    /// If it does not fit, or finds the ring full.
+    pub fn send_control(&mut self, request: &ControlRequest) -> Result<u64, ControlRefusal> {
+        // The section of control is the last one.
+        let ring = self.reader.head().sections[SECTIONS.len() - 1];
+        self.control.send(&self.mapping, ring, request)
+    }
+
+    /// How the process stands, under this number.
+    pub fn control_state(&self, pid: u32) -> ControlledProcess {
+        let (sent, taken) = (self.control.sent(), self.control.taken(&self.mapping));
+        ControlledProcess { pid, sent, taken, publishes: self.publishes(), refused: None }
     }
 
     /// As it stood at the last publish; none if there was none since the last time, or if the program publishes faster than

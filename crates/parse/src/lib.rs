@@ -13,5 +13,6 @@ pub mod executable;
 pub mod fanotify;
 pub mod job;
 pub mod offender;
+pub mod otlp;
 pub mod procfs;
 pub mod profile;

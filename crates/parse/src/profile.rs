@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weigh_schema::profile::{head as at, metadata, name, node, thread};
 use weigh_schema::region::snapshot::{ClockPair, ProfileLosses, ProfileSnapshot, ProfileThread};
 
-pub use head::{MOST_BYTES, ProfileHead, ProfileRefusal};
+pub use head::{MOST_BYTES, ProfileHead, ProfileRefusal, SectionSpan};
 
 /// How often something is looked at that is being written.
 const TRIES: usize = 64;

@@ -37,6 +37,15 @@ impl Availability {
         }
     }
 
+    /// It works, and loses something for this reason.
+    pub fn degraded(name: impl Into<String>, reason: impl Into<String>) -> Availability {
+        Availability {
+            status: CollectorState::Degraded,
+            reason: Some(reason.into()),
+            ..Availability::active(name)
+        }
+    }
+
     /// Of a collector, as it fared. What helps is said only where it does not work fully.
     pub fn of_collector(status: CollectorStatus, remedy: Option<&'static str>) -> Availability {
         let CollectorStatus { name, status, reason, .. } = status;

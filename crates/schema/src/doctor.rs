@@ -1,5 +1,7 @@
 //! What `weigh doctor` finds: what works on this machine, what does not, why, and what helps.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::availability::Availability;
@@ -20,6 +22,8 @@ pub struct DoctorReport {
     pub mechanisms: Vec<MechanismFinding>,
     /// The collectors, as the trial found them.
     pub collectors: Vec<CollectorFinding>,
+    /// The conventions of annotated programs (`weigh run --regions`).
+    pub conventions: Vec<ConventionFinding>,
     /// Metrics without a value in the trial for a reason that no collector gives.
     pub unknown: Vec<UnknownMetrics>,
     /// The facts of the machine and of the privileges that decide it.
@@ -102,6 +106,46 @@ impl Serialize for CollectorFinding {
             gives: self.gives,
             lost_metrics: &self.lost_metrics,
             remedy: *remedy,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// A convention of annotated programs, as it stands here.
+#[derive(Debug)]
+pub struct ConventionFinding {
+    /// Whether it can be heard.
+    pub availability: Availability,
+    /// Who uses it.
+    pub programs: &'static str,
+    /// Whether `--regions` has it without being named.
+    pub is_usual: bool,
+    /// One of `looked_for`, where it is.
+    pub found: Option<PathBuf>,
+    /// Commands that show that such programs are at home here; none: nothing shows it.
+    pub looked_for: &'static [&'static str],
+}
+
+impl Serialize for ConventionFinding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            name: &'a str,
+            status: CollectorState,
+            reason: Option<&'a str>,
+            programs: &'a str,
+            auto: bool,
+            found: Option<String>,
+        }
+        let Availability { name, status, reason, .. } = &self.availability;
+        let found = self.found.as_ref().map(|path| path.display().to_string());
+        Row {
+            name,
+            status: *status,
+            reason: reason.as_deref(),
+            programs: self.programs,
+            auto: self.is_usual,
+            found,
         }
         .serialize(serializer)
     }

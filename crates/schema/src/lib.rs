@@ -34,6 +34,7 @@ pub mod byte_text;
 pub mod call;
 pub mod call_row;
 pub mod configuration;
+pub mod control;
 mod counter;
 pub mod custom_subsystem;
 pub mod doctor;

@@ -3,6 +3,7 @@
 //! Texts are as people have them: what is no UTF-8 is U+FFFD, and the bytes stand beside it as Base64.
 
 pub mod snapshot;
+pub mod span;
 
 use std::collections::BTreeMap;
 

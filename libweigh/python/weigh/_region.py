@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-from types import TracebackType
-from typing import Any, Callable, NamedTuple, Optional, Type, TypeVar, Union
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from ._library import library
 
@@ -77,12 +76,7 @@ class region:
             _begin(self._number)
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._number and _active.value:
             _end(self._number)
 
@@ -119,12 +113,7 @@ class phase:
             library.weigh_phase_begin(self._number, self._iteration)
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._number and _active.value:
             library.weigh_phase_end(self._number)
 

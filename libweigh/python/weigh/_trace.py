@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import time
-from types import TracebackType
-from typing import Any, Dict, Iterator, Optional, Tuple, Type, Union
+from typing import Any, Dict, Iterator, Optional, Tuple, Union
 
 from . import _library
 from ._library import library
@@ -176,12 +175,7 @@ class Trace:
     def __enter__(self) -> "Trace":
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

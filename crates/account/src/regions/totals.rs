@@ -60,6 +60,12 @@ impl RegionTotals {
         self.lost(&snapshot.lost);
     }
 
+    /// Processes that told of spans, with their threads. Their rows are told one by one, too.
+    pub fn spans(&mut self, processes: u64, threads: u64) {
+        self.found.processes_total += processes;
+        add(&mut self.found.threads_total, threads);
+    }
+
     /// A row.
     pub fn row(&mut self, row: &RegionRow) {
         self.flat.add(row);

@@ -1,6 +1,7 @@
 //! The command line, declared once: parser, help, man pages and completions are derived from it.
 
 mod calls;
+mod control;
 mod io;
 mod numbers;
 mod others;
@@ -12,6 +13,7 @@ mod trace;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
+pub use control::{ControlArguments, ControlVerb};
 pub use io::{
     IoArguments, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism, RunIoMechanism,
 };
@@ -74,6 +76,8 @@ pub enum Verb {
     Report(ReportArguments),
     /// Write a recording in the form of another program.
     Export(ExportArguments),
+    /// Send requests to programs that name regions: publish, regions on and off, values of their own.
+    Control(ControlArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
     /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`.

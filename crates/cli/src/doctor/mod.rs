@@ -9,8 +9,9 @@ mod kernel;
 
 use std::process::ExitCode;
 
-use weigh_schema::doctor::RunVerdict;
+use weigh_schema::doctor::{DoctorReport, RunVerdict};
 use weigh_session::doctor::{examine, io_overhead};
+use weigh_session::products::run::convention_findings;
 use weigh_show::Screen;
 use weigh_show::doctor::{render, render_io, render_short};
 
@@ -24,7 +25,8 @@ pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         Some(DoctorSubject::Io(io)) => return doctor_io(io),
         None => {}
     }
-    let report = examine();
+    let conventions = convention_findings();
+    let report = DoctorReport { conventions, ..examine() };
     if arguments.json {
         print_json(&(serde_json::to_string_pretty(&report)? + "\n"))?;
     } else {

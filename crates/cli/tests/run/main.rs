@@ -6,6 +6,7 @@ mod support;
 
 mod agent_run;
 mod allowed;
+mod control;
 mod conventions;
 mod events;
 mod files;
@@ -15,6 +16,7 @@ mod limits;
 mod mechanisms;
 mod memory;
 mod network;
+mod otlp;
 mod processes;
 mod recording;
 mod regions;

@@ -9,20 +9,43 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::{MembarrierCommand, membarrier};
 use weigh_parse::profile::Words;
 
-/// The words of a file that cannot shrink, to be read.
+/// The words of a file that cannot shrink.
 pub struct ProfileMapping {
     at: NonNull<AtomicU64>,
     words: usize,
+    is_writable: bool,
 }
 
 impl ProfileMapping {
     /// Maps so many words of a file that has them, and keeps them.
     pub fn new(file: &OwnedFd, words: usize) -> io::Result<ProfileMapping> {
-        let (rights, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        match ProfileMapping::map(file, words, ProtFlags::READ | ProtFlags::WRITE) {
+            // It may be sealed, or handed over for reading alone.
+            Err(_) => ProfileMapping::map(file, words, ProtFlags::READ),
+            mapping => mapping,
+        }
+    }
+
+    fn map(file: &OwnedFd, words: usize, rights: ProtFlags) -> io::Result<ProfileMapping> {
+        let (at, flags) = (std::ptr::null_mut(), MapFlags::SHARED);
         // SAFETY: a new mapping, where the kernel likes; nothing of this program lies there.
-        let map = unsafe { mmap(std::ptr::null_mut(), 8 * words, rights, flags, file, 0)? };
+        let map = unsafe { mmap(at, 8 * words, rights, flags, file, 0)? };
         let at = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(ProfileMapping { at, words })
+        Ok(ProfileMapping { at, words, is_writable: rights.contains(ProtFlags::WRITE) })
+    }
+
+    /// Whether words can be stored.
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    /// Stores a word, after all that was stored before. Nothing happens where there is none, or it is not writable.
+    pub fn store(&self, at: usize, word: u64) {
+        if at >= self.words || !self.is_writable {
+            return;
+        }
+        // SAFETY: within the mapping, aligned, mapped for writing; all of it is only ever used as atomics.
+        unsafe { self.at.add(at).as_ref() }.store(word, Ordering::Release);
     }
 }
 

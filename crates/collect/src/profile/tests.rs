@@ -85,3 +85,48 @@ fn both_clocks_go_on_alike() {
         assert!(second.ticks > first.ticks && second.ns > first.ns + 1_900_000);
     }
 }
+
+/// A profile with a ring of two requests behind its names.
+fn with_ring() -> Vec<u64> {
+    use weigh_schema::profile::control;
+    let mut words = words();
+    let ring = words.len() as u64;
+    words.resize(words.len() + 2 * control::LENGTH, 0);
+    words[head::BYTES] = 8 * words.len() as u64;
+    (words[head::SECTIONS + 14], words[head::SECTIONS + 15]) = (ring, 2);
+    words
+}
+
+#[test]
+fn a_request_is_in_the_ring_before_it_is_counted_and_a_full_ring_is_told() {
+    let mut profile = SharedProfile::map(memfd(&with_ring(), SealFlags::SHRINK)).unwrap();
+    let set = ControlRequest::Set { key: "every".into(), value: "7.5".into() };
+    assert_eq!(profile.send_control(&set), Ok(0));
+    assert_eq!(profile.send_control(&ControlRequest::Publish), Ok(1));
+    assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::Full(2)));
+    let state = profile.control_state(9);
+    assert_eq!((state.pid, state.sent, state.taken), (9, 2, 0));
+    let long = ControlRequest::RegionsOff { pattern: "x".repeat(65) };
+    assert_eq!(profile.send_control(&long), Err(ControlRefusal::TooLong));
+}
+
+#[test]
+fn a_program_that_lies_of_what_it_took_gets_no_more_than_it_was_sent() {
+    let mut words = with_ring();
+    words[head::CONTROL_READ] = u64::MAX;
+    words[head::CONTROL_WRITTEN] = 7;
+    let mut profile = SharedProfile::map(memfd(&words, SealFlags::SHRINK)).unwrap();
+    for number in 0..5 {
+        assert_eq!(profile.send_control(&ControlRequest::Publish), Ok(number));
+        assert_eq!(profile.control_state(1).taken, number + 1);
+    }
+}
+
+#[test]
+fn a_profile_without_a_ring_or_that_is_sealed_takes_none() {
+    let mut profile = SharedProfile::map(memfd(&words(), SealFlags::SHRINK)).unwrap();
+    assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::NoRoom));
+    let sealed = memfd(&with_ring(), SealFlags::SHRINK | SealFlags::WRITE);
+    let mut profile = SharedProfile::map(sealed).unwrap();
+    assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::NoRoom));
+}

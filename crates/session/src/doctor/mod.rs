@@ -31,7 +31,7 @@ pub use io::{IO_MECHANISMS, IoMechanismTrials, io_overhead};
 /// What is exact only if the kernel itself follows the job.
 const TELLTALE: &str = metric_name::processes_total;
 
-/// Makes the trials, and reports what they found.
+/// Makes the trials, and reports what they found. The conventions of annotated programs are the product's to add.
 pub fn examine() -> DoctorReport {
     let conditions = conditions::all();
     let mechanisms = FOLLOWINGS.iter().map(mechanism_finding).collect();
@@ -44,7 +44,16 @@ pub fn examine() -> DoctorReport {
             let collectors = statuses.map(|(status, lost)| collector_finding(status, lost));
             let collectors = collectors.collect();
             let host = Some(summary.host);
-            DoctorReport { run, said, host, mechanisms, collectors, unknown, conditions }
+            DoctorReport {
+                run,
+                said,
+                host,
+                mechanisms,
+                collectors,
+                conventions: Vec::new(),
+                unknown,
+                conditions,
+            }
         }
         Err(error) => DoctorReport {
             run: RunVerdict::Fails,
@@ -52,6 +61,7 @@ pub fn examine() -> DoctorReport {
             host: weigh_collect::host::host().ok(),
             mechanisms,
             collectors: Vec::new(),
+            conventions: Vec::new(),
             unknown: Vec::new(),
             conditions,
         },

@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod calls;
+pub mod control;
 pub mod io;
 pub mod run;
 pub mod trace;

@@ -3,7 +3,7 @@
 use weigh_schema::amount::show_size;
 use weigh_schema::availability::Availability;
 use weigh_schema::doctor::{
-    CollectorFinding, Condition, DoctorReport, MechanismFinding, RunVerdict,
+    CollectorFinding, Condition, ConventionFinding, DoctorReport, MechanismFinding, RunVerdict,
 };
 use weigh_schema::event::CollectorState;
 use weigh_schema::printable::in_words;
@@ -96,6 +96,10 @@ pub fn render(findings: &DoctorReport, width: usize, color: bool) -> String {
         page.heading("Collectors, as a trial run found them");
         findings.collectors.iter().for_each(|finding| collector(&mut page, finding));
     }
+    if !findings.conventions.is_empty() {
+        page.heading("Conventions of annotated programs (weigh run --regions)");
+        findings.conventions.iter().for_each(|finding| convention(&mut page, finding));
+    }
     if !findings.unknown.is_empty() {
         page.heading("Metrics that no collector gave a value");
         for unknown in &findings.unknown {
@@ -158,14 +162,34 @@ fn mechanism(page: &mut Page, finding: &MechanismFinding) {
     }
 }
 
-fn collector(page: &mut Page, finding: &CollectorFinding) {
-    let Availability { name, status, reason, remedy } = &finding.availability;
-    let (state, color) = match status {
+fn convention(page: &mut Page, finding: &ConventionFinding) {
+    let Availability { name, status, reason, .. } = &finding.availability;
+    let state = state_words(*status);
+    let by_name = if finding.is_usual { "" } else { " (where it is named)" };
+    page.row(COLLECTOR_COLUMNS, name, state, &format!("{}{by_name}", finding.programs));
+    if let Some(reason) = reason {
+        page.row(COLLECTOR_COLUMNS, "", ("why", DIM), reason);
+    }
+    let here = match (&finding.found, finding.looked_for) {
+        (Some(path), _) => path.display().to_string(),
+        (None, []) => return,
+        (None, names) => format!("no {} on PATH", names.join(", ")),
+    };
+    page.row(COLLECTOR_COLUMNS, "", ("found", DIM), &here);
+}
+
+fn state_words(status: CollectorState) -> (&'static str, &'static str) {
+    match status {
         CollectorState::Active => ("works", GREEN),
         CollectorState::Degraded => ("degraded", YELLOW),
         CollectorState::Unavailable => ("not here", RED),
         CollectorState::Disabled => ("off", DIM),
-    };
+    }
+}
+
+fn collector(page: &mut Page, finding: &CollectorFinding) {
+    let Availability { name, status, reason, remedy } = &finding.availability;
+    let (state, color) = state_words(*status);
     let gives = finding.gives.unwrap_or("no description");
     let text = format!("{gives} ({})", finding.mechanism);
     page.row(COLLECTOR_COLUMNS, name, (state, color), &text);
@@ -289,6 +313,13 @@ mod tests {
                 finding("processes", CollectorState::Active, None),
                 finding("hardware", CollectorState::Unavailable, Some("no such counter")),
             ],
+            conventions: vec![ConventionFinding {
+                availability: Availability::unavailable("gomp", "there is no libomp.so.5"),
+                programs: "OpenMP of GCC, by LLVM's runtime, and more words than fit in a line of 60",
+                is_usual: false,
+                found: None,
+                looked_for: &["mpirun", "srun"],
+            }],
             unknown: Vec::new(),
             conditions: vec![Condition {
                 name: "CAP_DAC_READ_SEARCH",
@@ -327,6 +358,16 @@ mod tests {
         let text = render_short(&found, 80, false);
         assert!(text.lines().count() <= 12 && text.lines().all(|line| line.len() <= 80), "{text}");
         for part in ["by ptrace\n", "processes\n", "hardware\n", "CAP_BPF is missing", "doctor -v"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn conventions_say_what_is_missing() {
+        let text = render(&findings(), 80, false);
+        for part in
+            ["gomp", "there is no libomp.so.5", "(where it is named)", "no mpirun, srun on PATH"]
         {
             assert!(text.contains(part), "{part} in {text}");
         }

@@ -4,11 +4,17 @@
 //! Reads the conventions that were asked for and weigh's environment; emits the variables of the command, and a notice
 //! for each convention that stands aside for a tool of the user's. Refuses names that are no convention's.
 
+mod availability;
+mod table;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use weigh_collect::notice;
 use weigh_collect::tools::{ToolsLibrary, cannot_be_preloaded};
+
+pub use availability::convention_findings;
+use table::{CONVENTIONS, Convention, Loadable, OPENMP, PRELOAD, find_openmp};
 
 /// The variable that tells the library which conventions were asked for.
 const TOOLS: &str = "WEIGH_TOOLS";
@@ -16,67 +22,8 @@ const TOOLS: &str = "WEIGH_TOOLS";
 const TOOLS_LIBRARY: &str = "WEIGH_TOOLS_LIBRARY";
 const MODULES: &str = "WEIGH_PYTHON_MODULES";
 
-const PRELOAD: &str = "LD_PRELOAD";
 /// What of it is weigh's, for programs that cannot have it.
 const OWN_PRELOAD: &str = "WEIGH_TOOLS_PRELOAD";
-
-/// Where LLVM's OpenMP runtime is, which has the interface of GCC's as well.
-const OPENMP: &str = "libomp.so.5";
-
-/// What a convention's variables name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loadable {
-    /// The library, which is the one tool that the program loads: one of the user's stays, and the convention stands
-    /// aside.
-    Alone,
-    /// The library, before others of a list.
-    Library,
-    /// The library, and that for PerfStubs.
-    PerfStubs,
-    /// LLVM's OpenMP runtime.
-    OpenMp,
-    /// A folder with a module.
-    PythonModule,
-}
-
-/// A way in which annotated programs find a tool.
-struct Convention {
-    name: &'static str,
-    /// Whether `auto` has it: it changes nothing that a program does or prints.
-    is_usual: bool,
-    variables: &'static [&'static str],
-    loadable: Loadable,
-}
-
-const fn usual(
-    name: &'static str,
-    variables: &'static [&'static str],
-    loadable: Loadable,
-) -> Convention {
-    Convention { name, is_usual: true, variables, loadable }
-}
-
-const fn named(
-    name: &'static str,
-    variables: &'static [&'static str],
-    loadable: Loadable,
-) -> Convention {
-    Convention { name, is_usual: false, variables, loadable }
-}
-
-const CONVENTIONS: [Convention; 11] = [
-    usual("nvtx", &["NVTX_INJECTION64_PATH"], Loadable::Alone),
-    usual("itt", &["INTEL_LIBITTNOTIFY64"], Loadable::Alone),
-    usual("kokkos", &["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"], Loadable::Alone),
-    usual("ompt", &["OMP_TOOL_LIBRARIES"], Loadable::Alone),
-    usual("mpi", &[PRELOAD], Loadable::Library),
-    usual("likwid", &[PRELOAD], Loadable::Library),
-    usual("papi", &[PRELOAD], Loadable::Library),
-    usual("roctx", &[PRELOAD], Loadable::Library),
-    named("perfstubs", &[PRELOAD], Loadable::PerfStubs),
-    named("gomp", &[PRELOAD], Loadable::OpenMp),
-    named("python", &["PYTHONPATH"], Loadable::PythonModule),
-];
 
 /// The conventions of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,8 +100,12 @@ impl Tools {
         }
     }
 
-    /// Adds what the command's environment must have to `variables`.
-    pub(super) fn add_variables(&self, command: &OsStr, variables: &mut Vec<(OsString, OsString)>) {
+    /// Adds what the command's environment must have to `variables`. Whether weigh itself has to listen for spans.
+    pub(super) fn add_variables(
+        &self,
+        command: &OsStr,
+        variables: &mut Vec<(OsString, OsString)>,
+    ) -> bool {
         let given = |name: &str| {
             let own = variables.iter().find(|(known, _)| known == name);
             own.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name))
@@ -166,6 +117,7 @@ impl Tools {
         }
         variables.retain(|(name, _)| plan.variables.iter().all(|(planned, _)| planned != name));
         variables.append(&mut plan.variables);
+        plan.hears_spans
     }
 
     fn library_paths(&self) -> LibraryPaths {
@@ -192,25 +144,14 @@ struct LibraryPaths {
     openmp: Option<PathBuf>,
 }
 
-/// In the folders that the loader looks through, and those of LLVM's packages.
-fn find_openmp() -> Option<PathBuf> {
-    let triple = triple();
-    let fixed = [format!("/usr/lib/{triple}"), "/usr/lib64".into(), "/usr/lib".into()];
-    let by_version = (14..=21).rev().map(|version| format!("/usr/lib/llvm-{version}/lib"));
-    let folders = fixed.into_iter().chain(by_version);
-    folders.map(|folder| Path::new(&folder).join(OPENMP)).find(|file| file.exists())
-}
-
-fn triple() -> String {
-    format!("{}-linux-gnu", std::env::consts::ARCH)
-}
-
 /// What is set, and what is not done.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     variables: Vec<(OsString, OsString)>,
     /// For people.
     refused: Vec<String>,
+    /// Whether weigh listens for spans.
+    hears_spans: bool,
 }
 
 impl Plan {
@@ -225,7 +166,9 @@ impl Plan {
         for convention in CONVENTIONS.iter().filter(|convention| conventions.has(convention)) {
             match plan.add(convention, paths, &given) {
                 Ok(libraries) => {
-                    heard.push(convention.name);
+                    if convention.loadable != Loadable::Listener {
+                        heard.push(convention.name);
+                    }
                     preloads.extend(libraries);
                 }
                 Err(refused) => plan.refused.push(refused),
@@ -264,6 +207,13 @@ impl Plan {
                 variables.iter().for_each(|variable| self.set(variable, library.clone().into()));
                 Ok(Vec::new())
             }
+            Loadable::Listener => match variables.iter().find(|name| given(name).is_some()) {
+                Some(taken) => Err(missing(&format!("{taken} is set already"))),
+                None => {
+                    self.hears_spans = true;
+                    Ok(Vec::new())
+                }
+            },
             Loadable::Library => Ok(vec![library]),
             Loadable::PerfStubs => {
                 let own = paths.perfstubs.clone();
@@ -342,6 +292,14 @@ mod tests {
     }
 
     #[test]
+    fn spans_go_where_the_user_has_said() {
+        assert!(plan("auto", &[]).hears_spans && !plan("nvtx", &[]).hears_spans);
+        let plan = plan("otlp", &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector")]);
+        assert!(!plan.hears_spans);
+        assert!(plan.refused[0].contains("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"));
+    }
+
+    #[test]
     fn a_runtime_that_is_not_there_is_told_of() {
         let plan = plan("gomp", &[]);
         assert_eq!(value(&plan, TOOLS), "ompt");
@@ -351,7 +309,10 @@ mod tests {
     #[test]
     fn what_changes_a_program_is_named() {
         let auto = Conventions::parse("auto").unwrap().names;
-        assert_eq!(auto, ["nvtx", "itt", "kokkos", "ompt", "mpi", "likwid", "papi", "roctx"]);
+        assert_eq!(
+            auto,
+            ["nvtx", "itt", "kokkos", "ompt", "mpi", "likwid", "papi", "roctx", "otlp"]
+        );
         assert!(Conventions::parse("all").unwrap().names.contains(&"perfstubs"));
     }
 

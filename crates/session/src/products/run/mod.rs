@@ -28,7 +28,7 @@ mod source;
 mod view;
 pub mod watch_spec;
 
-pub use conventions::Conventions;
+pub use conventions::{Conventions, convention_findings};
 pub use event_hook::{EventHook, be_helper, is_helper};
 pub use outcome::{RunFailure, RunOutcome};
 pub use prepared::{PreparedRun, RunPlan};

@@ -197,12 +197,18 @@ impl PreparedRun {
         variables.extend(helper.iter().map(Helper::variable));
         let directory = run.settings.directory.as_path();
         let tools = Tools::prepare(run.settings.conventions.as_ref(), directory);
-        tools
-            .iter()
-            .for_each(|tools| tools.add_variables(&run.settings.command[0], &mut variables));
+        let hears_spans = tools
+            .as_ref()
+            .is_some_and(|t| t.add_variables(&run.settings.command[0], &mut variables));
         // Where there is no socket the job's programs are not told of one, and measure nothing.
-        let regions = Regions::prepare().ok();
+        let mut regions = Regions::prepare(&run.settings.id, directory).ok();
         variables.extend(regions.iter().map(Regions::variable));
+        if let Some(regions) = regions.as_mut().filter(|_| hears_spans) {
+            match regions.listen_for_spans() {
+                Ok(more) => variables.extend(more),
+                Err(error) => notice!("--regions: otlp: {error}; it stands aside"),
+            }
+        }
         let group = collectors::make_group(&run.settings, &*run.job);
         let with = With {
             variables: &variables,

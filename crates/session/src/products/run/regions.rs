@@ -2,19 +2,22 @@
 //!
 //! Listens at an abstract address that `WEIGH_REGIONS` tells the job; reads at each tick the profiles that were published
 //! since, and each one when its process has ended, or at the end. Emits rows of regions and phases, and series of counters.
-//! Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
+//! Hands requests of `weigh control` on to programs. Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
 //! undone holds anything up.
 
 mod budget;
+mod control;
 mod hello;
 mod listener;
+mod otlp;
+mod woken;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -25,13 +28,16 @@ use weigh_collect::clock::monotonic_ns;
 use weigh_collect::host::image_of;
 use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
-use weigh_schema::region::RegionsFound;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
+use weigh_schema::region::{RegionRow, RegionsFound};
 
 use super::recorder::Recorder;
 use budget::RowBudget;
+use control::{ControlServer, JobIdentity};
 use hello::{Peer, Received, WaitingPeer};
 use listener::Listener;
+use otlp::OtlpServer;
+use woken::woken;
 
 /// So many processes share profiles at one time.
 const PROCESSES: usize = 256;
@@ -50,6 +56,10 @@ const SERIES: usize = 256;
 
 /// What woke: the socket, a peer that said nothing yet, or the end of a process.
 const SOCKET: u64 = 0;
+/// The socket for `weigh control`.
+const CONTROL: u64 = 1;
+/// The one for spans.
+const SPANS: u64 = 2;
 
 /// A process that shares its profile.
 struct RegionProcess {
@@ -75,6 +85,10 @@ pub(super) struct Regions {
     listener: Listener,
     /// The socket is not listened to until then.
     paused_until: Option<Instant>,
+    /// Where requests for programs come in; none where there is no socket to be had.
+    control: Option<ControlServer>,
+    /// Where spans of OpenTelemetry come in; none where they are not heard.
+    otlp: Option<OtlpServer>,
     silent: BTreeMap<u64, WaitingPeer>,
     processes: BTreeMap<u64, RegionProcess>,
     /// Processes whose last profile an exec has ended.
@@ -87,19 +101,25 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Listens.
-    pub fn prepare() -> std::io::Result<Regions> {
+    /// Listens, for a job.
+    pub fn prepare(id: &str, directory: &Path) -> std::io::Result<Regions> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let listener = Listener::new()?;
         epoll::add(&epoll, listener.socket(), EventData::new_u64(SOCKET), EventFlags::IN)?;
+        let control = ControlServer::new(JobIdentity::new(id, directory)).ok();
+        if let Some(control) = &control {
+            epoll::add(&epoll, control.wake_fd(), EventData::new_u64(CONTROL), EventFlags::IN)?;
+        }
         Ok(Regions {
             epoll,
+            control,
+            otlp: None,
             listener,
             paused_until: None,
             silent: BTreeMap::new(),
             processes: BTreeMap::new(),
             executed: BTreeSet::new(),
-            next_key: SOCKET + 1,
+            next_key: SPANS,
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
             totals: RegionTotals::default(),
@@ -110,6 +130,15 @@ impl Regions {
     /// What the job's programs find it by.
     pub fn variable(&self) -> (OsString, OsString) {
         self.listener.variable()
+    }
+
+    /// Listens for spans of OpenTelemetry from now on: the variables by which programs know.
+    pub fn listen_for_spans(&mut self) -> std::io::Result<[(OsString, OsString); 3]> {
+        let otlp = OtlpServer::new()?;
+        let variables = otlp.variables()?;
+        epoll::add(&self.epoll, otlp.wake_fd(), EventData::new_u64(SPANS), EventFlags::IN)?;
+        self.otlp = Some(otlp);
+        Ok(variables)
     }
 
     /// Readable when there is something to attend to.
@@ -123,10 +152,11 @@ impl Regions {
         silent.chain(self.paused_until).min()
     }
 
-    /// Takes in who has connected, what they say, and who has ended. Whether there was something.
-    pub fn attend(&mut self, recorder: &mut Recorder<'_>) -> bool {
+    /// Takes in who has connected, what they say, and who has ended. Whether there was something. `members` are the
+    /// processes of the job.
+    pub fn attend(&mut self, recorder: &mut Recorder<'_>, members: &dyn Fn() -> Vec<u32>) -> bool {
         self.resume();
-        let woken = self.woken();
+        let woken = woken(&self.epoll, ACCEPTS);
         for key in woken.iter().copied() {
             if key == SOCKET {
                 self.accept(recorder);
@@ -136,17 +166,21 @@ impl Regions {
                 self.conclude(process, recorder);
             }
         }
+        // After programs that have just connected.
+        if woken.contains(&CONTROL) {
+            self.attend_control();
+        }
+        if let Some(otlp) = self.otlp.as_mut().filter(|_| woken.contains(&SPANS)) {
+            otlp.attend(members);
+        }
         self.silent.retain(|_, peer| peer.since.elapsed() < SILENCE);
         !woken.is_empty()
     }
 
-    fn woken(&self) -> Vec<u64> {
-        let mut events = Vec::with_capacity(ACCEPTS);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let buffer = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.epoll, buffer, Some(&now)) {
-            Ok(_) => events.iter().map(|event: &epoll::Event| event.data.u64()).collect(),
-            Err(_) => Vec::new(),
+    fn attend_control(&mut self) {
+        let processes = self.processes.values_mut().map(|p| (p.pid, &mut p.profile)).collect();
+        if let Some(control) = &mut self.control {
+            control.attend(processes);
         }
     }
 
@@ -303,10 +337,27 @@ impl Regions {
         let made = process_rows(&snapshot, &context);
         self.totals.lose("rows", made.left_out);
         for row in made.rows {
-            self.totals.row(&row);
-            if self.budget.takes_row() {
-                recorder.region(row);
-            }
+            self.tell_row(row, recorder);
+        }
+    }
+
+    fn conclude_spans(&mut self, otlp: OtlpServer, recorder: &mut Recorder<'_>) {
+        let (made, refused) = otlp.finish();
+        self.totals.spans(made.processes, made.threads);
+        self.totals.lose("places", made.lost_places);
+        self.totals.lose("names", made.lost_names);
+        for (why, count) in refused {
+            (0..count).for_each(|_| self.totals.refused(why));
+        }
+        for row in made.rows {
+            self.tell_row(row, recorder);
+        }
+    }
+
+    fn tell_row(&mut self, row: RegionRow, recorder: &mut Recorder<'_>) {
+        self.totals.row(&row);
+        if self.budget.takes_row() {
+            recorder.region(row);
         }
     }
 
@@ -344,11 +395,14 @@ impl Regions {
     /// The job is over: what all of its profiles hold. None where no program used them.
     pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Option<RegionsFound> {
         // Who connected last may have ended since.
-        let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder));
+        let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder, &Vec::new));
         while let Some((_, process)) = self.processes.pop_first() {
             self.conclude(process, recorder);
         }
         self.totals.without_another(self.executed.len() as u64);
+        if let Some(otlp) = self.otlp.take() {
+            self.conclude_spans(otlp, recorder);
+        }
         for (what, count) in self.budget.left_out() {
             self.totals.lose(what, count);
         }

@@ -131,7 +131,8 @@ impl Source for RunSource<'_> {
             helper.serve_if_asked();
         }
         if let Some(regions) = &mut self.regions {
-            let _ = regions.attend(&mut self.recorder);
+            let members = || self.job.living().iter().map(|p| p.pid).collect();
+            let _ = regions.attend(&mut self.recorder, &members);
         }
         self.events();
         for other in &mut self.others {

@@ -28,12 +28,7 @@ impl Listener {
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let (address, token) = random.split_at(16);
         let address = hexadecimal(address);
-        let name =
-            SocketAddrUnix::new_abstract_name(format!("{ADDRESS_PREFIX}{address}").as_bytes())?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        bind(&socket, &name)?;
-        listen(&socket, BACKLOG)?;
+        let socket = listen_at(&format!("{ADDRESS_PREFIX}{address}"), BACKLOG)?;
         Ok(Listener { socket, address, token: numbers(token) })
     }
 
@@ -56,6 +51,16 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         accept_with(&self.socket, flags).map(WaitingPeer::new)
     }
+}
+
+/// Listens at an abstract address.
+pub(super) fn listen_at(address: &str, backlog: i32) -> io::Result<OwnedFd> {
+    let name = SocketAddrUnix::new_abstract_name(address.as_bytes())?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&socket, &name)?;
+    listen(&socket, backlog)?;
+    Ok(socket)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
