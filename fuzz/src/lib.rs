@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod follow;
 mod mounts;
 mod profiles;
 mod recordings;
@@ -15,7 +14,7 @@ mod trace;
 use std::time::Duration;
 
 use weigh_keep::{KeepError, StreamKind, StreamReader};
-use weigh_parse::{client, executable, fanotify, job, offender, procfs};
+use weigh_parse::{executable, fanotify, job, offender, procfs};
 use weigh_schema::amount;
 use weigh_schema::custom_subsystem::{OWN_NUMBERS, OWN_PARTS};
 use weigh_schema::event::Event;
@@ -495,10 +494,10 @@ fn metric_name(data: &[u8]) {
 /// A message of a program to libweigh's server, without its first number, which would have to
 /// be found again with each change of the layout.
 fn client_message(data: &[u8]) {
-    use client::Request;
+    use weigh_wire::library::{Request, parse};
     let layout = weigh_schema::library::layout().to_ne_bytes();
     for message in [data.to_vec(), [&layout[..], data].concat()] {
-        match client::parse(&message) {
+        match parse(&message) {
             Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
             Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
             Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),

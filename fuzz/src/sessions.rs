@@ -1,46 +1,46 @@
-//! Messages between a session of the agent and its user's weigh.
+//! Frames between the agent's sessions and users' weigh.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use weigh_wire::{
+    Answer, FileRequest, Head, JobRequest, Message, VERSION, WriteRequest, decode, encode, receive,
+};
 
-use crate::follow;
-
-#[allow(dead_code, missing_docs, unused_imports, clippy::all)]
-#[path = "../../crates/agent/src/files/wire.rs"]
-mod files;
-
-/// Requests of either kind, and answers, as they come from a stream: with the bytes that some announce.
+/// Frames of each list, one behind the other, without their first word, which changes with the list.
 pub fn session_messages(data: &[u8]) {
-    each::<follow::wire::Ask>(data, follow::wire::MOST_ASKED);
-    each::<files::Ask>(data, files::MOST_ASKED);
-    each::<follow::wire::Tell>(data, follow::wire::MOST_TOLD);
-    let stream = filled(data);
-    while let Ok(Some((told, _))) = files::receive::<files::Tell>(&stream, files::MOST_ASKED) {
-        if let files::Tell::Records(_, length) | files::Tell::Kept(length) = told
-            && let Ok(bytes) = files::receive_bytes(&stream, length)
-        {
-            assert_eq!(bytes.bytes().len(), length);
-        }
+    let lists = [each::<JobRequest>, each::<FileRequest>, each::<WriteRequest>, each::<Answer>];
+    lists.iter().for_each(|each| each(data));
+}
+
+fn each<M: Message>(data: &[u8]) {
+    // Hardly ever of this version.
+    assert!(decode::<M>(data, 0).is_ok_and(|found| found.is_none()) || data.len() >= 32);
+    let mut rest = data;
+    while !rest.is_empty() {
+        let frame = [&VERSION.to_ne_bytes()[..], rest].concat();
+        let received = Head::parse(&frame).map_or(0, |head| head.descriptors as usize % 3);
+        let Ok(Some((message, end))) = decode::<M>(&frame, received) else {
+            return assert!(sent::<M>(&frame).is_none() || received > 0);
+        };
+        assert!(received > 0 || sent::<M>(&frame).is_some());
+        is_written_as_understood(&message, received);
+        rest = &rest[end - 8..];
     }
 }
 
-/// What is taken is written as it was understood.
-fn each<T: DeserializeOwned + Serialize>(data: &[u8], most: usize) {
-    let stream = filled(data);
-    while let Ok(Some((message, with))) = follow::wire::receive::<T>(&stream, most) {
-        assert!(with.is_none());
-        let text = serde_json::to_vec(&message).unwrap();
-        if let Ok(again) = serde_json::from_slice::<T>(&text) {
-            assert_eq!(serde_json::to_vec(&again).unwrap(), text);
-        }
-    }
+fn is_written_as_understood<M: Message>(message: &M, descriptors: usize) {
+    // What was written with fewer bytes may be longer than is allowed.
+    let Ok(frame) = encode(message, descriptors) else { return };
+    let (again, end) = decode::<M>(&frame, descriptors).unwrap().unwrap();
+    assert_eq!(end, frame.len());
+    assert_eq!(encode(&again, descriptors).unwrap(), frame);
 }
 
-fn filled(data: &[u8]) -> UnixStream {
+/// The same from a stream, as long as it has room for it.
+fn sent<M: Message>(frame: &[u8]) -> Option<M> {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    ours.write_all(data).unwrap();
-    theirs
+    ours.write_all(&frame[..frame.len().min(1 << 16)]).unwrap();
+    drop(ours);
+    Some(receive(&theirs).ok()??.0)
 }

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+use rustix::net::{RecvFlags, SendFlags, recv};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::library::Reason;
-use weigh_schema::subsystem::CPU_COUNTERS;
-
-use crate::process::Peer;
-use weigh_parse::client::{REQUEST_BYTES, Request, parse, reply};
+use weigh_wire::library::{Request, parse, reply};
+use weigh_wire::{HEAD_BYTES, Peer, peer_of, send_parts};
 
 /// A program that is served.
 pub struct Client {
@@ -62,19 +58,18 @@ pub enum Received {
 impl Client {
     /// The process that has connected. None if it has ended.
     pub fn new(connection: OwnedFd, calls: &mut KernelCalls) -> io::Result<Client> {
-        let who = socket_peercred(&connection)?;
+        let peer = peer_of(&connection)?;
+        let pid = Pid::from_raw(peer.pid.cast_signed()).ok_or(io::ErrorKind::NotFound)?;
         // Without this the connection, which children inherit, would outlive the process.
-        let process = pidfd_open(who.pid, PidfdFlags::empty()).inspect_err(|error| {
+        let process = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|error| {
             // Else it would take the agent for gone.
             if *error != rustix::io::Errno::SRCH {
                 turn_away(&connection, Reason::TooMany);
             }
         })?;
-        let pid = number(who.pid);
-        let found = calls.credentials_of(connection.as_fd(), pid, None).ok().flatten();
+        let found = calls.credentials_of(connection.as_fd(), peer.pid, None).ok().flatten();
         // Now that it is held: its number may be another process's by now.
         let found = found.filter(|found| found.has_connected).ok_or(io::ErrorKind::NotFound)?;
-        let peer = Peer { pid, uid: who.uid.as_raw(), gid: who.gid.as_raw() };
         Ok(Client {
             connection,
             process,
@@ -103,7 +98,7 @@ impl Client {
     /// The next message. Descriptors that come with it are not taken.
     pub fn receive(&self) -> Received {
         // One byte more than a message has, to see that it is too long.
-        let mut bytes = [0; REQUEST_BYTES + 1];
+        let mut bytes = [0; HEAD_BYTES + 1];
         match recv(&self.connection, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Received::End,
             Ok((length, _)) => Received::Message(parse(&bytes[..length])),
@@ -235,17 +230,7 @@ pub fn turn_away(connection: &OwnedFd, reason: Reason) {
     let _ = send(connection, &reply(reason, 0, 0), &[]);
 }
 
+/// Never waits: a client that takes no answers is none.
 fn send(to: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(CPU_COUNTERS.len()))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !with.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(with));
-    }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(to, &[io::IoSlice::new(bytes)], &mut control, flags)?;
-    Ok(())
-}
-
-fn number(pid: Pid) -> u32 {
-    pid.as_raw_nonzero().get().unsigned_abs()
+    send_parts(to, bytes, with, SendFlags::DONTWAIT).map(drop)
 }

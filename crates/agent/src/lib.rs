@@ -33,10 +33,11 @@ pub use activity::Notes;
 pub use configured::LeftOut;
 pub use files::RemoteIo;
 pub use follow::{
-    Ask, RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
+    RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
 pub use listener::{ServerError, is_served, listen_at, turn_all_away};
-pub use process::{Peer, Refusal, command_of, give_way_to_agent, may_ask, may_follow};
+pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
 pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
+pub use weigh_wire::Peer;
 pub use writes::RemoteWrites;

@@ -5,6 +5,7 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use weigh_collect::job::Owner;
+use weigh_wire::Peer;
 
 use crate::access::{Caller, Target, may_look};
 
@@ -19,22 +20,9 @@ pub fn give_way_to_agent() {
 /// It comes before everything that the agent itself can be: more than all of the memory that there is.
 const OOM_SCORE: &str = "1000";
 
-/// The process at the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The process that connected, by the number it has here.
-    pub pid: u32,
-    /// Its user when it connected.
-    pub uid: u32,
-    /// Its group then.
-    pub gid: u32,
-}
-
-impl Peer {
-    /// The same as the owner of a job: whatever else it may, its jobs are told to the user.
-    pub fn owner(self) -> Owner {
-        Owner { uid: self.uid, gid: self.gid }
-    }
+/// A peer as the owner of a job: whatever else it may, its jobs are reported to the user.
+pub fn owner_of(peer: Peer) -> Owner {
+    Owner { uid: peer.uid, gid: peer.gid }
 }
 
 /// Why a process is not followed for a peer.

@@ -27,7 +27,7 @@ use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
 use crate::subscriptions::Subscriptions;
-use weigh_parse::client::Request;
+use weigh_wire::library::Request;
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 
 pub mod allowed;
 pub mod btf;
-pub mod client;
 pub mod executable;
 pub mod fanotify;
 pub mod job;

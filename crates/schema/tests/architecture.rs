@@ -20,7 +20,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-export", &["weigh-schema", "weigh-trace"]),
-    ("weigh-agent", &["weigh-schema", "weigh-parse", "weigh-collect"]),
+    ("weigh-wire", &["weigh-schema"]),
+    ("weigh-agent", &["weigh-schema", "weigh-collect", "weigh-wire"]),
     (
         "weigh-session",
         &[
@@ -31,6 +32,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-kernel",
             "weigh-mount",
             "weigh-trace",
+            "weigh-wire",
         ],
     ),
     (
@@ -62,6 +64,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-kernel",
             "weigh-show",
             "weigh-trace",
+            "weigh-wire",
         ],
     ),
 ];

@@ -7,7 +7,6 @@
 mod remote;
 mod serve;
 mod snapshot_cache;
-mod wire;
 
 pub use remote::RemoteIo;
 pub(crate) use serve::serve;

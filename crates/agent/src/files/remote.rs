@@ -20,13 +20,17 @@ use weigh_collect::survivors::Survivors;
 use weigh_schema::Quality;
 use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 use weigh_schema::library::Followed;
+use weigh_wire::messages::{FileParts, FilesOpened};
+use weigh_wire::{Answer, FileRequest, receive, send};
 
 use super::snapshot_cache::LastLook;
-use super::wire::{self, Ask, MOST_ASKED, NAMES_AT_ONCE, Tell};
-use crate::follow::{PATIENCE, RemoteError, session_for};
+use crate::follow::{RemoteError, ask, session_for};
 
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Names that are asked for again in one request: it has room for them, however great their numbers are.
+const NAMES_AT_ONCE: usize = 512;
 
 /// A job whose files the agent tells of.
 pub struct RemoteIo {
@@ -53,19 +57,14 @@ impl RemoteIo {
     /// Has the agent that listens there get ready to follow.
     pub fn open(path: &Path, telling: Telling, apart: RowScope) -> Result<RemoteIo, RemoteError> {
         let stream = session_for(path, Followed::Files)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
         let (each, threads) = (telling == Telling::Each, apart == RowScope::Threads);
         let asked_ns = monotonic_ns();
-        let (told, wake) =
-            converse(&stream, &Ask::Open { layout: RecordBatch::layout(), each, threads }, None)?;
-        let (began_ns, elapsed_ns, missing, wake) = match (told, wake) {
-            (Tell::Opened { began_ns, elapsed_ns, missing }, Some(wake)) => {
-                (began_ns, elapsed_ns, missing, wake)
-            }
-            (Tell::Refused(why), _) => return Err(RemoteError::Refused(why)),
-            _ => return Err(RemoteError::NotUnderstood),
+        let parts = FileParts { layout: RecordBatch::layout(), each, threads };
+        let opened = ask(&stream, &FileRequest::Open(parts), &[])?;
+        let (Answer::FilesOpened(opened), Some(wake)) = opened else {
+            return Err(RemoteError::NotUnderstood);
         };
+        let FilesOpened { began_ns, elapsed_ns, missing } = opened;
         let told = RefCell::new(State {
             stream: Some(stream),
             tally: Tally::default(),
@@ -97,10 +96,9 @@ impl RemoteIo {
         outcome
     }
 
-    fn done(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<(), RemoteError> {
-        self.ask(|stream| match converse(stream, ask, with)?.0 {
-            Tell::Done => Ok(()),
-            Tell::Refused(why) => Err(RemoteError::Refused(why)),
+    fn done(&self, request: &FileRequest, with: &[BorrowedFd<'_>]) -> Result<(), RemoteError> {
+        self.ask(|stream| match ask(stream, request, with)?.0 {
+            Answer::Done => Ok(()),
             _ => Err(RemoteError::NotUnderstood),
         })
     }
@@ -109,17 +107,13 @@ impl RemoteIo {
     fn kept(&self, what: RecordKind) -> Result<Vec<RecordBatch>, RemoteError> {
         self.ask(|stream| {
             let mut pieces = Vec::new();
-            wire::send(stream, &Ask::kept(what), None).map_err(RemoteError::lost)?;
+            send(stream, &request_for(what), &[]).map_err(RemoteError::lost)?;
             loop {
-                match next(stream)?.0 {
-                    Tell::Kept(0) => return Ok(pieces),
-                    Tell::Kept(length) => {
-                        let piece = wire::receive_bytes(stream, length);
-                        pieces.push(piece.map_err(RemoteError::lost)?);
-                    }
-                    Tell::Refused(why) => return Err(RemoteError::Refused(why)),
-                    _ => return Err(RemoteError::NotUnderstood),
+                let piece = next_records(stream)?;
+                if piece.is_empty() {
+                    return Ok(pieces);
                 }
+                pieces.push(piece);
             }
         })
     }
@@ -177,19 +171,23 @@ fn own_clock(began_ns: u64, elapsed_ns: u64, asked_ns: u64) -> u64 {
     }
 }
 
-fn converse(
-    stream: &UnixStream,
-    ask: &Ask,
-    with: Option<BorrowedFd<'_>>,
-) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::converse(stream, ask, with, MOST_ASKED).map_err(RemoteError::lost)
+fn request_for(what: RecordKind) -> FileRequest {
+    match what {
+        RecordKind::Uses => FileRequest::Uses,
+        RecordKind::Devices => FileRequest::Devices,
+        RecordKind::Processes => FileRequest::Processes,
+        RecordKind::Requests => FileRequest::Requests,
+        RecordKind::Rest => FileRequest::Rest,
+    }
 }
 
-fn next(stream: &UnixStream) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    match wire::receive(stream, MOST_ASKED) {
-        Ok(Some(answer)) => Ok(answer),
-        Ok(None) => Err(RemoteError::Gone(std::io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(RemoteError::lost(error)),
+/// The next piece of records.
+fn next_records(stream: &UnixStream) -> Result<RecordBatch, RemoteError> {
+    match receive(stream).map_err(RemoteError::lost)? {
+        Some((Answer::Records(records), _)) => Ok(RecordBatch::from_bytes(records.0)),
+        Some((Answer::Refused(why), _)) => Err(RemoteError::Refused(why)),
+        Some(_) => Err(RemoteError::NotUnderstood),
+        None => Err(RemoteError::Gone(std::io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
@@ -219,11 +217,8 @@ impl FileEvents for RemoteIo {
 
     fn events(&mut self) -> Vec<Event> {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        let told = self.ask(|stream| match converse(stream, &Ask::Records, None)?.0 {
-            Tell::Records(tally, length) => {
-                let records = wire::receive_bytes(stream, length).map_err(RemoteError::lost)?;
-                Ok((tally, records))
-            }
+        let told = self.ask(|stream| match ask(stream, &FileRequest::Records, &[])?.0 {
+            Answer::Tally(tally) => Ok((tally, next_records(stream)?)),
             _ => Err(RemoteError::NotUnderstood),
         });
         let Ok((tally, records)) = told else {
@@ -243,7 +238,7 @@ impl FileEvents for RemoteIo {
     fn forget_names(&mut self, files: &[FileId]) {
         for files in files.chunks(NAMES_AT_ONCE) {
             // Without the agent no name is told again, nor is a file.
-            let _ = self.done(&Ask::ForgetNames(files.to_vec()), None);
+            let _ = self.done(&FileRequest::ForgetNames(files.to_vec()), &[]);
         }
     }
 
@@ -268,7 +263,7 @@ impl FileEvents for RemoteIo {
     }
 
     fn detach(&mut self) {
-        let _ = self.done(&Ask::Detach, None);
+        let _ = self.done(&FileRequest::Detach, &[]);
     }
 }
 
@@ -294,9 +289,9 @@ impl FileState for RemoteIo {
 
     fn is_member(&self, pid: u32) -> bool {
         let Some(pidfd) = of_process(pid) else { return false };
-        let told = self.ask(|stream| converse(stream, &Ask::IsMember, Some(pidfd.as_fd())));
+        let told = self.ask(|stream| ask(stream, &FileRequest::IsMember, &[pidfd.as_fd()]));
         match told {
-            Ok((told, _)) => told == Tell::Is(true),
+            Ok((told, _)) => told == Answer::Is(true),
             Err(_) => {
                 let mut told = self.told.borrow_mut();
                 told.remains.as_mut().is_some_and(|remains| remains.living().contains(&pid))
@@ -323,7 +318,7 @@ impl FileState for RemoteIo {
 
 impl Attachment for RemoteIo {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
-        self.done(&Ask::Arm, Some(pidfd))?;
+        self.done(&FileRequest::Arm, &[pidfd])?;
         self.told.borrow_mut().remains = Survivors::of(pid);
         Ok(())
     }
@@ -340,7 +335,7 @@ impl Attachment for RemoteIo {
 impl RunningAttachment for RemoteIo {
     fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
         let pidfd = of_process(pid).ok_or(weigh_collect::job::JobError::NoProcess(pid))?;
-        self.done(&Ask::Join, Some(pidfd.as_fd()))?;
+        self.done(&FileRequest::Join, &[pidfd.as_fd()])?;
         self.told.borrow_mut().remains = Survivors::of(pid);
         Ok(())
     }
@@ -355,6 +350,13 @@ impl FileMechanism for RemoteIo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_names_than_fit_are_asked_for_at_once() {
+        let file = FileId { device: u32::MAX, generation: u32::MAX, inode: u64::MAX };
+        let request = FileRequest::ForgetNames(vec![file; NAMES_AT_ONCE]);
+        assert!(weigh_wire::encode(&request, 0).is_ok());
+    }
 
     #[test]
     fn the_clock_is_the_agent_s_unless_it_can_not_be() {

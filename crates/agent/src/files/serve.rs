@@ -9,16 +9,17 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
+use weigh_wire::messages::{FileParts, FilesOpened, Records};
+use weigh_wire::{Answer, FileRequest, WireError, receive_request, send};
 
-use super::wire::{self, Ask, MOST_ASKED, Tell};
 use crate::follow::User;
-use crate::process;
+use crate::process::{self, owner_of};
 
 /// So much of a table is sent at once.
 const AT_ONCE: usize = 1 << 20;
 
 /// Serves until the user's weigh has gone.
-pub fn serve(user: User) -> io::Result<()> {
+pub fn serve(user: User) -> Result<(), WireError> {
     let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     Server { user, ready, kernel: None, is_begun: false }.serve()
 }
@@ -33,16 +34,16 @@ struct Server {
 }
 
 impl Server {
-    fn serve(mut self) -> io::Result<()> {
+    fn serve(mut self) -> Result<(), WireError> {
         while let Some(is_asked) = self.wait()? {
             if !is_asked {
                 continue;
             }
-            let Some((ask, with)) = wire::receive(&self.user.stream, MOST_ASKED)? else { break };
-            let answered = self.answer(ask, with)?;
+            let Some((request, mut with)) = receive_request(&self.user.stream)? else { break };
+            let answered = self.answer(request, with.pop())?;
             self.user.notes.note(self.is_begun);
             if let Err(why) = answered {
-                wire::send(&self.user.stream, &Tell::Refused(why), None)?;
+                self.tell(&Answer::Refused(why))?;
             }
         }
         Ok(())
@@ -73,23 +74,27 @@ impl Server {
     }
 
     /// Answers, or says why not.
-    fn answer(&mut self, ask: Ask, with: Option<OwnedFd>) -> io::Result<Result<(), String>> {
-        let tell = |tell: &Tell| wire::send(&self.user.stream, tell, None).map(Ok);
-        if let Ask::Open { layout, each, threads } = ask {
-            return self.open(layout, each, threads);
+    fn answer(
+        &mut self,
+        request: FileRequest,
+        with: Option<OwnedFd>,
+    ) -> io::Result<Result<(), String>> {
+        let tell = |answer: &Answer| send(&self.user.stream, answer, &[]).map(Ok);
+        if let FileRequest::Open(parts) = request {
+            return self.open(parts);
         }
         let Some(kernel) = &mut self.kernel else { return Ok(Err("it is not open".to_string())) };
-        match ask {
-            Ask::Open { .. } => Ok(Err("it is open already".to_string())),
-            Ask::Arm | Ask::Join => {
+        match request {
+            FileRequest::Open { .. } => Ok(Err("it is open already".to_string())),
+            FileRequest::Arm | FileRequest::Join => {
                 let Some(pidfd) = with.filter(|_| !self.is_begun) else {
                     return Ok(
                         Err("somebody is followed already, or nobody was named".to_string()),
                     );
                 };
                 self.is_begun = true;
-                match self.begin(&ask, &pidfd) {
-                    Ok(()) => wire::send(&self.user.stream, &Tell::Done, None).map(Ok),
+                match self.begin(&request, &pidfd) {
+                    Ok(()) => self.tell(&Answer::Done).map(Ok),
                     // Whatever was told meanwhile is nobody's business.
                     Err(why) => {
                         self.kernel = None;
@@ -97,39 +102,44 @@ impl Server {
                     }
                 }
             }
-            Ask::IsMember => {
-                tell(&Tell::Is(with.is_some_and(|pidfd| kernel.is_member_by(pidfd.as_fd()))))
+            FileRequest::IsMember => {
+                tell(&Answer::Is(with.is_some_and(|pidfd| kernel.is_member_by(pidfd.as_fd()))))
             }
-            Ask::Records => {
+            FileRequest::Records => {
                 // Where CPUs are scarce each answer waits for one: fewer of them carry more.
-                let mut told = kernel.records();
-                while told.bytes().len() < AT_ONCE {
+                let mut batch = kernel.records();
+                while batch.bytes().len() < AT_ONCE {
                     let more = kernel.records();
                     if more.is_empty() {
                         break;
                     }
-                    told.append(&more);
+                    batch.append(&more);
                 }
-                tell(&Tell::Records(kernel.tally(), told.bytes().len()))?.ok();
-                wire::send_bytes(&self.user.stream, &told).map(Ok)
+                tell(&Answer::Tally(kernel.tally()))?.ok();
+                tell(&Answer::Records(Records(batch.into_bytes())))
             }
-            Ask::Uses => self.tell_kept(RecordKind::Uses),
-            Ask::Devices => self.tell_kept(RecordKind::Devices),
-            Ask::Processes => self.tell_kept(RecordKind::Processes),
-            Ask::Requests => self.tell_kept(RecordKind::Requests),
-            Ask::Rest => self.tell_kept(RecordKind::Rest),
-            Ask::ForgetNames(files) => {
+            FileRequest::Uses => self.tell_kept(RecordKind::Uses),
+            FileRequest::Devices => self.tell_kept(RecordKind::Devices),
+            FileRequest::Processes => self.tell_kept(RecordKind::Processes),
+            FileRequest::Requests => self.tell_kept(RecordKind::Requests),
+            FileRequest::Rest => self.tell_kept(RecordKind::Rest),
+            FileRequest::ForgetNames(files) => {
                 kernel.forget_names(&files);
-                tell(&Tell::Done)
+                tell(&Answer::Done)
             }
-            Ask::Detach => {
+            FileRequest::Detach => {
                 kernel.detach();
-                tell(&Tell::Done)
+                tell(&Answer::Done)
             }
         }
     }
 
-    fn open(&mut self, layout: u64, each: bool, threads: bool) -> io::Result<Result<(), String>> {
+    fn tell(&self, answer: &Answer) -> io::Result<()> {
+        send(&self.user.stream, answer, &[])
+    }
+
+    fn open(&mut self, parts: FileParts) -> io::Result<Result<(), String>> {
+        let FileParts { layout, each, threads } = parts;
         if self.kernel.is_some() || self.is_begun {
             return Ok(Err("it is open already".to_string()));
         }
@@ -143,7 +153,7 @@ impl Server {
         }
         let telling = if each { Telling::Each } else { Telling::Sums };
         let apart = if threads { RowScope::Threads } else { RowScope::Processes };
-        let kernel = match KernelIo::open_as(telling, apart, peer.owner()) {
+        let kernel = match KernelIo::open_as(telling, apart, owner_of(peer)) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Err(error.to_string())),
         };
@@ -151,23 +161,23 @@ impl Server {
             let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&self.ready, ring, epoll::EventData::new_u64(0), edge)?;
         }
-        let opened = Tell::Opened {
+        let opened = Answer::FilesOpened(FilesOpened {
             began_ns: kernel.began_ns(),
             elapsed_ns: kernel.elapsed_ns(),
             missing: kernel.missing().to_vec(),
-        };
-        wire::send(&self.user.stream, &opened, Some(self.user.wake.as_fd()))?;
+        });
+        send(&self.user.stream, &opened, &[self.user.wake.as_fd()])?;
         self.kernel = Some(kernel);
         Ok(Ok(()))
     }
 
     /// Follows somebody from now on. A process that runs may become another's while it is looked at: it is
     /// looked at again when it is followed, and what the kernel side finds itself comes on top.
-    fn begin(&mut self, ask: &Ask, pidfd: &OwnedFd) -> Result<(), String> {
+    fn begin(&mut self, request: &FileRequest, pidfd: &OwnedFd) -> Result<(), String> {
         let peer = self.user.peer;
         let Some(kernel) = &mut self.kernel else { return Err("it is not open".to_string()) };
         let why = |refusal: process::Refusal| refusal.to_string();
-        if *ask == Ask::Arm {
+        if *request == FileRequest::Arm {
             process::command_of(peer, pidfd.as_fd()).map_err(why)?;
             return kernel.arm(pidfd.as_fd()).map_err(|error| error.to_string());
         }
@@ -179,17 +189,13 @@ impl Server {
     /// A piece after the other.
     fn tell_kept(&self, what: RecordKind) -> io::Result<Result<(), String>> {
         let Some(kernel) = &self.kernel else { return Ok(Err("it is not open".to_string())) };
-        let stream = &self.user.stream;
-        let send = |piece: &RecordBatch| {
-            wire::send(stream, &Tell::Kept(piece.bytes().len()), None)?;
-            wire::send_bytes(stream, piece)
-        };
+        let send = |piece: RecordBatch| self.tell(&Answer::Records(Records(piece.into_bytes())));
         let mut piece = RecordBatch::default();
         let mut sent = Ok(());
         let read = kernel.each_kept(what, &mut |key, value| {
             piece.push(key, value);
             if piece.bytes().len() >= AT_ONCE && sent.is_ok() {
-                sent = send(&std::mem::take(&mut piece));
+                sent = send(std::mem::take(&mut piece));
             }
         });
         sent?;
@@ -197,8 +203,8 @@ impl Server {
             return Ok(Err(error.to_string()));
         }
         if !piece.is_empty() {
-            send(&piece)?;
+            send(piece)?;
         }
-        wire::send(stream, &Tell::Kept(0), None).map(Ok)
+        self.tell(&Answer::Records(Records::default())).map(Ok)
     }
 }

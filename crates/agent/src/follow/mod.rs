@@ -5,11 +5,9 @@
 mod remote;
 mod serve;
 mod sessions;
-pub(crate) mod wire;
 
-pub(crate) use remote::{PATIENCE, session_for};
 pub use remote::{RemoteError, RemoteJob, answers, session, socket, stream};
+pub(crate) use remote::{ask, session_for};
 pub(crate) use serve::User;
 pub use serve::{be_session, is_session};
 pub(crate) use sessions::Sessions;
-pub use wire::Ask;

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
+    socket_with,
 };
 use weigh_collect::clock::Moment;
 use weigh_collect::follow::{
@@ -26,16 +25,18 @@ use weigh_collect::survivors::Survivors;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
-use weigh_schema::library::{Followed, REPLY, Reason, Request, SOCKET, SOCKET_VARIABLE, layout};
+use weigh_schema::library::{Followed, Reason, SOCKET, SOCKET_VARIABLE};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::metric_name;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
-use super::wire::{self, Ask, Glimpse, MOST_TOLD, Tell, VERSION};
+use weigh_wire::library::{follow_request, parse_reply};
+use weigh_wire::messages::{JobParts, JobReport, Limits, UnseenMemory};
+use weigh_wire::{Answer, HEAD_BYTES, JobRequest, Message, WireError, receive_parts, send_parts};
 
 /// An agent that does not answer for so long is lost.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);
 /// Rounds of events that are fetched at once: a job that makes more goes on meanwhile.
@@ -66,10 +67,13 @@ pub enum RemoteError {
 
 impl RemoteError {
     /// Why nothing came from the agent, or nothing could be sent to it.
-    pub(crate) fn lost(error: io::Error) -> RemoteError {
-        match error.kind() {
-            io::ErrorKind::WouldBlock => RemoteError::Silent,
-            _ => RemoteError::Gone(error),
+    pub(crate) fn lost(error: impl Into<WireError>) -> RemoteError {
+        match error.into() {
+            WireError::Io(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                RemoteError::Silent
+            }
+            WireError::Io(error) => RemoteError::Gone(error),
+            WireError::OtherVersion | WireError::NotUnderstood => RemoteError::NotUnderstood,
         }
     }
 }
@@ -124,37 +128,42 @@ pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
 /// The same for one who follows something of a job.
 pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
-    let gone = |error: rustix::io::Errno| RemoteError::lost(error.into());
-    let numbers = [layout(), Request::Follow as u64, 0, what as u64];
-    let message: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     // A client that was turned away finds the reason there, though nothing listens any more.
-    let sent = send(&socket, &message, SendFlags::NOSIGNAL);
-    let mut answer = [0; REPLY.len() * 8];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [io::IoSliceMut::new(&mut answer)];
-    let mut was_reset = false;
-    let received = loop {
-        match recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            // What was sent and not read is told first, the answer then.
-            Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
-            other => break other.map_err(gone)?.bytes,
-        }
+    let sent = send_parts(&socket, &follow_request(what), &[], SendFlags::empty());
+    let mut answer = [0; HEAD_BYTES];
+    let mut receive = || receive_parts(&socket, &mut answer, RecvFlags::empty());
+    let received = match receive() {
+        // What was sent and not read is told first, the answer then.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
+        other => other,
     };
+    let (received, mut with) = received.map_err(RemoteError::lost)?;
     if received == 0 {
-        let end = || io::ErrorKind::UnexpectedEof.into();
-        return Err(RemoteError::Gone(sent.err().map_or_else(end, Into::into)));
+        let end = io::ErrorKind::UnexpectedEof.into();
+        return Err(RemoteError::Gone(sent.err().unwrap_or(end)));
     }
-    let stream = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    let reason = answer[8..16].try_into().map(u64::from_ne_bytes).ok().and_then(Reason::numbered);
-    match (reason, stream) {
-        (Some(Reason::Measured), Some(stream)) => Ok(UnixStream::from(stream)),
+    match (parse_reply(&answer[..received]), with.pop()) {
+        (Some(Reason::Measured), Some(stream)) => patient(stream.into()),
         (Some(reason), _) => Err(RemoteError::TurnedAway(path.to_owned(), reason.text())),
         (None, _) => Err(RemoteError::NotUnderstood),
+    }
+}
+
+fn patient(stream: UnixStream) -> Result<UnixStream, RemoteError> {
+    stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
+    Ok(stream)
+}
+
+/// Asks a session; what it refuses is an error.
+pub fn ask<M: Message>(
+    stream: &UnixStream,
+    request: &M,
+    with: &[BorrowedFd<'_>],
+) -> Result<(Answer, Option<OwnedFd>), RemoteError> {
+    match weigh_wire::ask(stream, request, with).map_err(RemoteError::lost)? {
+        (Answer::Refused(why), _) => Err(RemoteError::Refused(why)),
+        (answer, mut with) => Ok((answer, with.pop())),
     }
 }
 
@@ -172,7 +181,7 @@ pub struct RemoteJob {
 struct LastReport {
     /// None when it is lost.
     stream: Option<UnixStream>,
-    job: Glimpse,
+    job: JobReport,
     living: Vec<ProcessEnd>,
     statuses: Vec<CollectorStatus>,
     armed: Option<(Moment, Survivors)>,
@@ -187,14 +196,10 @@ impl RemoteJob {
     pub fn open(path: &Path, detail: JobDetail) -> Result<RemoteJob, RemoteError> {
         let stream = session(path)?;
         let system = |error: rustix::io::Errno| RemoteError::Gone(error.into());
-        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        let wish = Ask::Open { version: VERSION, wanted: detail.into() };
-        let (told, wake) = converse(&stream, &wish, None)?;
-        let wake = match (told, wake) {
-            (Tell::Done, Some(wake)) => wake,
-            (Tell::Refused(why), _) => return Err(RemoteError::Refused(why)),
-            _ => return Err(RemoteError::NotUnderstood),
+        let JobDetail { calls, network, files, .. } = detail;
+        let parts = JobParts { calls, network, files };
+        let (Answer::JobOpened, Some(wake)) = ask(&stream, &JobRequest::Open(parts), &[])? else {
+            return Err(RemoteError::NotUnderstood);
         };
         let either = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
         let watch = |what: BorrowedFd<'_>, events| {
@@ -204,7 +209,7 @@ impl RemoteJob {
         watch(stream.as_fd(), epoll::EventFlags::RDHUP)?;
         let told = LastReport {
             stream: Some(stream),
-            job: Glimpse::default(),
+            job: JobReport::default(),
             living: Vec::new(),
             statuses: Vec::new(),
             armed: None,
@@ -213,58 +218,61 @@ impl RemoteJob {
             has_limits: false,
         };
         let job = RemoteJob { wake, either, told: RefCell::new(told), open_counts: None };
-        if let Ok(Tell::Statuses(statuses)) = job.ask(&Ask::Statuses) {
+        if let Ok(Answer::Statuses(statuses)) = job.ask(&JobRequest::Statuses) {
             job.told.borrow_mut().statuses = statuses;
         }
         Ok(job)
     }
 
-    fn ask(&self, ask: &Ask) -> Result<Tell, RemoteError> {
-        self.ask_with(ask, None)
+    fn ask(&self, request: &JobRequest) -> Result<Answer, RemoteError> {
+        self.ask_with(request, &[])
     }
 
-    fn ask_with(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
+    fn ask_with(
+        &self,
+        request: &JobRequest,
+        with: &[BorrowedFd<'_>],
+    ) -> Result<Answer, RemoteError> {
         let mut told = self.told.borrow_mut();
         let Some(stream) = &told.stream else {
             return Err(RemoteError::Gone(io::ErrorKind::NotConnected.into()));
         };
-        match converse(stream, ask, with) {
-            Ok((Tell::Refused(why), _)) => Err(RemoteError::Refused(why)),
-            Ok((answer, _)) => Ok(answer),
-            Err(error) => {
-                told.lose(&error);
-                Err(error)
-            }
+        let answer = ask(stream, request, with);
+        if let Err(error) = &answer
+            && !matches!(error, RemoteError::Refused(_))
+        {
+            told.lose(error);
         }
+        Ok(answer?.0)
     }
 
     /// What has no answer but that it was done. Nothing that a limit asks for can be had of one who
     /// is gone.
-    fn tell(&self, ask: &Ask) -> Result<(), MechanismError> {
-        match self.ask(ask) {
+    fn tell(&self, request: &JobRequest) -> Result<(), MechanismError> {
+        match self.ask(request) {
             Err(error @ RemoteError::Refused(_)) => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    fn glimpse(&self, ask: &Ask) -> Glimpse {
-        let answer = self.ask(ask);
+    fn glance_at(&self, request: &JobRequest) -> JobReport {
+        let answer = self.ask(request);
         let mut told = self.told.borrow_mut();
         match answer {
-            Ok(Tell::Job(job, living)) => {
-                if *ask == Ask::Read {
-                    told.note(living);
+            Ok(Answer::Job(mut job)) => {
+                if *request == JobRequest::Read {
+                    told.note(std::mem::take(&mut job.living));
                 }
                 told.job = *job;
             }
-            _ => told.look(*ask == Ask::Read),
+            _ => told.look(*request == JobRequest::Read),
         }
         told.job.clone()
     }
 
-    fn list(&self, ask: &Ask) -> Vec<ProcessEnd> {
-        match self.ask(ask) {
-            Ok(Tell::Processes(processes)) => processes,
+    fn list(&self, request: &JobRequest) -> Vec<ProcessEnd> {
+        match self.ask(request) {
+            Ok(Answer::Processes(processes)) => processes,
             _ => {
                 let mut told = self.told.borrow_mut();
                 told.look(true);
@@ -332,14 +340,6 @@ impl LastReport {
     }
 }
 
-fn converse(
-    stream: &UnixStream,
-    ask: &Ask,
-    with: Option<BorrowedFd<'_>>,
-) -> Result<(Tell, Option<OwnedFd>), RemoteError> {
-    wire::converse(stream, ask, with, MOST_TOLD).map_err(RemoteError::lost)
-}
-
 impl JobReader for RemoteJob {
     fn mechanism(&self) -> Mechanism {
         Mechanism::Bpf
@@ -358,10 +358,10 @@ impl JobReader for RemoteJob {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         let mut events = Vec::new();
         for _ in 0..ROUNDS {
-            match self.ask(&Ask::Events) {
-                Ok(Tell::Events(more, is_more)) => {
-                    events.extend(more);
-                    if is_more {
+            match self.ask(&JobRequest::Events) {
+                Ok(Answer::Events(more)) => {
+                    events.extend(more.events);
+                    if more.has_more {
                         continue;
                     }
                 }
@@ -373,15 +373,15 @@ impl JobReader for RemoteJob {
     }
 
     fn read(&mut self) -> Result<JobReading, MechanismError> {
-        Ok(self.glimpse(&Ask::Read).reading)
+        Ok(self.glance_at(&JobRequest::Read).reading)
     }
 
     fn glance(&self) -> JobReading {
-        self.glimpse(&Ask::Glance).reading
+        self.glance_at(&JobRequest::Glance).reading
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
-        if let Ok(Tell::Statuses(statuses)) = self.ask(&Ask::Statuses) {
+        if let Ok(Answer::Statuses(statuses)) = self.ask(&JobRequest::Statuses) {
             self.told.borrow_mut().statuses = statuses;
         }
         let told = self.told.borrow();
@@ -401,7 +401,7 @@ impl JobReader for RemoteJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        if let Ok(Tell::Notes(notes)) = self.ask(&Ask::Notes) {
+        if let Ok(Answer::Notes(notes)) = self.ask(&JobRequest::Notes) {
             return notes;
         }
         let told = self.told.borrow();
@@ -423,7 +423,7 @@ impl JobReader for RemoteJob {
 
 impl Attachment for RemoteJob {
     fn arm(&mut self, pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
-        self.ask_with(&Ask::Arm, Some(pidfd))?;
+        self.ask_with(&JobRequest::Arm, &[pidfd])?;
         let mut told = self.told.borrow_mut();
         told.armed = Survivors::of(pid).map(|remains| (Moment::now(), remains));
         Ok(())
@@ -440,19 +440,19 @@ impl Attachment for RemoteJob {
 
 impl Members for RemoteJob {
     fn living(&self) -> Vec<ProcessEnd> {
-        self.list(&Ask::Living)
+        self.list(&JobRequest::Living)
     }
 
     fn processes(&mut self) -> Vec<ProcessEnd> {
-        self.list(&Ask::Processes)
+        self.list(&JobRequest::Processes)
     }
 
     fn unsettled(&self) -> u64 {
-        self.glimpse(&Ask::Glance).unsettled
+        self.glance_at(&JobRequest::Glance).unsettled
     }
 
     fn ended_ns(&self) -> Option<u64> {
-        self.glimpse(&Ask::Glance).ended_ns
+        self.glance_at(&JobRequest::Glance).ended_ns
     }
 
     /// With the user's own rights, not the agent's.
@@ -478,8 +478,8 @@ impl Enforcement for RemoteJob {
         on_limit: OnLimit,
     ) -> Result<Vec<String>, MechanismError> {
         let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.to_string(), *l, *w)).collect();
-        match self.ask(&Ask::SetLimits(limits, on_limit.into()))? {
-            Tell::Taken(taken) => {
+        match self.ask(&JobRequest::SetLimits(Limits { limits, on_limit }))? {
+            Answer::Limits(taken) => {
                 self.told.borrow_mut().has_limits = !taken.is_empty();
                 Ok(taken)
             }
@@ -488,32 +488,32 @@ impl Enforcement for RemoteJob {
     }
 
     fn release(&mut self) -> Result<(), MechanismError> {
-        self.tell(&Ask::Release)
+        self.tell(&JobRequest::Release)
     }
 
     fn set_ending(&mut self) -> Result<(), MechanismError> {
-        self.tell(&Ask::SetEnding)
+        self.tell(&JobRequest::SetEnding)
     }
 
     fn set_killing(&mut self) -> Result<(), MechanismError> {
-        self.tell(&Ask::SetKilling)
+        self.tell(&JobRequest::SetKilling)
     }
 }
 
 impl MemoryBound for RemoteJob {
     fn departures(&self) -> u64 {
-        self.glimpse(&Ask::Glance).departures
+        self.glance_at(&JobRequest::Glance).departures
     }
 
     fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), MechanismError> {
-        self.tell(&Ask::SetUnseen(bytes, departures))
+        self.tell(&JobRequest::SetUnseen(UnseenMemory { bytes, departures }))
     }
 }
 
 impl OpenCounts for RemoteJob {
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
-        match self.ask(&Ask::TakeOpens(*key)) {
-            Ok(Tell::Times(times)) => times,
+        match self.ask(&JobRequest::TakeOpens(*key)) {
+            Ok(Answer::Opens(times)) => times,
             _ => None,
         }
     }
@@ -534,7 +534,7 @@ impl JobMechanism for RemoteJob {
 
     fn open_counts(&mut self) -> Result<&mut dyn OpenCounts, String> {
         if self.open_counts.is_none() {
-            let answer = self.ask(&Ask::CountsOpens).map(drop);
+            let answer = self.ask(&JobRequest::CountsOpens).map(drop);
             self.open_counts = Some(answer.map_err(|error| match error {
                 RemoteError::Refused(why) => why,
                 error => error.to_string(),
@@ -557,7 +557,7 @@ mod tests {
         here.set_read_timeout(Some(Duration::from_millis(1))).expect("a socket");
         let error = io::Read::read(&mut &here, &mut [0]).expect_err("nobody has written");
         assert_eq!(RemoteError::lost(error).to_string(), "the agent has not answered for 20 s");
-        let gone = RemoteError::lost(io::ErrorKind::BrokenPipe.into()).to_string();
+        let gone = RemoteError::lost(io::Error::from(io::ErrorKind::BrokenPipe)).to_string();
         assert!(gone.starts_with("the agent has gone"), "{gone}");
     }
 }

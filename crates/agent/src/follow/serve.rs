@@ -15,17 +15,17 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use weigh_collect::follow::{
-    Attachment as _, Enforcement as _, JobMechanism as _, JobReader as _, MechanismError,
-    Members as _, MemoryBound as _, OpenCounts as _,
+    Attachment as _, Enforcement as _, JobDetail, JobMechanism as _, JobReader as _,
+    MechanismError, Members as _, MemoryBound as _, OpenCounts as _,
 };
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_schema::event::Event;
-
 use weigh_schema::library::Followed;
+use weigh_wire::messages::{EventBatch, JobParts, JobReport, Limits, UnseenMemory};
+use weigh_wire::{Answer, JobRequest, Peer, WireError, receive_request, send};
 
-use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
 use crate::activity::Notes;
-use crate::process::{self, Peer};
+use crate::process::{self, owner_of};
 use crate::{files, writes};
 
 /// The first argument of weigh as a session; then come the user's weigh and the user.
@@ -58,7 +58,7 @@ pub fn is_session(arguments: impl IntoIterator<Item = OsString>) -> Option<(Peer
 /// descriptor for its process.
 pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
     process::give_way_to_agent();
-    let serve = || -> io::Result<()> {
+    let serve = || -> Result<(), WireError> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let process = io::stdout().as_fd().try_clone_to_owned()?;
         stream.set_nonblocking(false)?;
@@ -73,7 +73,7 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
             Followed::Files => files::serve(user),
             Followed::Writes => writes::serve(user),
             // The server that knows events serves them.
-            Followed::Events => Err(io::ErrorKind::Unsupported.into()),
+            Followed::Events => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
         }
     };
     match serve() {
@@ -105,18 +105,17 @@ struct Session {
 }
 
 impl Session {
-    fn serve(mut self) -> io::Result<()> {
+    fn serve(mut self) -> Result<(), WireError> {
         while let Some(is_asked) = self.wait()? {
             self.collect();
             if !is_asked {
                 continue;
             }
-            let Some((ask, with)) = wire::receive(&self.user.stream, MOST_ASKED)? else { break };
-            let opens = matches!(ask, Ask::Open { .. });
-            let told = self.answer(ask, with).unwrap_or_else(Tell::Refused);
-            let wake = (opens && told == Tell::Done).then(|| self.user.wake.as_fd());
+            let Some((request, mut with)) = receive_request(&self.user.stream)? else { break };
+            let answer = self.answer(request, with.pop()).unwrap_or_else(Answer::Refused);
+            let wake = (answer == Answer::JobOpened).then(|| self.user.wake.as_fd());
             self.user.notes.note(self.is_armed);
-            wire::send(&self.user.stream, &told, wake)?;
+            send(&self.user.stream, &answer, wake.as_slice())?;
         }
         Ok(())
     }
@@ -152,28 +151,25 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, ask: Ask, with: Option<OwnedFd>) -> Result<Tell, String> {
-        if let Ask::Open { version, wanted } = ask {
-            if version != VERSION {
-                return Err("the agent is of another version of weigh".to_string());
-            }
+    fn answer(&mut self, request: JobRequest, with: Option<OwnedFd>) -> Result<Answer, String> {
+        if let JobRequest::Open(parts) = request {
             if self.job.is_some() {
                 return Err("it is open already".to_string());
             }
             // Before the command is made: then the user's weigh can still do without the agent.
             process::may_ask(self.user.peer).map_err(|refusal| refusal.to_string())?;
-            let owner = Some(self.user.peer.owner());
-            let job = KernelJob::open_for(wanted.into(), Enforced::default(), owner);
+            let owner = Some(owner_of(self.user.peer));
+            let job = KernelJob::open_for(detail_of(parts), Enforced::default(), owner);
             self.job = Some(job.map_err(|error| error.to_string())?);
-            return Ok(Tell::Done);
+            return Ok(Answer::JobOpened);
         }
         let Some(job) = &mut self.job else { return Err("it is not open".to_string()) };
         let done = |result: Result<(), MechanismError>| {
-            result.map(|()| Tell::Done).map_err(|error| error.to_string())
+            result.map(|()| Answer::Done).map_err(|error| error.to_string())
         };
-        match ask {
-            Ask::Open { .. } => Err("it is open already".to_string()),
-            Ask::Arm => {
+        match request {
+            JobRequest::Open { .. } => Err("it is open already".to_string()),
+            JobRequest::Arm => {
                 let Some(pidfd) = with.filter(|_| !self.is_armed) else {
                     return Err("it is armed already, or by nothing".to_string());
                 };
@@ -182,42 +178,52 @@ impl Session {
                 self.is_armed = true;
                 done(job.arm(pid, pidfd.as_fd()))
             }
-            Ask::Events => {
+            JobRequest::Events => {
                 let events = self.events.drain(..AT_ONCE.min(self.events.len())).collect();
-                Ok(Tell::Events(events, !self.events.is_empty()))
+                let has_more = !self.events.is_empty();
+                Ok(Answer::Events(EventBatch { events, has_more }))
             }
-            Ask::Read => {
+            JobRequest::Read => {
                 let reading = job.read().map_err(|error| error.to_string())?;
                 let mut living = job.living();
                 living.truncate(MOST_LIVING);
-                Ok(Tell::Job(Box::new(Glimpse { reading, ..*glimpse(job) }), living))
+                Ok(Answer::Job(Box::new(JobReport { reading, living, ..glance(job) })))
             }
-            Ask::Glance => Ok(Tell::Job(glimpse(job), Vec::new())),
-            Ask::Living => Ok(Tell::Processes(job.living())),
-            Ask::Processes => Ok(Tell::Processes(job.processes())),
-            Ask::SetLimits(limits, action) => {
+            JobRequest::Glance => Ok(Answer::Job(Box::new(glance(job)))),
+            JobRequest::Living => Ok(Answer::Processes(job.living())),
+            JobRequest::Processes => Ok(Answer::Processes(job.processes())),
+            JobRequest::SetLimits(Limits { limits, on_limit }) => {
                 let limits: Vec<_> = limits.iter().map(|(m, l, w)| (m.as_str(), *l, *w)).collect();
                 let limits = &limits[..MOST_LIMITS.min(limits.len())];
-                let taken = job.set_limits(limits, action.into());
-                taken.map(Tell::Taken).map_err(|error| error.to_string())
+                let taken = job.set_limits(limits, on_limit);
+                taken.map(Answer::Limits).map_err(|error| error.to_string())
             }
-            Ask::SetUnseen(bytes, departures) => done(job.set_unseen(bytes, departures)),
-            Ask::Release => done(job.release()),
-            Ask::SetEnding => done(job.set_ending()),
-            Ask::SetKilling => done(job.set_killing()),
-            Ask::Statuses => Ok(Tell::Statuses(job.statuses())),
-            Ask::Notes => Ok(Tell::Notes(job.notes())),
-            Ask::CountsOpens => job.open_counts().map(|_| Tell::Done),
-            Ask::TakeOpens(key) => Ok(Tell::Times(job.take_opens(&key))),
+            JobRequest::SetUnseen(UnseenMemory { bytes, departures }) => {
+                done(job.set_unseen(bytes, departures))
+            }
+            JobRequest::Release => done(job.release()),
+            JobRequest::SetEnding => done(job.set_ending()),
+            JobRequest::SetKilling => done(job.set_killing()),
+            JobRequest::Statuses => Ok(Answer::Statuses(job.statuses())),
+            JobRequest::Notes => Ok(Answer::Notes(job.notes())),
+            JobRequest::CountsOpens => job.open_counts().map(|_| Answer::Done),
+            JobRequest::TakeOpens(key) => Ok(Answer::Opens(job.take_opens(&key))),
         }
     }
 }
 
-fn glimpse(job: &KernelJob) -> Box<Glimpse> {
-    Box::new(Glimpse {
+/// Nothing is put into the way of all switches of the machine for a user, and whose a running process is is not asked
+/// here.
+fn detail_of(JobParts { calls, network, files }: JobParts) -> JobDetail {
+    JobDetail { calls, network, files, cpu_waits: false, joins: false }
+}
+
+fn glance(job: &KernelJob) -> JobReport {
+    JobReport {
         reading: job.glance(),
         unsettled: job.unsettled(),
         ended_ns: job.ended_ns(),
         departures: job.departures(),
-    })
+        living: Vec::new(),
+    }
 }

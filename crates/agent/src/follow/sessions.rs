@@ -10,13 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_schema::library::Followed;
+use weigh_wire::{Answer, Peer, encode, send_parts};
 
 use super::serve::SESSION;
 use crate::activity::Activity;
-use crate::process::Peer;
 use crate::quota;
 
 /// What follows jobs.
@@ -113,13 +113,10 @@ impl Session {
     fn say_why(&self) {
         let refused = match self.what {
             Followed::Events => format!("{{\"refused\":\"{MADE_ROOM}\"}}\n").into_bytes(),
-            _ => {
-                let body = format!("{{\"Refused\":\"{MADE_ROOM}\"}}");
-                [&(body.len() as u32).to_le_bytes()[..], body.as_bytes()].concat()
-            }
+            _ => encode(&Answer::Refused(MADE_ROOM.to_string()), 0).unwrap_or_default(),
         };
         // Its program may have gone.
-        let _ = send(&self.stream, &refused, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = send_parts(&self.stream, &refused, &[], SendFlags::DONTWAIT);
     }
 }
 
@@ -132,8 +129,6 @@ impl Drop for Session {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use super::*;
 
     /// The test's own binary stands in for weigh: it ends at once, and its place is taken as long as nobody says so.
@@ -163,8 +158,7 @@ mod tests {
         assert!(!sessions.make_room(7, Followed::Files) && sessions.running.len() == 5);
         assert!(sessions.make_room(10, Followed::Files));
         assert!(!sessions.running.contains_key(&held[2].0) && sessions.running.len() == 4);
-        let mut said = String::new();
-        (&held[2].1).read_to_string(&mut said).unwrap();
-        assert!(said.ends_with(&format!("{{\"Refused\":\"{MADE_ROOM}\"}}")), "{said}");
+        let (last, _) = weigh_wire::receive::<Answer>(&held[2].1).unwrap().unwrap();
+        assert_eq!(last, Answer::Refused(MADE_ROOM.to_string()));
     }
 }

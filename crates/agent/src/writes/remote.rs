@@ -9,10 +9,9 @@ use std::path::Path;
 use weigh_collect::follow::{Attachment, MechanismError, PageWrites, RunningAttachment};
 use weigh_schema::call::WrittenFound;
 use weigh_schema::library::Followed;
+use weigh_wire::{Answer, WriteRequest};
 
-use super::{Ask, Tell};
-use crate::follow::wire::{self, MOST_ASKED, VERSION};
-use crate::follow::{PATIENCE, RemoteError, session_for};
+use crate::follow::{RemoteError, ask, session_for};
 
 /// A job of which the agent tells what it has written.
 pub struct RemoteWrites(UnixStream);
@@ -20,24 +19,14 @@ pub struct RemoteWrites(UnixStream);
 impl RemoteWrites {
     /// Has the agent that listens there get ready to follow.
     pub fn open(path: &Path) -> Result<RemoteWrites, RemoteError> {
-        let stream = session_for(path, Followed::Writes)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(RemoteError::Gone)?;
-        let remote = RemoteWrites(stream);
-        remote.done(&Ask::Open { version: VERSION }, None)?;
+        let remote = RemoteWrites(session_for(path, Followed::Writes)?);
+        remote.done(&WriteRequest::Open, &[])?;
         Ok(remote)
     }
 
-    fn ask(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<Tell, RemoteError> {
-        match wire::converse(&self.0, ask, with, MOST_ASKED).map_err(RemoteError::lost)? {
-            (Tell::Refused(why), _) => Err(RemoteError::Refused(why)),
-            (told, _) => Ok(told),
-        }
-    }
-
-    fn done(&self, ask: &Ask, with: Option<BorrowedFd<'_>>) -> Result<(), RemoteError> {
-        match self.ask(ask, with)? {
-            Tell::Done => Ok(()),
+    fn done(&self, request: &WriteRequest, with: &[BorrowedFd<'_>]) -> Result<(), RemoteError> {
+        match ask(&self.0, request, with)?.0 {
+            Answer::Done => Ok(()),
             _ => Err(RemoteError::NotUnderstood),
         }
     }
@@ -45,7 +34,7 @@ impl RemoteWrites {
 
 impl Attachment for RemoteWrites {
     fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
-        Ok(self.done(&Ask::Arm, Some(pidfd))?)
+        Ok(self.done(&WriteRequest::Arm, &[pidfd])?)
     }
 
     fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
@@ -59,8 +48,8 @@ impl Attachment for RemoteWrites {
 
 impl PageWrites for RemoteWrites {
     fn found(&mut self) -> Result<WrittenFound, MechanismError> {
-        match self.ask(&Ask::Found, None)? {
-            Tell::Found(found) => Ok(found),
+        match ask(&self.0, &WriteRequest::Found, &[])?.0 {
+            Answer::Found(found) => Ok(found),
             _ => Err(RemoteError::NotUnderstood.into()),
         }
     }

@@ -10,20 +10,19 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::follow::PageWrites as _;
+use weigh_wire::{Answer, WireError, WriteRequest, receive_request, send};
 
-use super::{Ask, Tell};
 use crate::follow::User;
-use crate::follow::wire::{self, MOST_ASKED, VERSION};
 use crate::process;
 
 /// Serves until the user's weigh has gone.
-pub fn serve(user: User) -> io::Result<()> {
+pub fn serve(user: User) -> Result<(), WireError> {
     let mut server = Server { user, kernel: None, is_armed: false };
     while server.is_asked()? {
-        let Some((ask, with)) = wire::receive(&server.user.stream, MOST_ASKED)? else { break };
-        let told = server.answer(&ask, with).unwrap_or_else(Tell::Refused);
+        let Some((request, mut with)) = receive_request(&server.user.stream)? else { break };
+        let answer = server.answer(&request, with.pop()).unwrap_or_else(Answer::Refused);
         server.user.notes.note(server.is_armed);
-        wire::send(&server.user.stream, &told, None)?;
+        send(&server.user.stream, &answer, &[])?;
     }
     Ok(())
 }
@@ -50,12 +49,12 @@ impl Server {
         }
     }
 
-    fn answer(&mut self, ask: &Ask, with: Option<OwnedFd>) -> Result<Tell, String> {
+    fn answer(&mut self, request: &WriteRequest, with: Option<OwnedFd>) -> Result<Answer, String> {
         let peer = self.user.peer;
         let kernel = self.kernel.as_mut().ok_or_else(|| "it is not open".to_string());
-        match ask {
-            Ask::Open { version } => self.open(*version).map(|()| Tell::Done),
-            Ask::Arm => {
+        match request {
+            WriteRequest::Open => self.open().map(|()| Answer::Done),
+            WriteRequest::Arm => {
                 let kernel = kernel?;
                 let Some(pidfd) = with.filter(|_| !self.is_armed) else {
                     return Err("it is armed already, or by nothing".to_string());
@@ -63,16 +62,15 @@ impl Server {
                 process::command_of(peer, pidfd.as_fd()).map_err(|why| why.to_string())?;
                 self.is_armed = true;
                 kernel.arm(pidfd.as_fd()).map_err(|error| error.to_string())?;
-                Ok(Tell::Done)
+                Ok(Answer::Done)
             }
-            Ask::Found => kernel?.found().map(Tell::Found).map_err(|error| error.to_string()),
+            WriteRequest::Found => {
+                kernel?.found().map(Answer::Found).map_err(|error| error.to_string())
+            }
         }
     }
 
-    fn open(&mut self, version: u32) -> Result<(), String> {
-        if version != VERSION {
-            return Err("the agent is of another version of weigh".to_string());
-        }
+    fn open(&mut self) -> Result<(), String> {
         if self.kernel.is_some() {
             return Err("it is open already".to_string());
         }

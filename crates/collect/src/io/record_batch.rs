@@ -42,6 +42,11 @@ impl RecordBatch {
         RecordBatch(bytes)
     }
 
+    /// The same, to be handed on whole.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// To be handed on.
     pub fn bytes(&self) -> &[u8] {
         &self.0

@@ -12,7 +12,6 @@ use rustix::net::{
 use rustix::time::{ClockId, clock_gettime};
 use weigh_collect::calls::clients::Page;
 use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
-use weigh_parse::client::REPLY_BYTES;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Followed, Reason, Request, layout};
 use weigh_schema::subsystem::SUBSYSTEMS;
@@ -103,11 +102,11 @@ impl Served {
 
     /// The answer; descriptors that come with it are closed.
     fn answer(&mut self, kind: &'static str, to: &OwnedFd) -> Reason {
-        let (mut took, mut bytes) = (Duration::ZERO, [0; REPLY_BYTES]);
+        let (mut took, mut bytes) = (Duration::ZERO, [0; weigh_wire::HEAD_BYTES]);
         loop {
             took += self.handle();
             if let Ok((length, _)) = recv(to, &mut bytes, RecvFlags::DONTWAIT) {
-                assert_eq!(length, REPLY_BYTES, "{kind}");
+                assert_eq!(length, weigh_wire::HEAD_BYTES, "{kind}");
                 break;
             }
         }
@@ -197,7 +196,7 @@ fn who_asks_is_told_when_it_is_attached_and_others_before() {
         served.handle();
     }
     // It is under way: the thread's end is not looked for before the other one has its answer.
-    let (mut bytes, now) = ([0; REPLY_BYTES], RecvFlags::DONTWAIT);
+    let (mut bytes, now) = ([0; weigh_wire::HEAD_BYTES], RecvFlags::DONTWAIT);
     assert!(recv(&slow, &mut bytes, now).is_err(), "told too early");
     assert_eq!(served.calls.attached_parts().count_ones(), 1, "what is always there");
     // A client that sends something while it waits goes on waiting; one that leaves has gone.

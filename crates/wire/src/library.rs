@@ -1,13 +1,14 @@
-//! Messages of libweigh, and answers to it: numbers of eight bytes, one after the other.
+//! Messages of libweigh, and answers to it: a [`Head`] each, whose two last words are arguments.
 //!
-//! A message comes from a program that may be hostile: it is taken whole or refused.
+//! Their version is the layout of its page, which changes with its header alone. A program that was built with another
+//! layout is answered so. Reads messages of programs that may be hostile: each is taken whole or refused.
 
 use weigh_schema::library::{Followed, REPLY, REQUEST, Reason, Request as Kind, SLOTS, layout};
 
-/// Bytes of a message.
-pub const REQUEST_BYTES: usize = REQUEST.len() * 8;
-/// Bytes of an answer.
-pub const REPLY_BYTES: usize = REPLY.len() * 8;
+use crate::frame::{HEAD_BYTES, Head};
+
+// The header of libweigh has them, field by field.
+const _: () = assert!(REQUEST.len() * 8 == HEAD_BYTES && REPLY.len() * 8 == HEAD_BYTES);
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,53 +58,56 @@ pub enum Request {
     Configured,
 }
 
-/// Why a message is not taken.
-pub type Refused = Reason;
-
 /// Reads a message.
-pub fn parse(bytes: &[u8]) -> Result<Request, Refused> {
-    let number = |index: usize| {
-        let word = bytes.get(index * 8..index * 8 + 8)?.try_into().ok()?;
-        Some(u64::from_ne_bytes(word))
-    };
-    if number(0).is_some_and(|found| found != layout()) {
+///
+/// # Errors
+/// Another layout, and what is no request: the reason is the answer.
+pub fn parse(bytes: &[u8]) -> Result<Request, Reason> {
+    let version = bytes.first_chunk().copied().map(u64::from_ne_bytes);
+    if version.is_some_and(|version| version != layout()) {
         return Err(Reason::OtherVersion);
     }
-    if bytes.len() != REQUEST_BYTES {
-        return Err(Reason::NotUnderstood);
-    }
-    let field = |index: usize| number(index).ok_or(Reason::NotUnderstood);
-    let small = |index: usize, below: usize| match u32::try_from(field(index)?) {
-        Ok(value) if (value as usize) < below => Ok(value),
-        _ => Err(Reason::NotUnderstood),
+    let head = Head::parse(bytes).filter(|_| bytes.len() == HEAD_BYTES);
+    head.and_then(understand).ok_or(Reason::NotUnderstood)
+}
+
+fn understand(head: Head) -> Option<Request> {
+    let (number, value) = (head.length, head.descriptors);
+    let small = |number: u64, below: usize| {
+        u32::try_from(number).ok().filter(|number| (*number as usize) < below)
     };
-    match Kind::numbered(field(1)?) {
-        Some(Kind::Enter) => Ok(Request::Enter { parts: field(3)? }),
-        Some(Kind::Want) => Ok(Request::Want { parts: field(3)? }),
-        Some(Kind::Join) => Ok(Request::Join { tid: small(2, PIDS)?, slot: small(3, SLOTS)? }),
-        Some(Kind::Count) => Ok(Request::Count { tid: small(2, PIDS)?, counters: field(3)? }),
-        Some(Kind::Peer) => Ok(Request::Peer { pid: small(2, PIDS)? }),
-        Some(Kind::Leave) => Ok(Request::Leave { pid: small(2, PIDS)? }),
-        Some(Kind::Watch) => Ok(Request::Watch),
-        Some(Kind::Follow) => {
-            let what = Followed::numbered(field(3)?).ok_or(Reason::NotUnderstood)?;
-            Ok(Request::Follow { what })
-        }
-        Some(Kind::Configured) => Ok(Request::Configured),
-        None => Err(Reason::NotUnderstood),
-    }
+    Some(match Kind::numbered(head.kind)? {
+        Kind::Enter => Request::Enter { parts: value },
+        Kind::Want => Request::Want { parts: value },
+        Kind::Join => Request::Join { tid: small(number, PIDS)?, slot: small(value, SLOTS)? },
+        Kind::Count => Request::Count { tid: small(number, PIDS)?, counters: value },
+        Kind::Peer => Request::Peer { pid: small(number, PIDS)? },
+        Kind::Leave => Request::Leave { pid: small(number, PIDS)? },
+        Kind::Watch => Request::Watch,
+        Kind::Follow => Request::Follow { what: Followed::numbered(value)? },
+        Kind::Configured => Request::Configured,
+    })
 }
 
 /// More processes and threads than this Linux does not have.
 const PIDS: usize = 1 << 22;
 
 /// An answer, as it is sent.
-pub fn reply(reason: Reason, value: u64, flags: u64) -> [u8; REPLY_BYTES] {
-    let mut bytes = [0; REPLY_BYTES];
-    for (to, number) in bytes.chunks_exact_mut(8).zip([layout(), reason as u64, value, flags]) {
-        to.copy_from_slice(&number.to_ne_bytes());
-    }
-    bytes
+pub fn reply(reason: Reason, value: u64, flags: u64) -> [u8; HEAD_BYTES] {
+    let kind = reason as u64;
+    Head { version: layout(), kind, length: value, descriptors: flags }.bytes()
+}
+
+/// A request of weigh itself for one who follows something, as it is sent.
+pub fn follow_request(what: Followed) -> [u8; HEAD_BYTES] {
+    let (kind, descriptors) = (Kind::Follow as u64, what as u64);
+    Head { version: layout(), kind, length: 0, descriptors }.bytes()
+}
+
+/// The reason in an answer; none if it is of another version, or no answer.
+pub fn parse_reply(bytes: &[u8]) -> Option<Reason> {
+    let head = Head::parse(bytes).filter(|head| head.version == layout())?;
+    Reason::numbered(head.kind)
 }
 
 #[cfg(test)]

@@ -1,0 +1,205 @@
+//! Every message: what is written is read again, and nothing else is taken.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use proptest::prelude::*;
+use weigh_schema::event::FileKey;
+use weigh_schema::io::{FileId, Tally};
+use weigh_schema::limit::OnLimit;
+use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};
+use weigh_wire::{
+    Answer, FileRequest, HEAD_BYTES, Head, JobRequest, Message, Rule, VERSION, WireError,
+    WriteRequest, ask, decode, encode, receive, receive_request, send,
+};
+
+fn job_request() -> impl Strategy<Value = JobRequest> {
+    let number = || any::<u32>().prop_map(f64::from);
+    let limit = (".{0,40}", number(), number());
+    prop_oneof![
+        any::<[bool; 3]>().prop_map(|[calls, network, files]| {
+            JobRequest::Open(JobParts { calls, network, files })
+        }),
+        Just(JobRequest::Arm),
+        Just(JobRequest::Read),
+        prop::collection::vec(limit, 0..9).prop_map(|limits| {
+            JobRequest::SetLimits(Limits { limits, on_limit: OnLimit::Stop })
+        }),
+        any::<(u64, u64)>().prop_map(|(bytes, departures)| {
+            JobRequest::SetUnseen(UnseenMemory { bytes, departures })
+        }),
+        any::<(u64, u64, u64)>().prop_map(|(process, inode, device)| {
+            JobRequest::TakeOpens(FileKey { process, inode, device })
+        }),
+    ]
+}
+
+fn file_request() -> impl Strategy<Value = FileRequest> {
+    let file = any::<(u32, u32, u64)>().prop_map(|(device, generation, inode)| FileId {
+        device,
+        generation,
+        inode,
+    });
+    prop_oneof![
+        any::<(u64, bool, bool)>().prop_map(|(layout, each, threads)| {
+            FileRequest::Open(FileParts { layout, each, threads })
+        }),
+        Just(FileRequest::Join),
+        Just(FileRequest::Rest),
+        prop::collection::vec(file, 0..20).prop_map(FileRequest::ForgetNames),
+    ]
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let opened = (any::<u64>(), any::<u64>(), prop::collection::vec(".*", 0..4));
+    prop_oneof![
+        Just(Answer::Done),
+        Just(Answer::JobOpened),
+        ".*".prop_map(Answer::Refused),
+        opened.prop_map(|(began_ns, elapsed_ns, missing)| {
+            Answer::FilesOpened(FilesOpened { began_ns, elapsed_ns, missing })
+        }),
+        any::<Option<u64>>().prop_map(Answer::Opens),
+        any::<u64>().prop_map(|threads| Answer::Tally(Tally { threads, ..Tally::default() })),
+        any::<Vec<u8>>().prop_map(|bytes| Answer::Records(Records(bytes))),
+    ]
+}
+
+fn is_read_again<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
+    let Rule { descriptors, .. } = M::rule(message.kind()).unwrap();
+    let frame = encode(message, descriptors).unwrap();
+    let (again, end) = decode::<M>(&frame, descriptors).unwrap().unwrap();
+    assert_eq!((&again, end), (message, frame.len()));
+    for length in 0..frame.len() {
+        assert!(decode::<M>(&frame[..length], descriptors).unwrap().is_none(), "{length}");
+    }
+    assert!(encode(message, descriptors + 1).is_err());
+    assert!(decode::<M>(&frame, descriptors + 1).is_err());
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(job in job_request(), file in file_request(), answer in answer()) {
+        is_read_again(&job);
+        is_read_again(&file);
+        is_read_again(&answer);
+    }
+
+    #[test]
+    fn no_bytes_make_it_fail(
+        kind in prop_oneof![0u64..0x400, 0x8000u64..0x8020, any::<u64>()],
+        length in prop_oneof![0u64..100, any::<u64>()],
+        descriptors in prop_oneof![0u64..3, any::<u64>()],
+        payload in any::<Vec<u8>>(),
+    ) {
+        let head = Head { version: VERSION, kind, length, descriptors };
+        let frame = [&head.bytes()[..], &payload].concat();
+        for received in 0..3 {
+            let _ = decode::<JobRequest>(&frame, received);
+            let _ = decode::<FileRequest>(&frame, received);
+            let _ = decode::<WriteRequest>(&frame, received);
+            if let Ok(Some((_, end))) = decode::<Answer>(&frame, received) {
+                prop_assert_eq!((end - HEAD_BYTES, received), (length as usize, descriptors as usize));
+            }
+        }
+    }
+}
+
+/// The answer to a head and some bytes behind it, and what came of the frame.
+fn received(
+    head: Head,
+    behind: &[u8],
+    with: &[OwnedFd],
+) -> (Result<(), WireError>, Option<Answer>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let bytes = [&head.bytes()[..], behind].concat();
+    let with: Vec<_> = with.iter().map(|fd| fd.as_fd()).collect();
+    weigh_wire::send_parts(&ours, &bytes, &with, rustix::net::SendFlags::empty()).unwrap();
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    let outcome = receive_request::<JobRequest>(&theirs).map(|found| assert!(found.is_some()));
+    drop(theirs);
+    (outcome, receive(&ours).ok().flatten().map(|(answer, _)| answer))
+}
+
+#[test]
+fn a_frame_of_another_version_or_with_what_it_may_not_have_is_refused_with_the_reason() {
+    let null = || OwnedFd::from(File::open("/dev/null").unwrap());
+    let read = Head { version: VERSION, kind: JobRequest::Read.kind(), length: 0, descriptors: 0 };
+    assert!(received(read, &[], &[]).0.is_ok());
+    let (error, answer) = received(Head { version: VERSION ^ 1, ..read }, &[], &[]);
+    assert!(matches!(error, Err(WireError::OtherVersion)));
+    assert_eq!(answer, Some(Answer::Refused("the agent is of another version of weigh".into())));
+    let arm = Head { kind: JobRequest::Arm.kind(), descriptors: 1, ..read };
+    assert!(received(arm, &[], &[null()]).0.is_ok());
+    let limits = Head { kind: read.kind + 4, length: 9, ..read };
+    for (head, behind, with) in [
+        (arm, &b""[..], vec![]),
+        (Head { descriptors: 2, ..arm }, b"", vec![null(), null()]),
+        (read, b"", vec![null()]),
+        (Head { length: 1, ..read }, b"1", vec![]),
+        (Head { kind: 0x1ff, ..read }, b"", vec![]),
+        (Head { kind: WriteRequest::Open.kind(), ..read }, b"", vec![]),
+        (limits, b"[1, 2, 3]", vec![]),
+        (Head { length: u64::MAX, ..limits }, b"", vec![]),
+        (Head { length: (1 << 16) + 1, ..limits }, b"", vec![]),
+    ] {
+        let (error, answer) = received(head, behind, &with);
+        assert!(matches!(error, Err(WireError::NotUnderstood)), "{head:?}");
+        assert!(matches!(answer, Some(Answer::Refused(_))), "{head:?}");
+    }
+    // One that breaks off has gone.
+    let (error, answer) = received(Head { length: 60_000, ..limits }, b"{", &[]);
+    assert!(matches!(error, Err(WireError::Io(_))) && answer.is_none());
+}
+
+#[test]
+fn memory_is_taken_for_what_has_come_and_not_for_what_is_announced() {
+    let bytes = |field: &str| -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    };
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let kind = Answer::Processes(Vec::new()).kind();
+    let head = Head { version: VERSION, kind, length: 1 << 27, descriptors: 0 };
+    ours.write_all(&head.bytes()).unwrap();
+    let before = bytes("VmPeak");
+    let reader = std::thread::spawn(move || receive::<Answer>(&theirs).is_err());
+    ours.write_all(&[b' '; 1 << 20]).unwrap();
+    drop(ours);
+    assert!(reader.join().unwrap());
+    // A thread's stack and its heap are the most of it: 64 MiB of addresses each at times, but not 128.
+    assert!(bytes("VmPeak") < before + (100 << 20), "{} {before}", bytes("VmPeak"));
+}
+
+#[test]
+fn a_descriptor_comes_with_its_message_and_no_other() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    send(&ours, &JobRequest::Arm, &[ours.as_fd()]).unwrap();
+    send(&ours, &JobRequest::Read, &[]).unwrap();
+    assert!(send(&ours, &JobRequest::Read, &[ours.as_fd()]).is_err());
+    let next = || receive::<JobRequest>(&theirs).unwrap().unwrap();
+    let (first, with) = next();
+    assert_eq!((first, with.len()), (JobRequest::Arm, 1));
+    drop(with);
+    let (second, with) = next();
+    assert_eq!((second, with.len()), (JobRequest::Read, 0));
+    drop(ours);
+    assert!(receive::<JobRequest>(&theirs).unwrap().is_none());
+}
+
+#[test]
+fn who_is_not_listened_to_any_more_finds_why() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let why = Answer::Refused("there was need of the place".to_string());
+    send(&ours, &why, &[]).unwrap();
+    drop(ours);
+    assert_eq!(ask(&theirs, &JobRequest::Read, &[]).unwrap().0, why);
+    let Err(WireError::Io(error)) = ask(&theirs, &JobRequest::Read, &[]) else {
+        panic!("nobody is there")
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+}
