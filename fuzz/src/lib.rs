@@ -8,6 +8,7 @@ mod mounts;
 mod profiles;
 mod recordings;
 mod sessions;
+mod spans;
 mod streams;
 mod trace;
 
@@ -54,6 +55,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("limits_file", limits_file),
     ("metric_name", metric_name),
     ("mount_requests", mounts::mount_requests),
+    ("otlp_spans", spans::otlp_spans),
     ("parquet_file", parquet_file),
     ("proc_machine", proc_machine),
     ("proc_maps", proc_maps),

@@ -17,6 +17,8 @@ const SPANS: usize = 200_000;
 const NAMES: usize = 16_384;
 const PLACES: usize = 32_768;
 const DEPTH: usize = 64;
+/// Paths of all rows have so many bytes at most.
+const PATH_BYTES: usize = 32 << 20;
 
 /// A trace of one process.
 type TraceKey = (u32, u128);
@@ -41,6 +43,8 @@ struct Trace {
 
 #[derive(Clone, Default)]
 struct PlaceTimes {
+    /// Names in its path.
+    depth: usize,
     calls: u64,
     inclusive_ns: u64,
     exclusive_ns: u64,
@@ -71,6 +75,8 @@ pub struct SpanRows {
     pub processes: u64,
     /// The same of threads.
     pub threads: u64,
+    /// Rows that were left out because their paths are too long.
+    pub left_out: u64,
     /// Spans that found no place of their own.
     pub lost_places: u64,
     /// Spans whose names found no room.
@@ -168,7 +174,7 @@ impl SpanTable {
         if let Some(place) = self.by_key.get(&key) {
             return *place;
         }
-        if self.places.len() >= PLACES {
+        if self.places.len() >= PLACES || self.depth(above) >= DEPTH {
             self.lost_places += 1;
             let other = self.name(OTHER_NAME);
             let key = (process, 0, 0, other);
@@ -177,8 +183,14 @@ impl SpanTable {
         self.new_place(key)
     }
 
+    /// Names in the path of the place above.
+    fn depth(&self, above: usize) -> usize {
+        above.checked_sub(1).map_or(0, |place| self.places[place].1.depth)
+    }
+
     fn new_place(&mut self, key: PlaceKey) -> usize {
-        self.places.push((key, PlaceTimes::default()));
+        let depth = self.depth(key.2) + 1;
+        self.places.push((key, PlaceTimes { depth, ..PlaceTimes::default() }));
         self.by_key.insert(key, self.places.len() - 1);
         self.places.len() - 1
     }
@@ -192,32 +204,49 @@ impl SpanTable {
         threads.dedup();
         let by_process: BTreeMap<u32, u64> =
             threads.iter().map(|(process, _)| (*process, 0)).collect();
-        let mut rows: Vec<RegionRow> = (0..self.places.len()).map(|at| self.row(at)).collect();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for at in 0..self.places.len() {
+            let path = self.path(at);
+            bytes += path.iter().map(String::len).sum::<usize>();
+            if bytes <= PATH_BYTES {
+                rows.push(self.row(at, path));
+            }
+        }
+        let left_out = (self.places.len() - rows.len()) as u64;
         rows.sort_by(|a, b| (a.process, a.thread, &a.path).cmp(&(b.process, b.thread, &b.path)));
         SpanRows {
             rows,
             processes: by_process.len() as u64,
             threads: threads.len() as u64,
+            left_out,
             lost_places: self.lost_places,
             lost_names: self.lost_names,
         }
     }
 
-    fn row(&self, at: usize) -> RegionRow {
-        let ((process, thread, mut above, name), place) = self.places[at].clone();
-        let name_of = |name: u32| self.names.get(name as usize).cloned().unwrap_or_default();
-        let mut path = vec![name_of(name)];
+    fn name_of(&self, name: u32) -> String {
+        self.names.get(name as usize).cloned().unwrap_or_default()
+    }
+
+    fn path(&self, at: usize) -> Vec<String> {
+        let (_, _, mut above, name) = self.places[at].0;
+        let mut path = vec![self.name_of(name)];
         while let Some(((_, _, next, name), _)) =
-            above.checked_sub(1).and_then(|a| self.places.get(a))
+            above.checked_sub(1).and_then(|above| self.places.get(above))
         {
-            path.push(name_of(*name));
+            path.push(self.name_of(*name));
             above = *next;
         }
         path.reverse();
+        path
+    }
+
+    fn row(&self, at: usize, path: Vec<String>) -> RegionRow {
+        let ((process, thread, _, name), place) = self.places[at].clone();
         let seconds = |ns: u64| ns as f64 / 1e9;
         let of_calls = |ns| (place.calls > 0).then(|| seconds(ns));
         RegionRow {
-            name: name_of(name),
+            name: self.name_of(name),
             path,
             kind: RegionKind::Region,
             process,
@@ -307,6 +336,16 @@ mod tests {
         let found = rows(&[span(1, 2, "a", 5, 8), span(2, 1, "b", 5, 8)]);
         let calls: u64 = found.iter().map(|row| row.1).sum();
         assert_eq!(calls, 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_chain_that_is_told_from_its_top_has_a_bounded_depth() {
+        let mut table = SpanTable::default();
+        (1..=5000).for_each(|id| table.add(5, &span(id, id - 1, "deeper", 1, 10_000 - id)));
+        let made = table.finish();
+        assert!(made.rows.iter().all(|row| row.path.len() <= DEPTH), "{}", made.rows.len());
+        assert_eq!(made.rows.iter().map(|row| row.calls).sum::<u64>(), 5000);
+        assert!(made.lost_places > 0);
     }
 
     #[test]

@@ -346,6 +346,7 @@ impl Regions {
         self.totals.spans(made.processes, made.threads);
         self.totals.lose("places", made.lost_places);
         self.totals.lose("names", made.lost_names);
+        self.totals.lose("rows", made.left_out);
         for (why, count) in refused {
             (0..count).for_each(|_| self.totals.refused(why));
         }
