@@ -12,6 +12,7 @@ pub mod client;
 pub mod executable;
 pub mod fanotify;
 pub mod job;
+pub mod node;
 pub mod offender;
 pub mod procfs;
 pub mod profile;
