@@ -22,6 +22,7 @@ mod rows_file;
 mod run;
 mod show;
 mod terminal;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -114,6 +115,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Export(wanted) => export::execute(&wanted),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
+        Verb::Top(top) => top::execute(&top),
     }
 }
 

@@ -20,4 +20,5 @@ mod regions;
 mod series;
 mod signals;
 mod terminal;
+mod top;
 mod written;
