@@ -13,6 +13,7 @@ pub mod io;
 mod limits;
 mod marks;
 mod memory;
+pub mod node;
 pub mod regions;
 mod sampling;
 mod series;

@@ -23,6 +23,7 @@ mod rows_file;
 mod run;
 mod show;
 mod terminal;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -116,6 +117,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Control(control) => control::execute(&control),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
+        Verb::Top(top) => top::execute(&top),
     }
 }
 

@@ -21,6 +21,11 @@ impl Moment {
         Moment { ns: now_ns(ClockId::Boottime) }
     }
 
+    /// So many nanoseconds after the machine was started.
+    pub const fn at_ns(ns: u64) -> Moment {
+        Moment { ns }
+    }
+
     /// Nanoseconds since the machine was started.
     pub fn ns(self) -> u64 {
         self.ns

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -58,6 +59,23 @@ pub struct GpuSample {
     pub gpus: u32,
     /// Processes of the job on a GPU.
     pub processes: u32,
+}
+
+/// One GPU as a whole, by all that use it; what it does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceSample {
+    /// Its memory.
+    pub memory_total_bytes: Option<u64>,
+    /// Memory in use, the driver's own included.
+    pub memory_used_bytes: Option<u64>,
+    /// Part of the last period of NVML for which it worked.
+    pub utilization_ratio: Option<f64>,
+    /// Temperature of its die.
+    pub celsius: Option<f64>,
+    /// Power that it draws.
+    pub watts: Option<f64>,
+    /// Energy since the driver was loaded.
+    pub joules: Option<f64>,
 }
 
 /// The GPUs of this machine.
@@ -134,6 +152,31 @@ impl Gpus {
                 .then(|| uses.iter().sum::<f64>() / uses.len() as f64),
             gpus,
             processes: pids.len() as u32,
+        })
+    }
+
+    /// Looks at each GPU as a whole. A value that a GPU does not tell is none; a GPU that is lost is an error.
+    pub fn devices(&self) -> Result<Vec<DeviceSample>, GpuError> {
+        (0..self.count).map(|gpu| self.device(gpu)).collect()
+    }
+
+    fn device(&self, gpu: u32) -> Result<DeviceSample, GpuError> {
+        let failed = |source| GpuError::Call { call: "the handle", gpu, source };
+        let device = self.nvml.device_by_index(gpu).map_err(failed)?;
+        let memory = device.memory_info().ok();
+        Ok(DeviceSample {
+            memory_total_bytes: memory.as_ref().map(|memory| memory.total),
+            memory_used_bytes: memory.map(|memory| memory.used),
+            utilization_ratio: device
+                .utilization_rates()
+                .ok()
+                .map(|rates| f64::from(rates.gpu) / 100.0),
+            celsius: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+            watts: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+            joules: device
+                .total_energy_consumption()
+                .ok()
+                .map(|millijoules| millijoules as f64 / 1e3),
         })
     }
 

@@ -11,6 +11,7 @@ pub mod btf;
 pub mod executable;
 pub mod fanotify;
 pub mod job;
+pub mod node;
 pub mod offender;
 pub mod otlp;
 pub mod procfs;

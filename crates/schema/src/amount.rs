@@ -111,7 +111,7 @@ pub fn parse_amount(text: &str, unit: Unit) -> Result<f64, AmountError> {
     match unit {
         Unit::Bytes => parse_size(text).map(|bytes| bytes as f64),
         Unit::Seconds => parse_duration(text).map(|d| d.as_secs_f64()),
-        Unit::Count | Unit::Cores | Unit::Ratio => {
+        _ => {
             let expected = if unit == Unit::Count { COUNT } else { NUMBER };
             let is_one =
                 |n: &f64| n.is_finite() && *n >= 0.0 && (unit != Unit::Count || n.fract() == 0.0);
@@ -183,6 +183,10 @@ pub fn show_amount(value: f64, unit: Unit) -> String {
         Unit::Count => show_count(value),
         Unit::Cores => format!("{value:.2}"),
         Unit::Ratio => format!("{:.1} %", value * 100.0),
+        Unit::Threads => format!("{value:.2}"),
+        Unit::Celsius => format!("{value:.1} °C"),
+        Unit::Watts => format!("{value:.1} W"),
+        Unit::Joules => format!("{value:.1} J"),
     }
 }
 

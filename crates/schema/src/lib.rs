@@ -56,17 +56,21 @@ pub mod recording;
 pub mod region;
 pub mod resolved_config;
 pub mod ring;
+pub mod sample;
 pub mod snapshot;
 pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
+pub mod top;
+
 pub mod trace;
 mod unit;
 pub mod update;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{
-    Formula, Group, METRICS, Metric, MetricKind, metric, metric_name, nearest, nearest_metrics,
+    Formula, Group, METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, metric, metric_name,
+    nearest, nearest_metrics, node as node_metric,
 };
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};

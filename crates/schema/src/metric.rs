@@ -11,6 +11,10 @@ use crate::counter::Counter;
 use crate::counter::Counter::*;
 use crate::unit::Unit;
 
+pub mod node;
+
+pub use node::NODE_METRICS;
+
 /// How a metric behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,10 +63,12 @@ pub enum Group {
     Waiting,
     /// Graphics processors.
     Gpu,
+    /// Temperature, power and energy.
+    Power,
 }
 
 impl Group {
-    /// All groups, in the order they are shown.
+    /// All groups of the summary, in the order they are shown; power is the node's alone.
     pub const ALL: &'static [Group] = &[
         Group::Time,
         Group::Cpu,
@@ -91,6 +97,7 @@ impl Group {
             Group::Scheduler => "Scheduler and faults",
             Group::Waiting => "Waiting",
             Group::Gpu => "GPU",
+            Group::Power => "Temperature and power",
         }
     }
 }
@@ -115,6 +122,42 @@ pub enum Formula {
     NotMeasured(&'static str),
 }
 
+/// What the values of a metric are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricScope {
+    /// The job, and its processes where the metric is per process.
+    Job,
+    /// The node as a whole.
+    Node,
+    /// One of the node's CPUs; beside it the node as a whole.
+    Core,
+    /// One disk.
+    Disk,
+    /// One network interface.
+    Interface,
+    /// One mount of a network file system.
+    Mount,
+    /// One kind of operation on one mount of a network file system.
+    Operation,
+    /// One sensor of temperature or power.
+    Sensor,
+    /// One power zone of the CPUs.
+    PowerZone,
+    /// One GPU.
+    Gpu,
+}
+
+impl MetricScope {
+    /// Of a metric of the summary: those of the node begin with `node_`.
+    const fn of_summary(name: &str) -> MetricScope {
+        match name.as_bytes() {
+            [b'n', b'o', b'd', b'e', b'_', ..] => MetricScope::Node,
+            _ => MetricScope::Job,
+        }
+    }
+}
+
 /// The declaration of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
@@ -124,6 +167,8 @@ pub struct Metric {
     pub unit: Unit,
     /// Its behaviour over time.
     pub kind: MetricKind,
+    /// What its values are about.
+    pub scope: MetricScope,
     /// Its heading.
     pub group: Group,
     /// One line for tables and help.
@@ -145,7 +190,7 @@ impl Metric {
 
     /// Whether it is about the whole machine, and so nothing that a mechanism knows of the job.
     pub fn is_of_node(&self) -> bool {
-        self.name.starts_with("node_")
+        self.scope != MetricScope::Job
     }
 
     /// Whether each process has its own value.
@@ -154,9 +199,10 @@ impl Metric {
     }
 }
 
-/// The metric of that name.
+/// The metric of that name: of the summary or of the node.
 pub fn metric(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|m| m.name == name)
+    let is_named = |m: &&'static Metric| m.name == name;
+    METRICS.iter().find(is_named).or_else(|| NODE_METRICS.iter().copied().find(is_named))
 }
 
 /// What people call a metric who have not looked its name up.
@@ -235,6 +281,7 @@ macro_rules! metrics {
             name: stringify!($name),
             unit: Unit::$unit,
             kind: MetricKind::$kind,
+            scope: MetricScope::of_summary(stringify!($name)),
             group: Group::$group,
             help: $help,
             counts: $counts,
@@ -449,15 +496,27 @@ mod tests {
     #[test]
     fn names_are_unique_and_end_in_their_unit() {
         let mut seen = std::collections::HashSet::new();
-        for m in METRICS {
+        for m in METRICS.iter().chain(NODE_METRICS.iter().copied()) {
             assert!(seen.insert(m.name), "{} is declared twice", m.name);
             let stem = m.name.strip_suffix("_total").unwrap_or(m.name);
             match m.unit {
                 Unit::Bytes => assert!(stem.ends_with("_bytes"), "{}", m.name),
                 Unit::Seconds => assert!(stem.ends_with("_seconds"), "{}", m.name),
                 Unit::Ratio => assert!(stem.ends_with("_ratio"), "{}", m.name),
+                Unit::Celsius => assert!(stem.ends_with("_celsius"), "{}", m.name),
+                Unit::Watts => assert!(stem.ends_with("_watts"), "{}", m.name),
+                Unit::Joules => assert!(stem.ends_with("_joules"), "{}", m.name),
+                Unit::Threads => assert!(stem.ends_with("_threads"), "{}", m.name),
                 Unit::Cores | Unit::Count => {}
             }
+        }
+    }
+
+    #[test]
+    fn the_nodes_metrics_say_so() {
+        for m in NODE_METRICS {
+            assert!(m.is_of_node() && m.name.starts_with("node_"), "{}", m.name);
+            assert!(!m.can_be_limited() && metric(m.name).is_some(), "{}", m.name);
         }
     }
 

@@ -38,6 +38,14 @@ pub enum Unit {
     Cores,
     /// A part of one.
     Ratio,
+    /// Threads, on average.
+    Threads,
+    /// Degrees Celsius.
+    Celsius,
+    /// Watts.
+    Watts,
+    /// Joules.
+    Joules,
 }
 
 impl Unit {
@@ -64,6 +72,10 @@ impl fmt::Display for Unit {
             Unit::Count => "count",
             Unit::Cores => "cores",
             Unit::Ratio => "ratio",
+            Unit::Threads => "threads",
+            Unit::Celsius => "celsius",
+            Unit::Watts => "watts",
+            Unit::Joules => "joules",
         })
     }
 }

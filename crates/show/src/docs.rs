@@ -12,7 +12,7 @@ use weigh_schema::recording::files;
 use weigh_schema::summary::{
     Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
 };
-use weigh_schema::{Group, METRICS, Mechanism, Metric, Quality, Unit, Value};
+use weigh_schema::{Group, METRICS, Mechanism, Metric, NODE_METRICS, Quality, Unit, Value};
 
 use crate::shape::shape_of;
 
@@ -34,6 +34,23 @@ pub fn metrics_markdown() -> String {
         }
     }
     out.push_str(&summary_schema());
+    out.push_str(&node_metrics());
+    out
+}
+
+/// Metrics of the node have a heading for each scope: they stand in no summary.
+fn node_metrics() -> String {
+    let mut out = String::from(
+        "## Metrics of the node\n\nOf the whole machine, in no job's summary: what [`weigh top`](top.md) shows.\n\n\
+         | metric | unit | kind | of | counts |\n|---|---|---|---|---|\n",
+    );
+    for m in NODE_METRICS {
+        let scope = format!("{:?}", m.scope).to_lowercase();
+        out.push_str(&format!(
+            "| `{}` | {} | {} | {scope} | {} |\n",
+            m.name, m.unit, m.kind, m.counts
+        ));
+    }
     out
 }
 

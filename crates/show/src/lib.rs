@@ -12,6 +12,7 @@
 //! * [`regions`][]: the times of regions that programs name.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`doctor`][]: what works here, and what does not.
+//! * [`top`][]: the screen of `weigh top`.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -34,6 +35,7 @@ pub mod shape;
 pub mod synthesis;
 pub mod table;
 mod text;
+pub mod top;
 pub mod trace;
 
 pub use text::Screen;

@@ -19,7 +19,7 @@ pub use io::{
 };
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
-    GenerateArguments, KernelArguments, ReportArguments, ShowArguments,
+    GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
 };
 pub use run::{Collector, RunArguments, WaitFor};
 pub use trace::{
@@ -82,6 +82,8 @@ pub enum Verb {
     Doctor(DoctorArguments),
     /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`.
     Agent(AgentArguments),
+    /// Show the node, jobs and processes while they run; once as text or JSON for scripts.
+    Top(TopArguments),
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Whole numbers of options. What is none is refused with what is expected, not with what a parser of digits
 //! met.
 
+use std::time::Duration;
+
+use weigh_schema::amount::parse_duration;
+
 /// The number of a process.
 pub fn pid(text: &str) -> Result<u32, String> {
     // The kernel's own type of them has a sign.
@@ -12,6 +16,14 @@ pub fn pid(text: &str) -> Result<u32, String> {
 pub fn programs(text: &str) -> Result<usize, String> {
     let found = text.parse().ok().filter(|count| *count > 0);
     found.ok_or_else(|| "expected a number of programs, 1 at least".to_string())
+}
+
+/// How often the node is looked at.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let found = parse_duration(text).ok();
+    let found = found
+        .filter(|time| (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(time));
+    found.ok_or_else(|| "expected a time from 0.1s to 1h".to_string())
 }
 
 #[cfg(test)]
@@ -39,6 +51,15 @@ mod tests {
         }
         assert!(said("trace attach x").contains("expected the number of a process"));
         assert!(said("trace ctl --stream x").contains("expected the number of a process"));
+    }
+
+    #[test]
+    fn the_node_is_looked_at_ten_times_a_second_at_most() {
+        for wrong in ["0", "0.05s", "2h", "x"] {
+            let said = said(&format!("top --interval={wrong}"));
+            assert!(said.contains("expected a time from 0.1s to 1h"), "{wrong}: {said}");
+        }
+        assert_eq!(said("top --interval=0.1s"), "");
     }
 
     #[test]

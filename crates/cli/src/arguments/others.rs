@@ -1,13 +1,14 @@
 //! What the verbs are told that measure no command.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use weigh_export::recording::{self, FORMATS, RecordingFormat};
 
 use super::calls::Share;
-use super::numbers::programs;
+use super::numbers::{interval, programs};
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -191,6 +192,34 @@ pub struct AgentArguments {
     /// How many programs of a user, root apart, are served at once.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = programs)]
     pub per_user: usize,
+}
+
+const TOP_EXAMPLES: &str = "\
+Keys: q quits; c, m, t, p sort by CPU, memory, threads, PID; / filters by a text, Esc shows all; a lists everybody's
+processes; s lists the collectors of the node; arrows and pages scroll.
+
+Examples:
+  weigh top
+  weigh top --once --json | jq '.metrics.node.node_memory_available_bytes.value'
+
+See also: the page `top` of weigh's documentation (what is shown, the JSON, what is missing where).";
+
+/// Options of `weigh top`.
+#[derive(Args, Debug)]
+#[command(after_help = TOP_EXAMPLES)]
+pub struct TopArguments {
+    /// How often to look.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// List all users' processes.
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print two looks' result, one interval apart, and end: it needs no terminal.
+    #[arg(long)]
+    pub once: bool,
+    /// Print it as JSON.
+    #[arg(long, requires = "once")]
+    pub json: bool,
 }
 
 /// Writes man pages, completions, and the references that follow from declarations.

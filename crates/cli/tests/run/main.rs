@@ -23,4 +23,5 @@ mod regions;
 mod series;
 mod signals;
 mod terminal;
+mod top;
 mod written;

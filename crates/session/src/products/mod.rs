@@ -5,5 +5,7 @@ pub mod agent;
 pub mod calls;
 pub mod control;
 pub mod io;
+pub mod node;
 pub mod run;
+pub mod top;
 pub mod trace;

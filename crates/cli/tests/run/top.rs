@@ -1,0 +1,238 @@
+//! `weigh top`: the node and its processes, held to the kernel's own files; the screen in a terminal.
+
+use std::process::{Command, Output, Stdio};
+
+use weigh_schema::top::{TOP, TopReport};
+use weigh_schema::update::Scope;
+
+use crate::support::run::{Scratch, set_surroundings};
+use crate::support::terminal::Terminal;
+use crate::support::{patience, wait_until, weigh_binary};
+
+const NOBODY: u32 = 65534;
+
+fn top(options: &[&str]) -> Output {
+    let output =
+        Command::new(weigh_binary()).arg("top").args(options).stdin(Stdio::null()).output();
+    output.expect("weigh")
+}
+
+#[track_caller]
+fn report(options: &[&str]) -> TopReport {
+    let output = top(&[&["--once", "--json"][..], options].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON of its schema")
+}
+
+/// A field of a line of the kernel's.
+fn kernel_count(path: &str, line: &str, field: usize) -> f64 {
+    let text = std::fs::read_to_string(path).expect("a file of /proc");
+    let line =
+        text.lines().find_map(|found| found.trim_start().strip_prefix(line)).expect("its line");
+    line.split_ascii_whitespace().nth(field).and_then(|word| word.parse().ok()).expect("a number")
+}
+
+fn value(report: &TopReport, scope: &Scope, metric: &str) -> f64 {
+    let value = report.metrics.get(scope).and_then(|metrics| metrics.get(metric));
+    value.and_then(|value| value.value).unwrap_or_else(|| panic!("no {metric} of {scope}")).as_f64()
+}
+
+#[test]
+fn one_look_is_between_two_of_the_kernels() {
+    let counts = || {
+        [
+            kernel_count("/proc/stat", "ctxt ", 0),
+            kernel_count("/proc/stat", "processes ", 0),
+            kernel_count("/proc/vmstat", "pgfault ", 0),
+            kernel_count("/proc/net/dev", "lo:", 0),
+        ]
+    };
+    let before = counts();
+    let report = report(&["--interval", "0.1s"]);
+    let after = counts();
+    let (node, lo) = (Scope::Node, Scope::Interface("lo".into()));
+    let found = [
+        value(&report, &node, "node_context_switches_total"),
+        value(&report, &node, "node_forks_total"),
+        value(&report, &node, "node_page_faults_total"),
+        value(&report, &lo, "node_net_received_bytes_total"),
+    ];
+    for (at, found) in found.into_iter().enumerate() {
+        assert!(
+            (before[at]..=after[at]).contains(&found),
+            "{at}: {} {found} {}",
+            before[at],
+            after[at]
+        );
+    }
+    assert_eq!(
+        value(&report, &node, "node_memory_total_bytes"),
+        1024.0 * kernel_count("/proc/meminfo", "MemTotal:", 0)
+    );
+    assert_eq!(report.schema, TOP);
+    assert!(
+        report.interval_seconds.is_some_and(|seconds| seconds >= 0.1),
+        "{:?}",
+        report.interval_seconds
+    );
+    let cores = std::fs::read_to_string("/proc/stat").expect("stat");
+    let cores =
+        cores.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    assert_eq!(report.cores.len(), cores);
+}
+
+/// What this machine has not is null with a reason, or is not there: never 0.
+#[test]
+fn what_is_not_there_is_no_zero() {
+    let report = report(&["--interval", "0.1s"]);
+    let without: Vec<_> =
+        report.collectors.iter().filter(|collector| collector.reason.is_some()).collect();
+    for collector in &without {
+        assert!(collector.failures > 0, "{collector:?}");
+    }
+    let sensors = report
+        .collectors
+        .iter()
+        .find(|collector| collector.name == "sensors")
+        .expect("a collector");
+    let has_values = report.metrics.keys().any(|scope| matches!(scope, Scope::Sensor(_)));
+    assert_eq!(sensors.reason.is_none(), has_values, "{sensors:?}");
+}
+
+#[test]
+fn a_process_that_burns_cpu_is_listed_with_its_job() {
+    let scratch = Scratch::new();
+    // A name that steers a terminal, in JSON as it is.
+    let evil = "while :; do :; done # \x1b[2J";
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args(["run", "-q", "--mechanism", "poll", "--", "bash", "-c", evil]);
+    set_surroundings(&mut weigh, &scratch);
+    let mut weigh = weigh.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("weigh");
+    let is_burning = |process: &&weigh_schema::top::TopProcess| {
+        process.command.iter().any(|word| word == evil) && process.name == "bash"
+    };
+    let mut found = None;
+    wait_until("it is listed", 30.0, || {
+        let report = report(&["--interval", "0.5s"]);
+        let process =
+            report.processes.iter().find(is_burning).filter(|found| found.cpu_cores > Some(0.05));
+        found = process.cloned().map(|process| (process, report.jobs.clone()));
+        found.is_some()
+    });
+    let (process, jobs) = found.expect("it was found");
+    let text = top(&["--once", "--interval", "0.2s"]);
+    // Its job is ended before anything is judged.
+    let _ = Command::new("kill").arg(process.pid.to_string()).status();
+    let _ = weigh.wait();
+    assert_eq!(process.job, Some(weigh.id()), "{process:?}");
+    let job = jobs.iter().find(|job| job.pid == weigh.id()).expect("the job");
+    assert!(
+        job.processes >= 1 && job.memory_rss_sum_bytes > 0 && job.cpu_cores > Some(0.0),
+        "{job:?}"
+    );
+    assert!(!text.stdout.contains(&0x1b), "{}", String::from_utf8_lossy(&text.stdout));
+}
+
+#[test]
+fn an_ordinary_user_sees_the_node_and_its_own_processes() {
+    needs_root!();
+    use std::os::unix::process::CommandExt as _;
+    let mut command = Command::new(crate::support::weigh_for_everybody());
+    command.args(["top", "--once", "--json", "--interval", "0.1s"]).uid(NOBODY).gid(NOBODY);
+    let output = command.output().expect("weigh");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: TopReport = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(value(&report, &Scope::Node, "node_context_switches_total") > 0.0);
+    let user = report.user.expect("its own");
+    assert!(report.processes.iter().all(|process| process.user == user), "{:?}", report.processes);
+    assert!(
+        report.processes.iter().any(|process| process.name == "weigh"),
+        "{:?}",
+        report.processes
+    );
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_type() {
+    for options in [&[][..], &["--all"][..]] {
+        let output = top(options);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains("needs a terminal") && said.contains("--once"), "{said}");
+        assert!(output.stdout.is_empty());
+    }
+    let output = top(&["--json"]);
+    assert_eq!(output.status.code(), Some(125));
+}
+
+/// A program in a terminal that can move its cursor.
+fn in_terminal(scratch: &Scratch, term: &str) -> Terminal {
+    let weigh = weigh_binary().display().to_string();
+    let term = format!("TERM={term}");
+    let command = ["env", term.as_str(), weigh.as_str(), "top", "--interval", "0.2s"];
+    Terminal::start(scratch, 24, 80, &command)
+}
+
+#[test]
+fn the_screen_is_24_rows_of_80_columns_and_leaves_the_terminal_as_it_was() {
+    let scratch = Scratch::new();
+    let mut terminal = in_terminal(&scratch, "xterm");
+    terminal.wait_for("COMMAND", 1);
+    terminal.types("s");
+    terminal.wait_for("COLLECTOR", 1);
+    terminal.types("s/no such process");
+    terminal.wait_for("filter: no such process_", 1);
+    terminal.types("\r");
+    terminal.resize(30, 100);
+    std::thread::sleep(patience(0.3));
+    terminal.types("\x1bcmtp\x1b[Bq");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown}");
+    let [first, rest] =
+        shown.split_once("\x1b[?1049h").map(|(a, b)| [a, b]).expect("another screen");
+    assert!(first.is_empty(), "{first}");
+    assert!(rest.ends_with("\x1b[0m\x1b[?25h\x1b[?1049l"), "{rest}");
+    for row in positions(rest) {
+        assert!(row.0 <= 30 && row.1 <= 100, "{row:?}");
+    }
+    let before_resize = rest.split("filter:").next().expect("a text");
+    assert!(
+        positions(before_resize).all(|(row, column)| row <= 24 && column <= 80),
+        "{before_resize}"
+    );
+}
+
+/// Where the cursor was moved to: row, column.
+fn positions(shown: &str) -> impl Iterator<Item = (u32, u32)> + '_ {
+    shown.split("\x1b[").filter_map(|part| {
+        let (at, _) = part.split_once('H')?;
+        let (row, column) = at.split_once(';')?;
+        Some((row.parse().ok()?, column.parse().ok()?))
+    })
+}
+
+#[test]
+fn a_signal_ends_it_and_the_terminal_is_put_right() {
+    let scratch = Scratch::new();
+    let mut terminal = in_terminal(&scratch, "xterm");
+    terminal.wait_for("COMMAND", 1);
+    // In a raw terminal it is a key.
+    terminal.types("\x03");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown}");
+    assert!(shown.ends_with("\x1b[?1049l"), "{shown}");
+    let terminal = in_terminal(&scratch, "xterm");
+    terminal.wait_for("COMMAND", 1);
+    crate::support::processes::signal(terminal.child.id(), 15);
+    let (_, shown) = terminal.end();
+    assert!(shown.ends_with("\x1b[?1049l"), "{shown}");
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_is_refused() {
+    let scratch = Scratch::new();
+    let (status, shown) = in_terminal(&scratch, "dumb").end();
+    assert_eq!(status.code(), Some(125), "{shown}");
+    assert!(shown.contains("TERM is dumb") && !shown.contains('\x1b'), "{shown}");
+}

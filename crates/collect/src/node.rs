@@ -1,0 +1,278 @@
+//! Collectors of the whole machine: what `/proc` and `/sys` say of CPUs, memory, disks, interfaces, sensors and mounts.
+//!
+//! Reads one kernel source per collector, by descriptors that stay open; emits a block of samples per collector. One
+//! that fails never stops the others: it is skipped, counted, opened again after a pause that grows, and says why.
+//! In the steady state a tick allocates nothing.
+
+mod block;
+mod cpu;
+mod disks;
+mod file;
+mod gpus;
+mod interfaces;
+mod machine;
+mod memory;
+mod mounts;
+mod names;
+mod power;
+mod pressure;
+mod sensors;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weigh_schema::Mechanism;
+use weigh_schema::event::CollectorState;
+use weigh_schema::sample::Sample;
+
+use block::{BlockWriter, SampleBlock};
+use file::ReadBuffer;
+
+use crate::clock::Moment;
+
+/// Where the kernel's file systems are: recorded trees stand elsewhere.
+#[derive(Clone, Debug)]
+pub struct NodeRoots {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Default for NodeRoots {
+    fn default() -> NodeRoots {
+        NodeRoots { proc: "/proc".into(), sys: "/sys".into() }
+    }
+}
+
+/// Why a collector of the node has no values.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The machine has none of what it collects.
+    #[error("{0}")]
+    Absent(String),
+    /// A file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{path} holds no {what}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+    },
+}
+
+/// An open collector.
+trait NodeReader {
+    /// Writes all of its samples, in an order that stays while the machine does not change.
+    fn read(&mut self, buffer: &mut ReadBuffer, out: &mut BlockWriter<'_>)
+    -> Result<(), NodeError>;
+}
+
+/// The declaration of a collector.
+struct NodeCollector {
+    name: &'static str,
+    mechanism: Mechanism,
+    /// It is read no more often than this.
+    period: Duration,
+    /// The longest pause before it is opened again.
+    longest_pause: Duration,
+    open: fn(&NodeRoots, &mut ReadBuffer) -> Result<Box<dyn NodeReader>, NodeError>,
+}
+
+const fn of_proc(
+    name: &'static str,
+    open: fn(&NodeRoots, &mut ReadBuffer) -> Result<Box<dyn NodeReader>, NodeError>,
+) -> NodeCollector {
+    let (period, longest_pause) = (Duration::ZERO, Duration::from_secs(60));
+    NodeCollector { name, mechanism: Mechanism::Proc, period, longest_pause, open }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Every collector of the node.
+const COLLECTORS: &[NodeCollector] = &[
+    of_proc("cpu", cpu::open),
+    of_proc("load", machine::open_load),
+    of_proc("processes", machine::open_processes),
+    of_proc("files", machine::open_files),
+    of_proc("memory", memory::open_meminfo),
+    of_proc("vmstat", memory::open_vmstat),
+    of_proc("pressure", pressure::open),
+    of_proc("disks", disks::open),
+    of_proc("interfaces", interfaces::open),
+    NodeCollector { period: SECOND, ..of_proc("nfs", mounts::open_nfs) },
+    NodeCollector { period: SECOND, ..of_proc("lustre", mounts::open_lustre) },
+    NodeCollector { period: SECOND, ..of_proc("sensors", sensors::open) },
+    of_proc("power", power::open),
+    NodeCollector {
+        name: "gpu",
+        mechanism: Mechanism::Nvml,
+        period: SECOND,
+        longest_pause: Duration::from_secs(600),
+        open: gpus::open,
+    },
+];
+
+/// How a collector of the node fares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeStatus<'a> {
+    /// Its name.
+    pub name: &'static str,
+    /// How it gets its values.
+    pub mechanism: Mechanism,
+    /// Whether it has values now, had some, or never had any.
+    pub state: CollectorState,
+    /// Why it has none.
+    pub reason: Option<&'a str>,
+    /// When it last had values; where it has none now: no data since then.
+    pub last: Option<Moment>,
+    /// Attempts that failed, to open it or to read it.
+    pub failures: u64,
+    /// Values of the last tick for which there was no room.
+    pub left_out: u64,
+}
+
+/// A collector, open or waiting to be opened again.
+struct CollectorSlot {
+    declaration: &'static NodeCollector,
+    reader: Option<Box<dyn NodeReader>>,
+    block: SampleBlock,
+    /// Whether the block changed at the last tick.
+    is_fresh: bool,
+    due_ns: u64,
+    last: Option<Moment>,
+    failures: u64,
+    /// Since it last had values: the pause grows with them.
+    failures_in_a_row: u32,
+    reason: Option<String>,
+}
+
+/// The collectors of the node.
+pub struct NodeCollectors {
+    roots: NodeRoots,
+    slots: Vec<CollectorSlot>,
+    buffer: ReadBuffer,
+}
+
+impl Default for NodeCollectors {
+    fn default() -> NodeCollectors {
+        NodeCollectors::new(NodeRoots::default())
+    }
+}
+
+impl NodeCollectors {
+    /// None is open yet.
+    pub fn new(roots: NodeRoots) -> NodeCollectors {
+        let slots = COLLECTORS.iter().map(CollectorSlot::new).collect();
+        NodeCollectors { roots, slots, buffer: ReadBuffer::default() }
+    }
+
+    /// Reads each collector that is due.
+    pub fn tick(&mut self, now: Moment) {
+        for slot in &mut self.slots {
+            slot.tick(now, &self.roots, &mut self.buffer);
+        }
+    }
+
+    /// What the last tick has changed: values, and values that are no longer known.
+    pub fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+        self.slots.iter().filter(|slot| slot.is_fresh).flat_map(|slot| slot.block.samples())
+    }
+
+    /// How each collector fares.
+    pub fn statuses(&self) -> impl Iterator<Item = NodeStatus<'_>> {
+        self.slots.iter().map(CollectorSlot::status)
+    }
+}
+
+/// A tick may come a little early.
+const EARLY_NS: u64 = 50_000_000;
+
+impl CollectorSlot {
+    fn new(declaration: &'static NodeCollector) -> CollectorSlot {
+        CollectorSlot {
+            declaration,
+            reader: None,
+            block: SampleBlock::default(),
+            is_fresh: false,
+            due_ns: 0,
+            last: None,
+            failures: 0,
+            failures_in_a_row: 0,
+            reason: None,
+        }
+    }
+
+    fn tick(&mut self, now: Moment, roots: &NodeRoots, buffer: &mut ReadBuffer) {
+        self.is_fresh = false;
+        if now.ns() < self.due_ns {
+            return;
+        }
+        match self.read(roots, buffer) {
+            Ok(()) => self.succeeded(now),
+            Err(error) => self.failed(now, &error),
+        }
+    }
+
+    fn read(&mut self, roots: &NodeRoots, buffer: &mut ReadBuffer) -> Result<(), NodeError> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => self.reader.insert((self.declaration.open)(roots, buffer)?),
+        };
+        let mut writer = self.block.writer();
+        reader.read(buffer, &mut writer)?;
+        writer.finish();
+        Ok(())
+    }
+
+    fn succeeded(&mut self, now: Moment) {
+        self.is_fresh = true;
+        self.last = Some(now);
+        self.failures_in_a_row = 0;
+        self.reason = None;
+        let period = self.declaration.period.as_nanos() as u64;
+        self.due_ns = now.ns().saturating_add(period.saturating_sub(EARLY_NS));
+    }
+
+    /// What was known is known no longer; it is closed, and opened again later.
+    fn failed(&mut self, now: Moment, error: &NodeError) {
+        // Said once: from then on nothing changes.
+        self.is_fresh = self.failures_in_a_row == 0 && !self.block.is_empty();
+        self.block.forget();
+        self.reader = None;
+        self.failures += 1;
+        self.failures_in_a_row += 1;
+        self.reason = Some(weigh_schema::printable::in_words(error.to_string()));
+        let pause = SECOND.saturating_mul(1 << self.failures_in_a_row.min(12).saturating_sub(1));
+        let pause = pause.min(self.declaration.longest_pause).as_nanos() as u64;
+        self.due_ns = now.ns().saturating_add(pause);
+    }
+
+    fn status(&self) -> NodeStatus<'_> {
+        let state = match (&self.reason, self.last) {
+            (None, _) => CollectorState::Active,
+            (Some(_), Some(_)) => CollectorState::Degraded,
+            (Some(_), None) => CollectorState::Unavailable,
+        };
+        NodeStatus {
+            name: self.declaration.name,
+            mechanism: self.declaration.mechanism,
+            state,
+            reason: self.reason.as_deref(),
+            last: self.last,
+            failures: self.failures,
+            left_out: self.block.left_out(),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What `weigh top --once --json` prints, and what its screen is drawn from.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::event::CollectorState;
+use crate::quality::{Mechanism, Quality};
+use crate::unit::{Number, Unit};
+use crate::update::Scope;
+
+/// The schema's name and version.
+pub const TOP: &str = "weigh.top/1";
+
+/// One look at the node, its jobs and its processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopReport {
+    /// Always [`TOP`].
+    pub schema: String,
+    /// The node's name.
+    pub node: String,
+    /// When it was taken.
+    pub time: Timestamp,
+    /// What rates and use of CPUs are over: seconds since the look before; null at the first one.
+    pub interval_seconds: Option<f64>,
+    /// Whose processes are listed; null where all users' are.
+    pub user: Option<String>,
+    /// Values of the node, by scope (`node`, `core:3`, `disk:sda`) and metric.
+    pub metrics: BTreeMap<Scope, BTreeMap<String, TopValue>>,
+    /// Use of each CPU since the look before.
+    pub cores: Vec<CoreUse>,
+    /// How each collector fares.
+    pub collectors: Vec<TopCollector>,
+    /// Sessions of `weigh run`.
+    pub jobs: Vec<TopJob>,
+    /// Processes, the greatest users of CPU first.
+    pub processes: Vec<TopProcess>,
+    /// Processes of the user that could not be looked at.
+    pub processes_unreadable: u64,
+}
+
+/// One value of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopValue {
+    /// The value, of counters since boot; null where it is unavailable.
+    pub value: Option<Number>,
+    /// Its unit.
+    pub unit: Unit,
+    /// How far it can be trusted.
+    pub quality: Quality,
+    /// Of counters: growth in a second since the look before; null where that is not known. Absent for gauges.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "double_option")]
+    pub per_second: Option<Option<f64>>,
+}
+
+/// Absent and null are two things.
+mod double_option {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Option<Option<f64>>, to: S) -> Result<S::Ok, S::Error> {
+        value.flatten().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Option<f64>>, D::Error> {
+        Option::<f64>::deserialize(from).map(Some)
+    }
+}
+
+/// Use of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreUse {
+    /// Its number.
+    pub core: u32,
+    /// Part of the time for which it worked for this node; null where it is not known.
+    pub busy_ratio: Option<f64>,
+    /// Part of the time that the host kept; null where it is not known.
+    pub steal_ratio: Option<f64>,
+}
+
+/// How a collector of the node fares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopCollector {
+    /// Its name.
+    pub name: String,
+    /// How it gets its values.
+    pub mechanism: Mechanism,
+    /// Whether it has values now (`active`), had some (`degraded`), or never had any (`unavailable`).
+    pub status: CollectorState,
+    /// Why it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// For how long there has been no data; absent where there is some, or never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_data_seconds: Option<f64>,
+    /// Attempts that failed.
+    pub failures: u64,
+}
+
+/// A session of `weigh run`, as far as its processes descend from weigh.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopJob {
+    /// PID of `weigh run`.
+    pub pid: u32,
+    /// Its user.
+    pub user: String,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// Processes that descend from it.
+    pub processes: u64,
+    /// CPUs that they kept busy since the look before; null where it is not known.
+    pub cpu_cores: Option<f64>,
+    /// Sum of their resident sizes, shared pages counted for each.
+    pub memory_rss_sum_bytes: u64,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's number.
+    pub parent_pid: u32,
+    /// Its user.
+    pub user: String,
+    /// The kernel's name for it; bytes that are no UTF-8 are U+FFFD.
+    pub name: String,
+    /// Its arguments; empty for zombies and where it has none.
+    pub command: Vec<String>,
+    /// `R`, `S`, `D`, `Z`, `T`.
+    pub state: String,
+    /// Threads.
+    pub threads: u64,
+    /// CPUs that it kept busy since the look before; null where it was not there then.
+    pub cpu_cores: Option<f64>,
+    /// CPU time since it was started.
+    pub cpu_seconds: f64,
+    /// Resident size.
+    pub memory_rss_bytes: u64,
+    /// The session of `weigh run` that it descends from, by its PID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_absent_null_or_a_number() {
+        for per_second in [None, Some(None), Some(Some(1.5))] {
+            let value = TopValue {
+                value: Some(Number::Whole(7)),
+                unit: Unit::Bytes,
+                quality: Quality::Exact,
+                per_second,
+            };
+            let json = serde_json::to_string(&value).expect("writes");
+            assert_eq!(json.contains("per_second"), per_second.is_some(), "{json}");
+            assert_eq!(serde_json::from_str::<TopValue>(&json).expect("reads"), value);
+        }
+    }
+}

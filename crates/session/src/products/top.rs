@@ -1,0 +1,241 @@
+//! `weigh top`: the node, the jobs of `weigh run` and the processes of a user, again and again.
+//!
+//! Reads the collectors of the node and `/proc`; emits a report per interval. It needs no agent and no privileges.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use weigh_account::node::NodeView;
+use weigh_collect::clock::Moment;
+use weigh_collect::host;
+use weigh_collect::node::{NodeCollectors, NodeStatus};
+use weigh_collect::process_list::{ProcessList, ProcessLook};
+use weigh_schema::byte_text;
+use weigh_schema::event::CollectorState;
+use weigh_schema::top::{TOP, TopCollector, TopJob, TopProcess, TopReport};
+
+use super::node::{NodeSource, NodeTick, SampleSink};
+use crate::command::Command;
+use crate::error::SourceError;
+use crate::source::Source;
+
+/// What is looked at, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct TopSettings {
+    /// Between two looks.
+    pub interval: Duration,
+    /// Whether all users' processes are listed.
+    pub everybody: bool,
+}
+
+/// Takes the samples of a tick into the view.
+#[derive(Default)]
+struct ViewSink {
+    view: NodeView,
+    at: Option<Moment>,
+    before: Option<Moment>,
+    collectors: Vec<TopCollector>,
+}
+
+/// Looks after which a value that no collector emits any more is gone.
+const LOOKS_KEPT: Duration = Duration::from_secs(3);
+
+impl SampleSink for ViewSink {
+    fn take(&mut self, tick: NodeTick<'_>) {
+        self.view.take(tick.at.ns(), tick.samples());
+        self.before = self.at.replace(tick.at);
+        self.collectors = tick.statuses().map(|status| collector(&status, tick.at)).collect();
+    }
+}
+
+fn collector(status: &NodeStatus<'_>, now: Moment) -> TopCollector {
+    let since = status.last.filter(|_| status.state != CollectorState::Active);
+    TopCollector {
+        name: status.name.to_string(),
+        mechanism: status.mechanism,
+        status: status.state,
+        reason: status.reason.map(str::to_string),
+        no_data_seconds: since.map(|last| now.ns().saturating_sub(last.ns()) as f64 * 1e-9),
+        failures: status.failures,
+    }
+}
+
+/// Makes reports, one per interval; over after so many, if that was asked for.
+pub struct TopSource {
+    node: NodeSource<ViewSink>,
+    settings: TopSettings,
+    processes: ProcessList,
+    /// CPU time of each process at the look before.
+    before: HashMap<(u32, u64), f64>,
+    latest: Option<TopReport>,
+    reports_left: Option<u32>,
+}
+
+impl TopSource {
+    /// It ends after `reports`, or never.
+    pub fn new(settings: TopSettings, reports: Option<u32>) -> TopSource {
+        let node =
+            NodeSource::new(NodeCollectors::default(), settings.interval, ViewSink::default());
+        TopSource {
+            node,
+            settings,
+            processes: ProcessList::default(),
+            before: HashMap::new(),
+            latest: None,
+            reports_left: reports,
+        }
+    }
+
+    /// The latest report, once.
+    pub fn take_report(&mut self) -> Option<TopReport> {
+        self.latest.take()
+    }
+
+    /// Lists all users' processes, or the user's own, from the next look on.
+    pub fn list_everybody(&mut self, everybody: bool) {
+        self.settings.everybody = everybody;
+    }
+
+    fn report(&mut self) -> TopReport {
+        let sink = &mut self.node.sink;
+        let interval = sink.at.zip(sink.before).map(|(now, before)| {
+            Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
+        });
+        let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
+        sink.view.forget_older_than(looks.ceil() as u64);
+        let (metrics, cores) = (sink.view.values(), sink.view.cores());
+        let collectors = sink.collectors.clone();
+        let own = rustix::process::getuid().as_raw();
+        let everybody = self.settings.everybody;
+        // Weigh's sessions may be others': their processes are only shown with everybody's.
+        let (looks, unreadable) = self.processes.look(&|uid| everybody || uid == own);
+        let (jobs, processes) = self.rows(looks, interval);
+        TopReport {
+            schema: TOP.to_string(),
+            node: host::node(),
+            time: Timestamp::now(),
+            interval_seconds: interval,
+            user: (!everybody).then(host::current_user),
+            metrics,
+            cores,
+            collectors,
+            jobs,
+            processes,
+            processes_unreadable: unreadable,
+        }
+    }
+
+    fn rows(
+        &mut self,
+        looks: Vec<ProcessLook>,
+        interval: Option<f64>,
+    ) -> (Vec<TopJob>, Vec<TopProcess>) {
+        let jobs = job_of_each(&looks);
+        let before = std::mem::take(&mut self.before);
+        let mut rows: Vec<TopProcess> = looks
+            .iter()
+            .map(|look| {
+                let used = before.get(&look.identity()).map(|before| look.cpu_seconds - before);
+                let cores = used.zip(interval).filter(|(_, interval)| *interval > 0.0);
+                process(look, cores.map(|(used, interval)| used.max(0.0) / interval), &jobs)
+            })
+            .collect();
+        self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
+        let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
+        rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
+        (job_rows(&rows, &looks), rows)
+    }
+}
+
+impl Source for TopSource {
+    fn deadline(&self) -> Option<Instant> {
+        self.node.deadline()
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        if self.node.tick_if_due() {
+            self.latest = Some(self.report());
+            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        self.reports_left == Some(0)
+    }
+}
+
+/// Whether a command line is a session of `weigh run`.
+fn is_weigh_run(command: &[String]) -> bool {
+    let program = command.first().and_then(|word| word.rsplit('/').next());
+    program == Some("weigh") && command.get(1).is_some_and(|verb| verb == "run")
+}
+
+/// The session of `weigh run` that each process descends from. One whose parent ended before it belongs to none that can
+/// be found here.
+fn job_of_each(looks: &[ProcessLook]) -> BTreeMap<u32, u32> {
+    let parents: HashMap<u32, &ProcessLook> =
+        looks.iter().map(|look| (look.stat.pid, look)).collect();
+    let job = |look: &ProcessLook| {
+        if is_weigh_run(&look.command) {
+            return None;
+        }
+        let mut at = look;
+        // A chain is no longer than there are processes.
+        for _ in 0..looks.len() {
+            let parent = parents.get(&at.stat.parent_pid);
+            let is_session = is_weigh_run(&at.command) && at.stat.pid != look.stat.pid;
+            // Helpers of weigh are forks of it, with its command line.
+            if is_session && !parent.is_some_and(|parent| is_weigh_run(&parent.command)) {
+                return Some(at.stat.pid);
+            }
+            at = parent?;
+        }
+        None
+    };
+    looks.iter().filter_map(|look| Some((look.stat.pid, job(look)?))).collect()
+}
+
+fn process(look: &ProcessLook, cpu_cores: Option<f64>, jobs: &BTreeMap<u32, u32>) -> TopProcess {
+    TopProcess {
+        pid: look.stat.pid,
+        parent_pid: look.stat.parent_pid,
+        user: look.user.clone(),
+        name: byte_text::shown(&look.stat.name),
+        command: look.command.clone(),
+        state: look.stat.state.to_string(),
+        threads: look.stat.threads,
+        cpu_cores,
+        cpu_seconds: look.cpu_seconds,
+        memory_rss_bytes: look.rss_bytes,
+        job: jobs.get(&look.stat.pid).copied(),
+    }
+}
+
+fn job_rows(rows: &[TopProcess], looks: &[ProcessLook]) -> Vec<TopJob> {
+    let row = |weigh: &ProcessLook| {
+        let members: Vec<&TopProcess> =
+            rows.iter().filter(|row| row.job == Some(weigh.stat.pid)).collect();
+        TopJob {
+            pid: weigh.stat.pid,
+            user: weigh.user.clone(),
+            command: weigh.command.clone(),
+            processes: members.len() as u64,
+            // One that has just begun is not known yet, and takes no part.
+            cpu_cores: members
+                .iter()
+                .filter_map(|row| row.cpu_cores)
+                .reduce(|sum, cores| sum + cores),
+            memory_rss_sum_bytes: members.iter().map(|row| row.memory_rss_bytes).sum(),
+        }
+    };
+    // Helpers of weigh that are forks of it have its command line, and no process of the job.
+    let is_session = |look: &&ProcessLook| {
+        is_weigh_run(&look.command)
+            && !looks.iter().any(|parent| {
+                parent.stat.pid == look.stat.parent_pid && is_weigh_run(&parent.command)
+            })
+    };
+    looks.iter().filter(is_session).map(row).collect()
+}

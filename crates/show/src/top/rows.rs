@@ -1,0 +1,144 @@
+//! The rows: jobs and processes, or collectors.
+
+use std::cmp::Ordering;
+
+use ratatui_core::style::{Modifier, Style};
+use ratatui_core::text::Line;
+use weigh_schema::amount::show_size;
+use weigh_schema::event::CollectorState;
+use weigh_schema::printable::{ShellWords, printable};
+use weigh_schema::top::{TopCollector, TopJob, TopProcess, TopReport};
+
+use super::{TopView, UNKNOWN, matches};
+use crate::text::cut;
+
+/// By what processes are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// CPUs kept busy, most first.
+    #[default]
+    Cpu,
+    /// Resident size, greatest first.
+    Memory,
+    /// Threads, most first.
+    Threads,
+    /// Number of the process.
+    Pid,
+}
+
+/// The processes that the filter leaves, sorted.
+pub(super) fn chosen<'a>(report: &'a TopReport, view: &TopView) -> Vec<&'a TopProcess> {
+    let mut rows: Vec<&TopProcess> =
+        report.processes.iter().filter(|process| matches(process, &view.filter)).collect();
+    rows.sort_by(|a, b| order(view.sort, a, b));
+    rows
+}
+
+fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
+    let cpu = |process: &TopProcess| process.cpu_cores.unwrap_or(-1.0);
+    match sort {
+        SortKey::Cpu => cpu(b).total_cmp(&cpu(a)).then(b.cpu_seconds.total_cmp(&a.cpu_seconds)),
+        SortKey::Memory => b.memory_rss_bytes.cmp(&a.memory_rss_bytes),
+        SortKey::Threads => b.threads.cmp(&a.threads),
+        SortKey::Pid => a.pid.cmp(&b.pid),
+    }
+}
+
+fn head(text: String) -> Line<'static> {
+    Line::styled(text, Style::new().add_modifier(Modifier::REVERSED))
+}
+
+fn cores(cores: Option<f64>) -> String {
+    cores.map_or_else(|| UNKNOWN.to_string(), |cores| format!("{:.1}", cores * 100.0))
+}
+
+/// Jobs first, then processes.
+pub(super) fn process_lines(
+    report: &TopReport,
+    view: &TopView,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    if !report.jobs.is_empty() {
+        lines.push(Line::raw(format!("jobs of weigh run: {}", report.jobs.len())));
+        lines.extend(report.jobs.iter().map(|job| Line::raw(job_line(job, columns))));
+    }
+    let title = format!(
+        "{:>7} {:<9} S {:>6} {:>10} {:>4} {:>7} COMMAND",
+        "PID", "USER", "CPU%", "RESIDENT", "THR", "JOB"
+    );
+    lines.push(head(format!("{title:<columns$}")));
+    let rows = chosen(report, view);
+    if rows.is_empty() {
+        lines.push(Line::raw(match view.filter.is_empty() {
+            true => "no process of this user; a: everybody's",
+            false => "no process has that",
+        }));
+    }
+    let first = view.first_row.min(rows.len().saturating_sub(1));
+    lines.extend(rows.into_iter().skip(first).map(|row| Line::raw(process_line(row, columns))));
+    if report.processes_unreadable > 0 {
+        lines.push(Line::raw(format!("{} more cannot be read", report.processes_unreadable)));
+    }
+    lines
+}
+
+fn job_line(job: &TopJob, columns: usize) -> String {
+    let line = format!(
+        "{:>7} {:<9} processes {}, CPU {} %, resident {}  {}",
+        job.pid,
+        cut(&printable(&job.user), 9),
+        job.processes,
+        cores(job.cpu_cores),
+        show_size(job.memory_rss_sum_bytes as f64),
+        ShellWords(&job.command),
+    );
+    cut(&line, columns)
+}
+
+fn process_line(process: &TopProcess, columns: usize) -> String {
+    let command = match process.command.is_empty() {
+        true => format!("[{}]", printable(&process.name)),
+        false => ShellWords(&process.command).to_string(),
+    };
+    let line = format!(
+        "{:>7} {:<9} {} {:>6} {:>10} {:>4} {:>7} {command}",
+        process.pid,
+        cut(&printable(&process.user), 9),
+        printable(&process.state),
+        cores(process.cpu_cores),
+        show_size(process.memory_rss_bytes as f64),
+        process.threads,
+        process.job.map(|job| job.to_string()).unwrap_or_default(),
+    );
+    cut(&line, columns)
+}
+
+/// How each collector fares.
+pub(super) fn collector_lines(
+    report: &TopReport,
+    view: &TopView,
+    columns: usize,
+) -> Vec<Line<'static>> {
+    let title = format!("{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED");
+    let mut lines = vec![head(format!("{title:<columns$}"))];
+    let rows = report.collectors.iter().skip(view.first_row);
+    lines.extend(rows.map(|collector| Line::raw(collector_line(collector, columns))));
+    lines
+}
+
+fn collector_line(collector: &TopCollector, columns: usize) -> String {
+    let status = match (collector.status, collector.no_data_seconds) {
+        (CollectorState::Active, _) => "active".to_string(),
+        (_, Some(seconds)) => format!("no data {seconds:.0}s"),
+        (_, None) => "unavailable".to_string(),
+    };
+    let reason = collector.reason.as_deref().unwrap_or_default();
+    let line = format!(
+        "{:<11} {status:<12} {:>8} {}",
+        collector.name,
+        collector.failures,
+        printable(reason)
+    );
+    cut(&line, columns)
+}
