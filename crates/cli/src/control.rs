@@ -97,7 +97,9 @@ fn outcomes(controlled: &Controlled) -> String {
             ControlOutcome::Waiting => format!(
                 "not taken yet, {waiting} waiting: the program takes them when it calls weigh_poll_control()"
             ),
-            ControlOutcome::Ended => "the program has ended before it took it".to_string(),
+            ControlOutcome::Ended => {
+                "has ended; whether it took this before is not known".to_string()
+            }
             ControlOutcome::Refused(why) => format!("not sent: {}", Printable(why)),
         };
         let _ = writeln!(text, "process {}: {line}", process.pid);

@@ -10,7 +10,7 @@ The program takes what is sent when it asks for it: weigh_poll_control() of libw
 
 Exit status:
   0    each program has taken what was sent
-  1    one has not within --wait, or has ended before: it takes what it was sent when it asks
+  1    one has not within --wait (it takes them when it asks), or has ended: it is not known whether it took them
   125  nothing was sent: there is no such job, it is another user's, or the queue is full
 
 Examples:

@@ -39,6 +39,11 @@ fn send_to(running: &Running, arguments: &[&str]) -> String {
     said(&output)
 }
 
+/// The program takes it and ends, perhaps before that is seen: what it says shows that it has.
+fn end(running: &Running, pid: &str) {
+    weigh(&running.scratch, &["control", pid, "set", "end=now"]);
+}
+
 fn calls(measured: &Measured, name: &str) -> u64 {
     let mut calls = 0;
     let add = |row: RegionRow| calls += if row.name == name { row.calls } else { 0 };
@@ -58,7 +63,7 @@ fn a_program_gets_what_it_is_sent_and_its_library_does_what_concerns_it() {
     std::thread::sleep(std::time::Duration::from_millis(200));
     // By the recording, too.
     let recording = running.scratch.path("recording").display().to_string();
-    let told = send_to(&running, &["--json", &recording, "set", "end=now"]);
+    let told = send_to(&running, &["--json", &recording, "set", "d=0x10"]);
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(told["schema"], "weigh.control/1");
     assert_eq!(told["processes"][0]["outcome"], "taken", "{told}");
@@ -68,6 +73,7 @@ fn a_program_gets_what_it_is_sent_and_its_library_does_what_concerns_it() {
     );
     assert_eq!(told["processes"][0]["publishes_total"], 1);
     assert!(switched_off.elapsed().as_millis() >= 200);
+    end(&running, &pid);
     let measured = running.end();
     let stdout = String::from_utf8_lossy(&measured.stdout);
     let lines: Vec<&str> = stdout.lines().collect();
@@ -81,6 +87,7 @@ fn a_program_gets_what_it_is_sent_and_its_library_does_what_concerns_it() {
             "1 0 [b] [some text]",
             "1 0 [c] []",
             "5 3600 [] []",
+            "1 0 [d] [0x10]",
             "1 0 [end] [now]",
         ]
     );
@@ -129,7 +136,7 @@ fn what_is_not_there_or_not_the_users_is_said() {
         let others = refused(Some(65_534), &["control", &pid, "set", "end=now"]);
         assert!(others.contains("another user's"), "{others}");
     }
-    send_to(&running, &[&pid, "set", "end=now"]);
+    end(&running, &pid);
     let measured = running.end();
     assert_eq!(measured.stdout, b"begun\n1 0 [end] [now]\n");
 }
@@ -184,7 +191,7 @@ fn what_is_no_request_is_refused_and_holds_nothing_up() {
     let ask = format!(r#"{{"target":{{"pid":{pid}}},"requests":[]}}"#);
     let rude = (0..100_000).find(|_| send(&flooding, ask.as_bytes(), SendFlags::NOSIGNAL).is_err());
     assert!(rude.is_some(), "it is turned away");
-    send_to(&running, &[&pid, "set", "end=now"]);
+    end(&running, &pid);
     let measured = running.end();
     drop(silent);
     assert_eq!(measured.stdout, b"begun\n1 0 [end] [now]\n");

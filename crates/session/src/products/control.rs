@@ -35,7 +35,7 @@ pub enum ControlOutcome {
     Taken,
     /// It has not yet.
     Waiting,
-    /// It has ended before.
+    /// It has ended, and was not seen to take them before.
     Ended,
     /// They were not sent, or not all.
     Refused(String),
