@@ -26,10 +26,11 @@ use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::RegionsFound;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
+use weigh_wire::Peer;
 
 use super::recorder::Recorder;
 use budget::RowBudget;
-use hello::{Peer, Received, WaitingPeer};
+use hello::{Received, WaitingPeer};
 use listener::Listener;
 
 /// So many processes share profiles at one time.
