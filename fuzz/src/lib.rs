@@ -496,21 +496,27 @@ fn metric_name(data: &[u8]) {
 /// A message of a program to libweigh's server, without its first number, which would have to
 /// be found again with each change of the layout.
 fn client_message(data: &[u8]) {
-    use weigh_wire::library::{Request, parse};
-    let layout = weigh_schema::library::layout().to_ne_bytes();
-    for message in [data.to_vec(), [&layout[..], data].concat()] {
+    use weigh_wire::datagram::{Datagram, parse};
+    use weigh_wire::library::Request;
+    let library = weigh_schema::library::layout().to_ne_bytes();
+    let agent = weigh_wire::VERSION.to_ne_bytes();
+    for message in [data.to_vec(), [&library[..], data].concat(), [&agent[..], data].concat()] {
         match parse(&message) {
-            Ok(Request::Join { tid, slot }) => assert!(tid < 1 << 22 && slot < 4096),
-            Ok(Request::Count { tid, .. }) => assert!(tid < 1 << 22),
-            Ok(Request::Peer { pid } | Request::Leave { pid }) => assert!(pid < 1 << 22),
-            Ok(
-                Request::Enter { .. }
-                | Request::Want { .. }
-                | Request::Watch
-                | Request::Follow { .. }
-                | Request::Configured,
-            ) => {
+            Ok(Datagram::Library(request)) => {
                 assert_eq!(message.len(), 32);
+                let (tid, slot) = match request {
+                    Request::Join { tid, slot } => (tid, slot),
+                    Request::Count { tid, .. } => (tid, 0),
+                    Request::Peer { pid } | Request::Leave { pid } => (pid, 0),
+                    Request::Enter { .. }
+                    | Request::Want { .. }
+                    | Request::Watch
+                    | Request::Configured => (0, 0),
+                };
+                assert!(tid < 1 << 22 && slot < 4096);
+            }
+            Ok(Datagram::Agent(request)) => {
+                assert!(weigh_wire::encode(&request, 0).is_ok_and(|frame| frame.len() > 32));
             }
             Err(reason) => assert!(!reason.text().is_empty()),
         }

@@ -10,8 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::library::Reason;
-use weigh_wire::library::{Request, parse, reply};
-use weigh_wire::{HEAD_BYTES, Peer, peer_of, send_parts};
+use weigh_wire::datagram::{Datagram, MOST_BYTES, parse};
+use weigh_wire::library::reply;
+use weigh_wire::{Peer, peer_of, send_parts};
 
 /// A program that is served.
 pub struct Client {
@@ -52,7 +53,7 @@ pub enum Received {
     /// The program has gone.
     End,
     /// A message, or why it is none.
-    Message(Result<Request, Reason>),
+    Message(Result<Datagram, Reason>),
 }
 
 impl Client {
@@ -98,7 +99,7 @@ impl Client {
     /// The next message. Descriptors that come with it are not taken.
     pub fn receive(&self) -> Received {
         // One byte more than a message has, to see that it is too long.
-        let mut bytes = [0; HEAD_BYTES + 1];
+        let mut bytes = [0; MOST_BYTES + 1];
         match recv(&self.connection, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Received::End,
             Ok((length, _)) => Received::Message(parse(&bytes[..length])),

@@ -27,6 +27,8 @@ use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
 use crate::subscriptions::Subscriptions;
+use weigh_wire::AgentRequest;
+use weigh_wire::datagram::Datagram;
 use weigh_wire::library::Request;
 
 /// Whom a server serves, and how.
@@ -284,20 +286,33 @@ impl Server {
             Received::Nothing => return,
             Received::End => return self.drop_client(key, calls),
             Received::Message(Err(reason)) => client.answer(reason, 0, 0, None),
-            Received::Message(Ok(Request::Enter { parts })) => self.enter(key, parts, calls),
-            Received::Message(Ok(Request::Want { parts })) => self.want(key, parts, calls),
-            Received::Message(Ok(Request::Join { tid, slot })) => self.join(key, tid, slot, calls),
-            Received::Message(Ok(Request::Count { tid, counters })) => {
-                self.count(key, tid, counters, calls)
+            Received::Message(Ok(Datagram::Library(request))) => {
+                self.serve_library(key, request, calls)
             }
-            Received::Message(Ok(Request::Peer { pid })) => self.peer(key, pid, calls),
-            Received::Message(Ok(Request::Leave { pid })) => self.leave(key, pid),
-            Received::Message(Ok(Request::Watch)) => self.watch(key),
-            Received::Message(Ok(Request::Follow { what })) => self.follow(key, what),
-            Received::Message(Ok(Request::Configured)) => self.configured(key, calls),
+            Received::Message(Ok(Datagram::Agent(AgentRequest::Follow(what)))) => {
+                self.follow(key, what)
+            }
         };
         if answered.is_err() {
             self.drop_client(key, calls);
+        }
+    }
+
+    fn serve_library(
+        &mut self,
+        key: u64,
+        request: Request,
+        calls: &mut KernelCalls,
+    ) -> io::Result<()> {
+        match request {
+            Request::Enter { parts } => self.enter(key, parts, calls),
+            Request::Want { parts } => self.want(key, parts, calls),
+            Request::Join { tid, slot } => self.join(key, tid, slot, calls),
+            Request::Count { tid, counters } => self.count(key, tid, counters, calls),
+            Request::Peer { pid } => self.peer(key, pid, calls),
+            Request::Leave { pid } => self.leave(key, pid),
+            Request::Watch => self.watch(key),
+            Request::Configured => self.configured(key, calls),
         }
     }
 

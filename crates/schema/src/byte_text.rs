@@ -157,6 +157,7 @@ mod tests {
         "SynthesisResult.sampled",
         "FunctionProbes.why",
         "AskedToken.given",
+        "ControlledProcess.refused",
         "Host.cgroup_version",
         "Host.kernel",
         "Host.virtualisation",

@@ -56,9 +56,7 @@ impl Head {
     }
 
     /// Bytes of the payload, if the message may come so.
-    ///
-    /// # Errors
-    /// Another version; a kind that is not in the list; more bytes, or another number of descriptors, than it may have.
+    /// Errors: another version; a kind that is not in the list; more bytes, or another number of descriptors, than it may have.
     pub fn payload_bytes<M: Message>(&self, received: usize) -> Result<usize, WireError> {
         if self.version != VERSION {
             return Err(WireError::OtherVersion);
@@ -109,10 +107,7 @@ pub trait Message: Sized {
     /// What that kind may bring; none if the list has no such kind.
     fn rule(kind: u64) -> Option<Rule>;
 
-    /// Writes the payload.
-    ///
-    /// # Errors
-    /// What cannot be written as JSON.
+    /// Writes the payload. Errors: what cannot be written as JSON.
     fn encode_payload(&self, to: &mut Vec<u8>) -> io::Result<()>;
 
     /// The message of that kind with that payload; none if it is none.
@@ -121,10 +116,7 @@ pub trait Message: Sized {
 
 /// What a message carries: JSON, unless a type has a better form.
 pub trait Payload: Sized {
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What cannot be written as JSON.
+    /// Writes it. Errors: what cannot be written as JSON.
     fn write(&self, to: &mut Vec<u8>) -> io::Result<()>;
 
     /// Reads it; none if it is not understood.
@@ -142,9 +134,7 @@ impl<T: Serialize + DeserializeOwned> Payload for T {
 }
 
 /// A message as a frame, which so many descriptors go with.
-///
-/// # Errors
-/// What cannot be written, is longer than its kind may be, or has another number of descriptors.
+/// Errors: what cannot be written, is longer than its kind may be, or has another number of descriptors.
 pub fn encode<M: Message>(message: &M, descriptors: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEAD_BYTES];
     message.encode_payload(&mut bytes)?;
@@ -157,9 +147,7 @@ pub fn encode<M: Message>(message: &M, descriptors: usize) -> io::Result<Vec<u8>
 
 /// The message at the beginning of these bytes, which came with so many descriptors, and how many bytes it has; none if
 /// it has not come whole.
-///
-/// # Errors
-/// What [`Head::payload_bytes`] refuses, and payloads that are not understood.
+/// Errors: what [`Head::payload_bytes`] refuses, and payloads that are not understood.
 pub fn decode<M: Message>(bytes: &[u8], received: usize) -> Result<Option<(M, usize)>, WireError> {
     let Some(head) = Head::parse(bytes) else { return Ok(None) };
     let end = HEAD_BYTES + head.payload_bytes::<M>(received)?;

@@ -6,6 +6,7 @@
 //! and descriptors that do not belong to a kind.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod datagram;
 mod frame;
 pub mod library;
 pub mod messages;
@@ -13,6 +14,6 @@ mod peer;
 mod stream;
 
 pub use frame::{HEAD_BYTES, Head, Message, Payload, Rule, VERSION, WireError, decode, encode};
-pub use messages::{Answer, FileRequest, JobRequest, WriteRequest};
+pub use messages::{AgentRequest, Answer, FileRequest, JobRequest, WriteRequest};
 pub use peer::{Peer, peer_of};
 pub use stream::{ask, receive, receive_parts, receive_request, send, send_parts};

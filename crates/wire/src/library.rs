@@ -3,7 +3,7 @@
 //! Their version is the layout of its page, which changes with its header alone. A program that was built with another
 //! layout is answered so. Reads messages of programs that may be hostile: each is taken whole or refused.
 
-use weigh_schema::library::{Followed, REPLY, REQUEST, Reason, Request as Kind, SLOTS, layout};
+use weigh_schema::library::{REPLY, REQUEST, Reason, Request as Kind, SLOTS, layout};
 
 use crate::frame::{HEAD_BYTES, Head};
 
@@ -12,56 +12,28 @@ const _: () = assert!(REQUEST.len() * 8 == HEAD_BYTES && REPLY.len() * 8 == HEAD
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the texts of the kinds name the fields")]
 pub enum Request {
-    /// A page of its own.
-    Enter {
-        /// The parts of the kernel that it wants to begin with.
-        parts: u64,
-    },
-    /// Other parts of the kernel than before.
-    Want {
-        /// All of them.
-        parts: u64,
-    },
-    /// To account for a thread.
-    Join {
-        /// The thread, by the number it has for itself.
-        tid: u32,
-        /// Where on the page it says what it wants.
-        slot: u32,
-    },
-    /// Counters of the CPU, of a thread.
-    Count {
-        /// The thread, by the number it has for itself.
-        tid: u32,
-        /// Which.
-        counters: u64,
-    },
-    /// To read the page of a process.
-    Peer {
-        /// The process, by the number it has for the one who asks.
-        pid: u32,
-    },
+    /// A page of its own, with these parts of the kernel to begin with.
+    Enter { parts: u64 },
+    /// These parts of the kernel, and no others.
+    Want { parts: u64 },
+    /// To account for a thread, by its own number for it, at this slot of the page.
+    Join { tid: u32, slot: u32 },
+    /// These counters of the CPU, of a thread.
+    Count { tid: u32, counters: u64 },
+    /// To read the page of a process, by its own number for it.
+    Peer { pid: u32 },
     /// To read it no more.
-    Leave {
-        /// The process.
-        pid: u32,
-    },
+    Leave { pid: u32 },
     /// To be told when something that it watches has settled.
     Watch,
-    /// Somebody who follows a job.
-    Follow {
-        /// What of it.
-        what: Followed,
-    },
     /// What a configuration has made of the parts of the kernel.
     Configured,
 }
 
 /// Reads a message.
-///
-/// # Errors
-/// Another layout, and what is no request: the reason is the answer.
+/// Errors: another layout, and what is no request: the reason is the answer.
 pub fn parse(bytes: &[u8]) -> Result<Request, Reason> {
     let version = bytes.first_chunk().copied().map(u64::from_ne_bytes);
     if version.is_some_and(|version| version != layout()) {
@@ -84,7 +56,8 @@ fn understand(head: Head) -> Option<Request> {
         Kind::Peer => Request::Peer { pid: small(number, PIDS)? },
         Kind::Leave => Request::Leave { pid: small(number, PIDS)? },
         Kind::Watch => Request::Watch,
-        Kind::Follow => Request::Follow { what: Followed::numbered(value)? },
+        // weigh asks for that by `AgentRequest`.
+        Kind::Follow => return None,
         Kind::Configured => Request::Configured,
     })
 }
@@ -96,12 +69,6 @@ const PIDS: usize = 1 << 22;
 pub fn reply(reason: Reason, value: u64, flags: u64) -> [u8; HEAD_BYTES] {
     let kind = reason as u64;
     Head { version: layout(), kind, length: value, descriptors: flags }.bytes()
-}
-
-/// A request of weigh itself for one who follows something, as it is sent.
-pub fn follow_request(what: Followed) -> [u8; HEAD_BYTES] {
-    let (kind, descriptors) = (Kind::Follow as u64, what as u64);
-    Head { version: layout(), kind, length: 0, descriptors }.bytes()
 }
 
 /// The reason in an answer; none if it is of another version, or no answer.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weigh_schema::call::WrittenFound;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 use weigh_schema::io::{FileId, Tally};
+use weigh_schema::library::Followed;
 use weigh_schema::limit::OnLimit;
 
 use crate::frame::{Message, Payload, Rule};
@@ -147,6 +148,13 @@ messages! {
         Arm, 0, 1;
         /// To follow no longer, and to report what was found.
         Found, 0, 0;
+    }
+
+    /// Asked of the agent itself, in one datagram. Refusals are libweigh's answers, for a client may be turned away before
+    /// it has asked.
+    AgentRequest = 0x400 {
+        /// One who follows something: a stream to it comes with the answer.
+        Follow(Followed), 64, 0;
     }
 
     /// What any of them is answered.

@@ -24,9 +24,7 @@ impl Peer {
 }
 
 /// The process that has connected.
-///
-/// # Errors
-/// The descriptor is no connected socket.
+/// Errors: the descriptor is no connected socket.
 pub fn peer_of(connection: impl AsFd) -> io::Result<Peer> {
     let who = socket_peercred(&connection)?;
     let pid = rustix::process::Pid::as_raw(Some(who.pid)).unsigned_abs();

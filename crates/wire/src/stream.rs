@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -20,9 +20,7 @@ const MOST_DESCRIPTORS: usize = 16;
 const FIRST_ROOM: usize = 1 << 16;
 
 /// Sends as much of the bytes as goes at once, and descriptors with the first of them.
-///
-/// # Errors
-/// What sendmsg(2) has, and more descriptors than any message has.
+/// Errors: what sendmsg(2) has, and more descriptors than any message has.
 pub fn send_parts(
     socket: impl AsFd,
     bytes: &[u8],
@@ -35,18 +33,12 @@ pub fn send_parts(
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let parts = [io::IoSlice::new(bytes)];
-    loop {
-        match sendmsg(&socket, &parts, &mut control, flags | SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            other => return Ok(other?),
-        }
-    }
+    let flags = flags | SendFlags::NOSIGNAL;
+    Ok(retry_on_intr(|| sendmsg(&socket, &parts, &mut control, flags))?)
 }
 
 /// Receives what there is into the bytes, and the descriptors that came with it.
-///
-/// # Errors
-/// What recvmsg(2) has, and more descriptors than any message has.
+/// Errors: what recvmsg(2) has, and more descriptors than any message has.
 pub fn receive_parts(
     socket: impl AsFd,
     bytes: &mut [u8],
@@ -54,13 +46,9 @@ pub fn receive_parts(
 ) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let mut parts = [io::IoSliceMut::new(bytes)];
-        match recvmsg(&socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other?,
-        }
-    };
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let mut parts = [io::IoSliceMut::new(bytes)];
+    let received = retry_on_intr(|| recvmsg(&socket, &mut parts, &mut control, flags))?;
     let mut with = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
@@ -73,10 +61,7 @@ pub fn receive_parts(
     }
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// What [`encode`] refuses; the other side has gone, or takes nothing.
+/// Sends a message. Errors: what [`encode`] refuses; the other side has gone, or takes nothing.
 pub fn send<M: Message>(
     mut stream: &UnixStream,
     message: &M,
@@ -88,9 +73,7 @@ pub fn send<M: Message>(
 }
 
 /// The next message and what came with it; none if there will be no more. Memory is taken as bytes come.
-///
-/// # Errors
-/// What [`Head::payload_bytes`] refuses, payloads that are not understood, and an end in the middle of a message.
+/// Errors: what [`Head::payload_bytes`] refuses, payloads that are not understood, and an end in the middle of a message.
 pub fn receive<M: Message>(
     mut stream: &UnixStream,
 ) -> Result<Option<(M, Vec<OwnedFd>)>, WireError> {
@@ -111,10 +94,7 @@ pub fn receive<M: Message>(
     Ok(Some((message, with)))
 }
 
-/// The next request; one that is not taken is refused with the reason.
-///
-/// # Errors
-/// Those of [`receive`].
+/// The next request; one that is not taken is refused with the reason. Errors: those of [`receive`].
 pub fn receive_request<M: Message>(
     stream: &UnixStream,
 ) -> Result<Option<(M, Vec<OwnedFd>)>, WireError> {
@@ -127,9 +107,7 @@ pub fn receive_request<M: Message>(
 }
 
 /// Asks, and has the answer. A client that is not served any more finds there why, if there is a reason.
-///
-/// # Errors
-/// Those of [`send`] and [`receive`], and an end in place of an answer.
+/// Errors: those of [`send`] and [`receive`], and an end in place of an answer.
 pub fn ask<M: Message>(
     stream: &UnixStream,
     request: &M,

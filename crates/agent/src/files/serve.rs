@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::{Timespec, epoll};
 use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
 use weigh_wire::messages::{FileParts, FilesOpened, Records};
 use weigh_wire::{Answer, FileRequest, WireError, receive_request, send};
@@ -51,26 +51,16 @@ impl Server {
 
     /// Whether there is a request; none when the user has gone.
     fn wait(&self) -> io::Result<Option<bool>> {
-        let user = &self.user;
-        let mut fds =
-            [&user.process, &self.ready].map(|fd| PollFd::new(fd, PollFlags::IN)).to_vec();
-        fds.push(PollFd::new(&user.stream, PollFlags::IN));
-        loop {
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => break,
-            }
-        }
-        if !fds[1].revents().is_empty() {
+        let Some(ready) = self.user.wait(&[self.ready.as_fd()])? else { return Ok(None) };
+        if ready[1] {
             // At the edge: what waits is left where it is, and is told of once.
             let mut events = Vec::with_capacity(4);
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let _ =
                 epoll::wait(&self.ready, rustix::buffer::spare_capacity(&mut events), Some(&now));
-            let _ = rustix::io::write(&user.wake, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.user.wake, &1u64.to_ne_bytes());
         }
-        Ok(fds[0].revents().is_empty().then(|| !fds[2].revents().is_empty()))
+        Ok(Some(ready[0]))
     }
 
     /// Answers, or says why not.

@@ -31,9 +31,12 @@ use weigh_schema::metric_name;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
-use weigh_wire::library::{follow_request, parse_reply};
+use weigh_wire::library::parse_reply;
 use weigh_wire::messages::{JobParts, JobReport, Limits, UnseenMemory};
-use weigh_wire::{Answer, HEAD_BYTES, JobRequest, Message, WireError, receive_parts, send_parts};
+use weigh_wire::{
+    AgentRequest, Answer, HEAD_BYTES, JobRequest, Message, WireError, encode, receive_parts,
+    send_parts,
+};
 
 /// An agent that does not answer for so long is lost.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -129,7 +132,8 @@ pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
 pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
     // A client that was turned away finds the reason there, though nothing listens any more.
-    let sent = send_parts(&socket, &follow_request(what), &[], SendFlags::empty());
+    let request = encode(&AgentRequest::Follow(what), 0).map_err(RemoteError::lost)?;
+    let sent = send_parts(&socket, &request, &[], SendFlags::empty());
     let mut answer = [0; HEAD_BYTES];
     let mut receive = || receive_parts(&socket, &mut answer, RecvFlags::empty());
     let received = match receive() {

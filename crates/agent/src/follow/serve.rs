@@ -8,12 +8,13 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::retry_on_intr;
 use weigh_collect::follow::{
     Attachment as _, Enforcement as _, JobDetail, JobMechanism as _, JobReader as _,
     MechanismError, Members as _, MemoryBound as _, OpenCounts as _,
@@ -97,6 +98,19 @@ pub struct User {
     pub notes: Notes,
 }
 
+impl User {
+    /// Waits for a request, or until one of these is readable: whether there is a request, and which of them are. None
+    /// when the user has gone.
+    pub fn wait(&self, others: &[BorrowedFd<'_>]) -> io::Result<Option<Vec<bool>>> {
+        let own = [self.process.as_fd(), self.stream.as_fd()];
+        let fds = own.iter().chain(others);
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        retry_on_intr(|| poll(&mut fds, None))?;
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        Ok(if ready.next() == Some(true) { None } else { Some(ready.collect()) })
+    }
+}
+
 struct Session {
     user: User,
     job: Option<KernelJob>,
@@ -124,19 +138,7 @@ impl Session {
     fn wait(&self) -> io::Result<Option<bool>> {
         let kernel = self.job.as_ref().filter(|_| self.events.len() < MOST_EVENTS);
         let kernel = kernel.and_then(|job| job.wake_fd());
-        let mut fds = vec![
-            PollFd::new(&self.user.process, PollFlags::IN),
-            PollFd::new(&self.user.stream, PollFlags::IN),
-        ];
-        fds.extend(kernel.iter().map(|kernel| PollFd::new(kernel, PollFlags::IN)));
-        loop {
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => break,
-            }
-        }
-        Ok(fds[0].revents().is_empty().then(|| !fds[1].revents().is_empty()))
+        Ok(self.user.wait(kernel.as_slice())?.map(|ready| ready[0]))
     }
 
     /// Takes in what the kernel side will not leave to the next request, and wakes the user's weigh.

@@ -4,10 +4,8 @@
 //! Reads requests from a stream; emits answers. Refuses processes that are not the user's own. Of programs that have
 //! gained rights what they wrote is in the sum, as it is among what the job used.
 
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::follow::PageWrites as _;
 use weigh_wire::{Answer, WireError, WriteRequest, receive_request, send};
@@ -18,7 +16,7 @@ use crate::process;
 /// Serves until the user's weigh has gone.
 pub fn serve(user: User) -> Result<(), WireError> {
     let mut server = Server { user, kernel: None, is_armed: false };
-    while server.is_asked()? {
+    while server.user.wait(&[])?.is_some() {
         let Some((request, mut with)) = receive_request(&server.user.stream)? else { break };
         let answer = server.answer(&request, with.pop()).unwrap_or_else(Answer::Refused);
         server.user.notes.note(server.is_armed);
@@ -34,21 +32,6 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for a request; there is none any more when the user has gone.
-    fn is_asked(&self) -> io::Result<bool> {
-        let mut fds = [
-            PollFd::new(&self.user.process, PollFlags::IN),
-            PollFd::new(&self.user.stream, PollFlags::IN),
-        ];
-        loop {
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(fds[0].revents().is_empty()),
-            }
-        }
-    }
-
     fn answer(&mut self, request: &WriteRequest, with: Option<OwnedFd>) -> Result<Answer, String> {
         let peer = self.user.peer;
         let kernel = self.kernel.as_mut().ok_or_else(|| "it is not open".to_string());

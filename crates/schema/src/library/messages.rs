@@ -1,5 +1,7 @@
 //! What programs ask for, and the reasons why something is not measured, by their numbers.
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! numbered {
     ($(#[$doc:meta])* $type:ident, $prefix:literal, $( $(#[doc = $help:literal])+ $name:ident = $c:literal, $text:literal; )+) => {
         $(#[$doc])*
@@ -52,7 +54,8 @@ numbered! {
 }
 
 numbered! {
-    /// What somebody follows who was asked for by [`Request::Follow`]: the value of that message.
+    /// What somebody follows who was asked for by weigh.
+    #[derive(Serialize, Deserialize)]
     Followed, "WEIGH_FOLLOW_",
     /// A job's processes, and what they use.
     Job = "JOB", "a job's processes, and what they use";

@@ -15,6 +15,7 @@ use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telli
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Followed, Reason, Request, layout};
 use weigh_schema::subsystem::SUBSYSTEMS;
+use weigh_wire::AgentRequest;
 
 use crate::server::{Server, Settings};
 
@@ -172,10 +173,11 @@ fn no_request_takes_a_millisecond_of_the_thread_that_serves() {
     for _ in 0..ROUNDS {
         served.round();
     }
-    let follow = [Request::Follow as u64, 0, Followed::Job as u64];
+    let follow = weigh_wire::encode(&AgentRequest::Follow(Followed::Job), 0).unwrap();
     for _ in 0..3 {
         let user = served.connect();
-        assert_eq!(served.ask("follow", &user, follow), Reason::Measured);
+        send(&user, &follow, SendFlags::empty()).unwrap();
+        assert_eq!(served.answer("follow", &user), Reason::Measured);
     }
     let most = MOST.max(PAGES * of_a_page());
     println!("at most {most:?}: {:?}", served.took);

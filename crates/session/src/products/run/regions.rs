@@ -30,11 +30,12 @@ use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 use weigh_schema::region::{RegionRow, RegionsFound};
+use weigh_wire::Peer;
 
 use super::recorder::Recorder;
 use budget::RowBudget;
 use control::{ControlServer, JobIdentity};
-use hello::{Peer, Received, WaitingPeer};
+use hello::{Received, WaitingPeer};
 use listener::Listener;
 use otlp::OtlpServer;
 use woken::woken;

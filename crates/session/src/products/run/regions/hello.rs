@@ -1,15 +1,12 @@
 //! A program that has connected, and the one message that it sends.
 
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use rustix::process::Pid;
+use rustix::net::RecvFlags;
 use weigh_schema::profile::{HELLO, layout};
+use weigh_wire::{Peer, peer_of, receive_parts};
 
 /// Words of the message.
 const WORDS: usize = {
@@ -20,13 +17,6 @@ const WORDS: usize = {
     }
     words
 };
-
-/// Who sends a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Peer {
-    /// Its PID as weigh sees it; 0 if weigh does not.
-    pub pid: u32,
-}
 
 /// A program that has connected.
 pub(super) struct WaitingPeer {
@@ -57,22 +47,13 @@ impl WaitingPeer {
     pub fn receive(&self, token: [u64; 2]) -> Received {
         // One byte more than a message has, to see that it is too long.
         let mut bytes = [0; 8 * WORDS + 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut part = [IoSliceMut::new(&mut bytes)];
-        let length = match recvmsg(&self.connection, &mut part, &mut control, flags) {
-            Ok(message) => message.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+        let received = receive_parts(&self.connection, &mut bytes, RecvFlags::DONTWAIT);
+        // Each file is closed that is not taken.
+        let (length, mut files) = match received {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Received::Nothing,
             Err(_) => return Received::Refused("a connection without a message"),
         };
-        // Each is closed that is not taken.
-        let mut files = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(received) = message {
-                files.extend(received);
-            }
-        }
         match self.check(&bytes[..length], token) {
             Err(why) => Received::Refused(why),
             Ok(peer) => match files.pop().filter(|_| files.is_empty()) {
@@ -97,11 +78,11 @@ impl WaitingPeer {
         if of_layout != layout() {
             return Err("a profile of another version of weigh");
         }
-        let who = socket_peercred(&self.connection).map_err(|_| "a peer that is not known")?;
+        let peer = peer_of(&self.connection).map_err(|_| "a peer that is not known")?;
         let own = rustix::process::geteuid();
-        if !own.is_root() && who.uid != own {
+        if !own.is_root() && peer.uid != own.as_raw() {
             return Err("a process of another user");
         }
-        Ok(Peer { pid: u32::try_from(Pid::as_raw(Some(who.pid))).unwrap_or(0) })
+        Ok(peer)
     }
 }

@@ -2,18 +2,15 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write as _};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weigh_wire::{receive_parts, send_parts};
 
 use super::super::description::StreamPosition;
 use super::wire::Answer;
@@ -76,18 +73,8 @@ impl Conversation {
             }
             looked = line.len();
             let mut part = [0; 16 * 1024];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let parts = &mut [io::IoSliceMut::new(&mut part)];
-            let heard = match recvmsg(&self.stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other?.bytes,
-            };
-            for message in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                    with.extend(descriptors);
-                }
-            }
+            let (heard, more) = receive_parts(&self.stream, &mut part, RecvFlags::empty())?;
+            with.extend(more);
             // Else a line without an end would be given any number of them, which are kept until it ends.
             if with.len() > MOST_WITH {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -128,12 +115,7 @@ impl AsFd for Conversation {
 /// Sends as much as can be without waiting, and descriptors with the first byte of it.
 pub fn send(stream: &UnixStream, bytes: &[u8], with: &[OwnedFd]) -> io::Result<usize> {
     let with: Vec<BorrowedFd<'_>> = with.iter().map(|fd| fd.as_fd()).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_WITH))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !with.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&with)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    Ok(sendmsg(stream, &[io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+    send_parts(stream, bytes, &with, SendFlags::empty())
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
+use weigh_wire::peer_of;
 
 use super::super::description::{Description, StreamPosition};
 use super::conversation::send;
@@ -225,10 +224,8 @@ impl Drop for Control {
 }
 
 fn may_ask(stream: &UnixStream) -> Option<u32> {
-    let peer = socket_peercred(stream).ok()?;
-    let is_known = peer.uid.is_root() || peer.uid == geteuid();
-    (is_known && stream.set_nonblocking(true).is_ok())
-        .then(|| peer.pid.as_raw_nonzero().get().unsigned_abs())
+    let peer = peer_of(stream).ok()?;
+    (peer.is_trusted() && stream.set_nonblocking(true).is_ok()).then_some(peer.pid)
 }
 
 impl Client {
