@@ -78,14 +78,14 @@ export function figure(chart: Chart, view: View, phases: Phases): HTMLElement {
     plot = draw(chart, shown, view, phases, place, place.clientWidth || 600);
   });
   phases.onChange(() => plot.redraw(false));
-  if (phases.kinds.length > 0) sayPhase(element, place, view, phases);
+  if (phases.kinds.length > 0) sayPhase(place, view, phases);
   return element;
 }
 
 /** Under the pointer: which phase it is. */
-function sayPhase(element: HTMLElement, place: HTMLElement, view: View, phases: Phases): void {
+function sayPhase(place: HTMLElement, view: View, phases: Phases): void {
   const said = h("p", { class: "phase-at", hidden: true });
-  element.append(said);
+  place.append(said);
   view.onCursor(() => {
     const text = view.cursor !== null && place.matches(":hover") ? phases.at(view.cursor) : "";
     said.hidden = text === "";

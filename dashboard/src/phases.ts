@@ -146,7 +146,7 @@ export function phasesSection(page: Page, phases: Phases, view: View): HTMLEleme
     const element = h("button", { type: "button", "aria-pressed": "true",
       class: `key ${kind.colour === null ? "no-colour" : `colour-${kind.colour}`}`, title: `Show or hide the bands of ${kind.name}` },
       h("span", { class: "swatch band" }), h("span", { class: "name" }, kind.name),
-      h("span", { class: "key-value" }, count(kind.rows.reduce((n, row) => n + (phases.columns.phases[row] ?? 1), 0))));
+      h("span", { class: "muted" }, count(kind.rows.reduce((n, row) => n + (phases.columns.phases[row] ?? 1), 0))));
     element.addEventListener("click", () => {
       phases.toggle(kind);
       element.setAttribute("aria-pressed", String(kind.shown));

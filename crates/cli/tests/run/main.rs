@@ -14,6 +14,7 @@ mod limits;
 mod mechanisms;
 mod memory;
 mod network;
+mod phases;
 mod processes;
 mod recording;
 mod regions;
