@@ -24,10 +24,11 @@ interface Frame {
   width: number;
 }
 
-export function flameGraph(regions: RegionsPage): HTMLElement | null {
+/** `colours` are those of phases, which have them on the whole page. */
+export function flameGraph(regions: RegionsPage, colours: Map<string, number>): HTMLElement | null {
   const root = frames(regions);
   if (root.children.length === 0) return null;
-  return new Flame(regions, root).element;
+  return new Flame(regions, root, colours).element;
 }
 
 /** Time of calls that have ended, and of those that are open. */
@@ -86,7 +87,8 @@ class Flame {
   private zoomed: Frame;
   private width = 0;
 
-  constructor(private readonly regions: RegionsPage, private readonly root: Frame) {
+  constructor(private readonly regions: RegionsPage, private readonly root: Frame,
+    private readonly colours: Map<string, number>) {
     this.zoomed = root;
     this.element = h("div", { class: "flame" },
       h("div", { class: "controls" }, this.whole, this.shown),
@@ -156,7 +158,7 @@ class Flame {
     const quality = row === null ? "exact" : this.regions.tree.quality[row] ?? "exact";
     const mark = isEstimate(quality) ? "~" : "";
     const text = `${frame.name} ${mark}${seconds(frame.time)}`;
-    const classes = ["frame", row === null ? "all" : frame.name === OTHER ? "other" : `colour-${colourOf(frame.name)}`,
+    const classes = ["frame", row === null ? "all" : frame.name === OTHER ? "other" : `colour-${this.colours.get(frame.name) ?? colourOf(frame.name)}`,
       isAbove && "above", isEstimate(quality) && "estimate"].filter(Boolean).join(" ");
     const element = h("button", { type: "button", class: classes, role: "treeitem", "aria-level": frame.depth + 1,
       "aria-label": this.spoken(frame), tabindex: frame === this.zoomed ? 0 : -1 }, width > 24 && text);

@@ -33,7 +33,7 @@ function draw(page: Page, root: HTMLElement): void {
     adviceSection(page),
     (bands || series || timeline || ioTime) &&
       h("div", { class: "over-time" }, toolbar(view), bands, series, counters, timeline, ioTime),
-    regionsSection(page),
+    regionsSection(page, phases),
     flatSection(page),
     valuesSection(page),
     filesSection(page),

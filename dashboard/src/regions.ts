@@ -4,14 +4,16 @@ import { folded, h, replace, section } from "./dom";
 import { count, real, seconds } from "./format";
 import { flameGraph } from "./flame";
 import type { FlatRegion, Page, Quality, RegionsPage } from "./generated";
+import type { Phases } from "./phases";
 import { OTHER, isEstimate, qualityWords } from "./region-words";
 
 const PART = 50;
 
-export function regionsSection(page: Page): HTMLElement | null {
+export function regionsSection(page: Page, phases: Phases): HTMLElement | null {
   const { regions } = page;
   if (regions === null) return null;
-  const flame = flameGraph(regions);
+  const colours = phases.kinds.flatMap(({ name, colour }): [string, number][] => (colour === null ? [] : [[name, colour]]));
+  const flame = flameGraph(regions, new Map(colours));
   const leftOut = regions.tree.left_out;
   return section("regions", "Regions",
     h("p", { class: "note scope" }, regions.scope),
