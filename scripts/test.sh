@@ -170,7 +170,10 @@ browser() {
 	# With data that flows from one program to the next: through a pipe, and in a file.
 	"$weigh" run --quiet -o "$scratch/io" --io -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
 		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
-	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io}/report.html) || return
+	# Of a program that names regions and phases.
+	make -s -C libweigh tests OUT="$scratch/libweigh/build" PREFIX="$scratch/libweigh" TESTS=regions_phases || return
+	"$weigh" run --quiet -o "$scratch/regions" -- "$scratch/libweigh/regions_phases" "$scratch/log" 3 || return
+	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html") || return

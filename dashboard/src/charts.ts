@@ -6,6 +6,7 @@ import "uplot/dist/uPlot.min.css";
 import { h, onThemeChange, replace, section, style } from "./dom";
 import { clock, measured, tick } from "./format";
 import type { Page } from "./generated";
+import type { Phases } from "./phases";
 import { type Chart, charts, seriesNames, unitWords } from "./series";
 import { type View, steer } from "./view";
 
@@ -14,10 +15,10 @@ const HEIGHT = 140;
 const MOST = 6;
 const COLOURS = 6;
 
-export function seriesSection(page: Page, view: View): HTMLElement | null {
+export function seriesSection(page: Page, view: View, phases: Phases): HTMLElement | null {
   const { charts: found, flat } = charts(page);
   if (found.length === 0) return null;
-  const plots = found.map((chart) => figure(chart, view));
+  const plots = found.map((chart) => figure(chart, view, phases));
   const cut = Object.values(page.series).some((s) => s.at.length < s.total);
   const zero = flat.length > 0 && `Zero all the time: ${flat.map((m) => m.help).join(", ")}.`;
   const more = plots.slice(MOST);
@@ -33,7 +34,7 @@ export function seriesSection(page: Page, view: View): HTMLElement | null {
     notes.length > 0 && h("p", { class: "note" }, notes.join(" ")));
 }
 
-function figure(chart: Chart, view: View): HTMLElement {
+export function figure(chart: Chart, view: View, phases: Phases): HTMLElement {
   const legend = h("div", { class: "legend" });
   const place = h("div", { class: "plot", tabindex: 0, role: "img",
     "aria-label": `${chart.title} over time; keys + - 0 and the arrows change the stretch shown` });
@@ -43,7 +44,7 @@ function figure(chart: Chart, view: View): HTMLElement {
     h("figcaption", {}, title, legend), place);
   const shown = chart.lines.map(() => true);
 
-  let plot = draw(chart, shown, view, place, 600);
+  let plot = draw(chart, shown, view, phases, place, 600);
   const keys = legendKeys(chart, shown, (i, on) => {
     shown[i] = on;
     plot.setSeries(i + 1, { show: on });
@@ -74,9 +75,22 @@ function figure(chart: Chart, view: View): HTMLElement {
   }).observe(place);
   onThemeChange(() => {
     plot.destroy();
-    plot = draw(chart, shown, view, place, place.clientWidth || 600);
+    plot = draw(chart, shown, view, phases, place, place.clientWidth || 600);
   });
+  phases.onChange(() => plot.redraw(false));
+  if (phases.kinds.length > 0) sayPhase(place, view, phases);
   return element;
+}
+
+/** Under the pointer: which phase it is. */
+function sayPhase(place: HTMLElement, view: View, phases: Phases): void {
+  const said = h("p", { class: "phase-at", hidden: true });
+  place.append(said);
+  view.onCursor(() => {
+    const text = view.cursor !== null && place.matches(":hover") ? phases.at(view.cursor) : "";
+    said.hidden = text === "";
+    replace(said, text);
+  });
 }
 
 interface Key {
@@ -104,7 +118,7 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
   });
 }
 
-function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, width: number): uPlot {
+function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place: HTMLElement, width: number): uPlot {
   const isRate = chart.lines.map((line) => line.metric.kind === "counter");
   const data = uPlot.join(chart.lines.map((line) => [line.at, line.value] as uPlot.AlignedData));
   const text = style("--muted");
@@ -119,7 +133,7 @@ function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, wi
     legend: { show: false },
     scales: {
       x: { time: false, range: () => [view.from, view.to] },
-      y: { range: (_, __, top) => [0, top > 0 ? top * 1.08 : 1] },
+      y: { range: (_, least, top) => [Math.min(least * 1.08, 0), top > 0 ? top * 1.08 : least < 0 ? 0 : 1] },
     },
     axes: [
       { ...axis, size: 26, space: 64,
@@ -144,6 +158,8 @@ function draw(chart: Chart, shown: boolean[], view: View, place: HTMLElement, wi
       bind: { dblclick: () => () => { view.whole(); return null; } },
     },
     hooks: {
+      drawClear: [(u) => phases.paint(u.ctx, view, (time) => u.valToPos(time, "x", true),
+        u.bbox.top, u.bbox.top + u.bbox.height)],
       setSelect: [(u) => {
         if (u.select.width < 3) return;
         const from = u.posToVal(u.select.left, "x");

@@ -48,9 +48,18 @@ export function amount(value: number, unit: Unit): string {
 export interface Measure {
   unit: Unit;
   perSecond: boolean;
+  /** Of a program's own: any number, which need not be whole. */
+  isReal?: boolean;
+}
+
+/** A number of a program's own. */
+export function real(value: number): string {
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return count(value);
+  return String(Number(value.toPrecision(5)));
 }
 
 export function measured(value: number, measure: Measure): string {
+  if (measure.isReal) return real(value) + (measure.perSecond ? "/s" : "");
   // Less than one thing per second would round to none.
   const few = measure.unit === "count" && measure.perSecond && value < 10;
   const text = few ? value.toFixed(1) : amount(value, measure.unit);

@@ -75,6 +75,8 @@ export type MetricKind = "counter" | "peak" | "gauge";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 
+export type RegionKind = "thread" | "region" | "phase" | "range";
+
 export type SenderKind = "kernel" | "itself" | "job" | "other";
 
 export type Tone = "good" | "open" | "bad";
@@ -104,6 +106,12 @@ export interface CounterRow {
   ordinary: string;
   slow_calls: number;
   ordinary_calls: number;
+}
+
+export interface CounterSeries {
+  name: string;
+  process: number;
+  rows: SeriesRows;
 }
 
 export interface DetailDoubt {
@@ -210,6 +218,23 @@ export interface FilesUsed {
   tid: number[];
   pattern: string[];
   details: FileDetails;
+}
+
+export interface FlatRegion {
+  name: string;
+  name_base64?: string | null;
+  threads: number;
+  calls: number;
+  inclusive_seconds: number;
+  exclusive_seconds: number;
+  longest_thread_seconds: number;
+  error_seconds?: number | null;
+  min_seconds: number | null;
+  max_seconds: number | null;
+  unbalanced_calls?: number;
+  open_calls?: number;
+  ranks?: RankImbalance | null;
+  quality: Quality;
 }
 
 export interface FlowRow {
@@ -404,6 +429,7 @@ export interface Page {
   files: Files;
   io: IoPage | null;
   io_over_time: IoOverTime | null;
+  regions: RegionsPage | null;
 }
 
 export interface PairRow {
@@ -424,6 +450,19 @@ export interface PairRow {
 export interface PartTitle {
   name: string;
   help: string;
+}
+
+export interface PhaseBands {
+  total: number;
+  left_out: number;
+  name: number[];
+  process: number[];
+  thread: number[];
+  first: string[];
+  last: string[];
+  phases: number[];
+  start: number[];
+  end: number[];
 }
 
 export interface ProcessHeat {
@@ -451,6 +490,57 @@ export interface Processes {
   ended: number[];
   failed: boolean[];
   metrics: Record<string, (number | null)[]>;
+}
+
+export interface RankImbalance {
+  ranks: number;
+  mean_seconds: number;
+  max_seconds: number;
+  max_rank: number;
+  imbalance_ratio: number;
+}
+
+export interface RegionCounter {
+  name: string;
+  name_base64?: string | null;
+  kind: string;
+  value: number;
+  samples: number;
+  min: number;
+  max: number;
+}
+
+export interface RegionTree {
+  left_out: number;
+  depth: number[];
+  name: number[];
+  kind: RegionKind[];
+  threads: number[];
+  calls: number[];
+  inclusive: number[];
+  exclusive: number[];
+  error: (number | null)[];
+  least: (number | null)[];
+  most: (number | null)[];
+  open_calls: number[];
+  open: number[];
+  unbalanced: number[];
+  quality: Quality[];
+}
+
+export interface RegionsPage {
+  scope: string;
+  texts: string[];
+  tree: RegionTree;
+  flat: FlatRegion[];
+  flat_total: number;
+  phases: PhaseBands;
+  counters: RegionCounter[];
+  counter_series: CounterSeries[];
+  counter_series_left_out: number;
+  metadata: Record<string, string>;
+  metadata_differs: string[];
+  notes: string[];
 }
 
 export interface Sender {

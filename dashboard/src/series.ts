@@ -18,6 +18,8 @@ export interface Chart {
   title: string;
   measure: Measure;
   lines: Line[];
+  /** What each line is called, where its metric does not say it. */
+  names?: string[];
 }
 
 export function charts(page: Page): { charts: Chart[]; flat: MetricRow[] } {
@@ -65,6 +67,7 @@ export function unitWords(chart: Chart): string {
 /** The series' names without what the chart's title says: the unit, and a first word that all
  * have. */
 export function seriesNames(chart: Chart): string[] {
+  if (chart.names !== undefined) return chart.names;
   const names = chart.lines.map((line) => (line.metric.series ?? "")
     .replace(/_total$/, "").replace(/_(bytes|seconds|ratio)$/, "").split("_"));
   const shared = names.length > 1 && names.every((words) => words[0] === names[0]?.[0]);
@@ -85,7 +88,7 @@ function lineOf(metric: MetricRow, rows: SeriesRows): Line {
 
 /** Growth per second. Samples that follow hard upon another (taken at a new memory peak) are
  * joined to the next one: over such a short time the rate would be noise. */
-function rate(rows: SeriesRows): { at: number[]; value: number[] } {
+export function rate(rows: SeriesRows): { at: number[]; value: number[] } {
   const out = { at: [] as number[], value: [] as number[] };
   const least = usualStep(rows.at) / 2;
   let lastAt = 0;

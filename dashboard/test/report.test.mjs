@@ -266,7 +266,7 @@ function checks() {
       assert.ok(await colours(canvas) > 8, "it is blank");
       const box = await canvas.boundingBox();
       await page.mouse.move(box.x + 30, box.y + 32);
-      const tip = await page.locator(".floating").textContent();
+      const tip = await page.locator(".timeline .floating").textContent();
       const told = data.processes.pid.some((pid) => tip.includes(`${pid}, child of`)) || tip.includes("×");
       assert.ok(told, tip);
       const whole = await stretch(page);
@@ -390,6 +390,141 @@ function checks() {
         all.map((r) => [...r.children].map((cell) => cell.textContent)));
       assert.deepEqual(rows, data.snapshots.map((s) =>
         [s.label, s.when, ...s.values.map((v) => v ?? "–"), s.because]));
+    },
+
+    "phases are bands behind every chart, with name and iteration under the pointer": async ({ page, data }) => {
+      const phases = data.regions?.phases;
+      if (!phases?.name.length) return assert.equal(await page.locator("#phases").count(), 0);
+      const canvas = page.locator("#phases canvas");
+      await canvas.scrollIntoViewIfNeeded();
+      await drawn(page);
+      assert.ok(await colours(canvas) > 4, "it is blank");
+      const of = (row) => data.regions.texts[phases.name[row]];
+      const longest = phases.start.map((from, row) => [phases.end[row] - from, row]).sort((a, b) => b[0] - a[0])[0][1];
+      const at = (phases.start[longest] + phases.end[longest]) / 2 / data.duration;
+      // Every chart has another colour where a phase is than where none is; the text says which.
+      const plots = page.locator("#series > .charts .plot");
+      for (const plot of await plots.all()) {
+        const over = plot.locator(".u-over");
+        await plot.evaluate((e) => e.scrollIntoView({ block: "center" }));
+        const box = await over.boundingBox();
+        const column = () => plot.locator("canvas").evaluate((c, part) => {
+          const [u, scale] = [c.closest(".uplot").querySelector(".u-over").getBoundingClientRect(), devicePixelRatio];
+          const own = c.getBoundingClientRect();
+          const x = (u.left - own.left + u.width * part) * scale;
+          return [...c.getContext("2d").getImageData(Math.round(x), Math.round((u.top - own.top) * scale), 1, Math.round(u.height * scale)).data].join();
+        }, at);
+        const shown = await column();
+        await page.mouse.move(box.x + box.width * at, box.y + box.height / 2);
+        const said = await plot.locator(".phase-at").textContent();
+        assert.ok(said.includes(`${of(longest)} ${phases.first[longest]}`), said);
+        const key = page.locator("#phases .key", { hasText: of(longest) }).first();
+        await key.evaluate((e) => e.click());
+        await drawn(page);
+        assert.notEqual(await column(), shown, `the band of ${of(longest)} is drawn, and can be hidden: ${await plot.getAttribute("aria-label")}`);
+        await key.evaluate((e) => e.click());
+      }
+      // The keyboard goes from phase to phase, and shows one alone.
+      await canvas.focus();
+      await page.keyboard.press("ArrowRight");
+      const words = await page.locator("#phases .said").textContent();
+      assert.match(words, / to .*; process \d+, thread \d+$/);
+      const whole = await stretch(page);
+      await page.keyboard.press("Enter");
+      const [from, to] = await stretch(page);
+      assert.ok(to - from < whole[1] - whole[0], words);
+      return undefined;
+    },
+
+    "the flame graph has each region as wide as its time, zooms by click and key": async ({ page, data }) => {
+      const { regions } = data;
+      if (regions === null) {
+        for (const id of ["regions", "regions-flat", "regions-values", "phases", "counters"]) {
+          assert.equal(await page.locator(`#${id}`).count(), 0, id);
+        }
+        return undefined;
+      }
+      const { tree, texts } = regions;
+      const time = (row) => tree.inclusive[row] + tree.open[row];
+      const tops = tree.depth.flatMap((depth, row) => (depth === 0 ? [row] : []));
+      const whole = tops.reduce((sum, row) => sum + time(row), 0);
+      const frames = page.locator(".flame .frame");
+      const boxes = () => frames.evaluateAll((all) => all.map((e) => [e.getAttribute("aria-label"), e.getAttribute("aria-level"), e.offsetWidth]));
+      const width = (await boxes())[0][2];
+      const widest = tree.depth.map((depth, row) => [depth, row]).filter(([depth]) => depth > 0)
+        .sort((a, b) => time(b[1]) - time(a[1]))[0];
+      for (const row of [...tops, ...widest ? [widest[1]] : []]) {
+        const label = `${texts[tree.name[row]]}: `;
+        const found = (await boxes()).find(([text, level]) => text.startsWith(label) && Number(level) === tree.depth[row] + 2);
+        const expected = width * time(row) / whole;
+        if (expected > 3) assert.ok(found && Math.abs(found[2] - expected) < 3, `${label} ${found} ${expected}`);
+      }
+      if (!widest) return undefined;
+      const name = texts[tree.name[widest[1]]];
+      const frame = page.locator(`.flame .frame[aria-level="${widest[0] + 2}"]`, { hasText: name }).first();
+      await frame.hover();
+      const tip = await page.locator(".flame .floating").textContent();
+      assert.ok(tip.startsWith(name) && tip.includes("inclusive") && tip.includes("calls"), tip);
+      if (tree.quality[widest[1]] === "sampled") assert.ok(tip.includes("±"), tip);
+      await frame.click();
+      assert.ok((await boxes()).some(([text, level, wide]) => text.startsWith(`${name}: `) && Number(level) === widest[0] + 2 && wide >= width - 2), "it has the whole width");
+      await page.keyboard.press("ArrowUp");
+      assert.equal(await page.evaluate(() => Number(document.activeElement.ariaLevel)), widest[0] + 1);
+      await page.keyboard.press("Escape");
+      assert.equal(await page.getByRole("button", { name: "All regions" }).isDisabled(), true);
+      return undefined;
+    },
+
+    "regions by name, counters and metadata stand in tables, with their quality": async ({ page, data }) => {
+      const { regions } = data;
+      if (regions === null) return;
+      await unfold(page);
+      const rows = await page.locator(".regions tbody tr").evaluateAll((all) => all.map((r) =>
+        [r.firstChild.title, r.children[3].textContent.replace(/\s/g, ""), r.querySelector(".badge").textContent]));
+      assert.equal(rows.length, Math.min(regions.flat.length, 50));
+      for (const region of regions.flat) {
+        const found = rows.find(([name]) => name === region.name);
+        if (found === undefined) continue;
+        assert.equal(found[1], String(region.calls));
+        assert.ok(found[2].startsWith(region.quality), found[2]);
+        if (region.error_seconds) assert.ok(found[2].includes("±"), found[2]);
+      }
+      await page.getByLabel("Filter the regions").fill(regions.flat[0].name);
+      assert.ok((await page.locator(".regions tbody tr").count()) >= 1);
+      const told = await page.locator("#regions-values").textContent();
+      for (const counter of regions.counters) assert.ok(told.includes(counter.name), counter.name);
+      for (const [key, value] of Object.entries(regions.metadata)) assert.ok(told.includes(key) && told.includes(value), key);
+      for (const note of regions.notes) assert.ok((await page.locator("#regions").textContent()).includes(note), note);
+      const charts = new Set(regions.counter_series.filter((s) => s.rows.at.length > 1).map((s) => s.name));
+      const titles = await page.locator("#counters h3").allTextContents();
+      for (const name of charts) assert.ok(titles.some((title) => title.includes(name)), `${name} in ${titles}`);
+    },
+
+    "what is estimated, left over, cut short or of several ranks is marked": async ({ file, data }) => {
+      if (data.regions === null) return;
+      const { page, errors } = await openChanged(file, (d) => {
+        const { tree, texts } = d.regions;
+        texts.push("(other)");
+        for (const [key, value] of Object.entries({ depth: 0, name: texts.length - 1, kind: "region", threads: 3, calls: 7,
+          inclusive: d.duration, exclusive: d.duration, error: null, least: null, most: null, open_calls: 1, open: 0.5, unbalanced: 2,
+          quality: "estimated" })) tree[key].push(value);
+        const ranks = { ranks: 4, mean_seconds: 1, max_seconds: 2.5, max_rank: 3, imbalance_ratio: 2.5 };
+        d.regions.flat.unshift({ name: "(other)", threads: 3, calls: 7, inclusive_seconds: 9, exclusive_seconds: 9e9,
+          longest_thread_seconds: 9, min_seconds: null, max_seconds: null, open_calls: 1, quality: "estimated", ranks });
+        d.regions.notes.push("2 processes had not ended in order: it is shown as it was last");
+      });
+      await unfold(page);
+      const other = page.locator(".flame .frame.other");
+      assert.ok((await other.textContent()).includes("~"));
+      await other.hover();
+      const tip = await page.locator(".flame .floating").textContent();
+      for (const word of ["found no room", "estimated", "open at the end", "unbalanced", "3 threads"]) assert.ok(tip.includes(word), `${word}: ${tip}`);
+      const first = await page.locator(".regions tbody tr").first().textContent();
+      for (const word of ["(other)", "2.50", "estimated", "1 open"]) assert.ok(first.includes(word), `${word}: ${first}`);
+      assert.match(await page.locator(".regions tbody tr").first().locator("td[title^='rank']").getAttribute("title"), /rank 3 took 2.5/);
+      assert.ok((await page.locator("#regions").textContent()).includes("had not ended in order"));
+      assert.deepEqual(errors, []);
+      await page.close();
     },
 
     "nothing is cut off on a phone": async ({ file }) => {

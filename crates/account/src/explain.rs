@@ -10,11 +10,13 @@ mod compare;
 mod counters;
 mod intervals;
 mod outcomes;
+mod phase;
 mod request;
 mod survey;
 mod tally;
 
 pub use compare::{FollowedCommand, Missing};
+pub use phase::{PhaseSurvey, PhaseTimes};
 pub use request::{CallReader, ExplainRequest, NothingToExplain, explain};
 
 #[cfg(test)]

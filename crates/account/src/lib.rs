@@ -22,7 +22,8 @@ mod tree;
 
 pub use calls::{Owners, Slowest, call_kinds, call_row, is_idle_call, single_call};
 pub use explain::{
-    CallReader, ExplainRequest, FollowedCommand, Missing, NothingToExplain, explain,
+    CallReader, ExplainRequest, FollowedCommand, Missing, NothingToExplain, PhaseSurvey,
+    PhaseTimes, explain,
 };
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule, WatchSpec};

@@ -24,7 +24,7 @@ pub use flat::FlatRegions;
 pub use spans::{SpanRows, SpanTable};
 pub use ticks::TickScale;
 pub use totals::{RegionTotals, counter_series};
-pub use tree::{TreeLine, region_tree};
+pub use tree::{RegionTreeSum, TreeLine, region_tree};
 
 /// Paths of one process have so many bytes at most: names may be long, and trees deep.
 const PATH_BYTES: usize = 32 << 20;

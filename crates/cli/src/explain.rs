@@ -4,6 +4,8 @@
 //! where JSON is on that), JSON and a page where that is wanted. Refuses a file that holds no calls, and intervals of one
 //! that does not say which calls are of which. What the file lacks is reported as such, and is not 0.
 
+mod phase;
+
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -21,6 +23,9 @@ const WIDE: usize = 100;
 
 /// Explains the calls.
 pub fn execute(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
+    if let Some(name) = &arguments.phase {
+        return phase::execute(arguments, name);
+    }
     let json = arguments.json.as_deref().map(Destination::open).transpose()?;
     let report = report(arguments)?;
     if !arguments.quiet {

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use weigh_account::regions::{
-    FlatRegions, ProfileContext, RegionTotals, TickScale, phase_rows, process_rows, region_tree,
+    FlatRegions, ProfileContext, RegionTotals, RegionTreeSum, TickScale, TreeLine, phase_rows,
+    process_rows, region_tree,
 };
 use weigh_collect::profile::{clock_pair, is_profile, read_file};
 use weigh_keep::Recording;
@@ -16,6 +17,7 @@ use weigh_schema::region::{
     ThreadReport,
 };
 use weigh_show::regions::{RegionLine, render_flat, render_tree};
+use weigh_show::report::{RegionsBuilder, RegionsPage};
 
 use crate::arguments::ShowArguments;
 use crate::show::{print, print_json, screen};
@@ -49,10 +51,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
 
 fn tree(shown: &Shown, by_thread: bool, screen: weigh_show::Screen) -> String {
     let lines = region_tree(&shown.rows, by_thread);
-    let lines: Vec<RegionLine<'_>> = lines
-        .iter()
-        .map(|line| RegionLine { depth: line.depth, row: &line.row, threads: line.threads })
-        .collect();
+    let lines: Vec<RegionLine<'_>> = lines.iter().map(region_line).collect();
     render_tree(&shown.found, &lines, screen)
 }
 
@@ -135,6 +134,26 @@ fn of_recording(directory: &Path) -> anyhow::Result<Shown> {
     };
     let start_ns = summary.job.started.as_nanosecond() as i64;
     Ok(Shown { rows, phases, start_ns, found })
+}
+
+/// What the page shows of them. Rows are read one by one: a recording may hold a million.
+pub fn page(
+    recording: &Recording,
+    mut builder: RegionsBuilder,
+) -> anyhow::Result<Option<RegionsPage>> {
+    let (mut tree, mut flat) = (RegionTreeSum::new(false), FlatRegions::default());
+    recording.each_region(|row| {
+        tree.add(&row);
+        flat.add(&row);
+    })?;
+    recording.each_phase(|row| builder.phase(&row))?;
+    let lines = tree.finish();
+    let lines: Vec<RegionLine<'_>> = lines.iter().map(region_line).collect();
+    Ok(builder.finish(recording.summary().regions.as_deref(), &lines, flat.finish()))
+}
+
+fn region_line(line: &TreeLine) -> RegionLine<'_> {
+    RegionLine { depth: line.depth, row: &line.row, threads: line.threads }
 }
 
 fn of_file(path: &Path) -> anyhow::Result<Shown> {

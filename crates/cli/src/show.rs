@@ -7,11 +7,13 @@ use anyhow::Context as _;
 use weigh_keep::Recording;
 use weigh_schema::metric_name;
 use weigh_schema::quality::Value;
-use weigh_schema::recording::{SampleRow, files};
+use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
 use weigh_show::io::{Extent, Selection, Shown};
-use weigh_show::report::{FileColumns, IoOverTime, SlowestCalls, Survey};
+use weigh_show::report::{
+    Extras, FileColumns, IoOverTime, JobSeries, RegionsBuilder, SlowestCalls, Survey,
+};
 use weigh_show::table::{self, Style};
 
 use crate::arguments::{ReportArguments, ShowArguments};
@@ -135,19 +137,14 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }
 
-/// Those of the job: a program's own counters may have many more.
-fn samples(recording: &Recording) -> anyhow::Result<Vec<SampleRow>> {
-    let mut samples = Vec::new();
-    recording.each_sample(|row| {
-        if samples.len() < PAGE_ROWS && row.scope == "job" {
-            samples.push(row);
-        }
-    })?;
-    Ok(samples)
-}
-
 fn page(recording: &Recording) -> anyhow::Result<String> {
-    let samples = samples(recording)?;
+    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
+    let mut series = JobSeries::new(start_ns);
+    let mut counters = RegionsBuilder::new(start_ns);
+    recording.each_sample(|row| {
+        series.push(&row);
+        counters.sample(&row);
+    })?;
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
@@ -160,14 +157,17 @@ fn page(recording: &Recording) -> anyhow::Result<String> {
         })?;
     }
     recording.each_io_call(|call| slowest.push(call))?;
-    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
+    let extras = Extras {
+        io_over_time: io_over_time(recording)?,
+        slowest: slowest.lines(start_ns),
+        regions: regions::page(recording, counters)?,
+    };
     Ok(weigh_show::report::render(
         recording.summary(),
-        &samples,
+        series,
         &processes.rows,
         files.finish(files_total),
         processes.total,
-        io_over_time(recording)?,
-        slowest.lines(start_ns),
+        extras,
     ))
 }

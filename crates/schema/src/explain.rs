@@ -1,6 +1,7 @@
 //! What `weigh explain` says of calls: the slow ones beside the ordinary ones of each kind.
 
 mod counters;
+mod phase;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,7 @@ pub use crate::call_row::INTERVAL;
 use crate::subsystem::Subsystem;
 use crate::unit::Unit;
 pub use counters::{COUNTERS, Counter, CounterDifference, RUN_QUEUE};
+pub use phase::{PHASE_REPORT, PhaseResource, PhaseUsage, PhaseVerdict, ResourceKind};
 
 /// The schema of the report.
 pub const REPORT: &str = "weigh.explain/3";

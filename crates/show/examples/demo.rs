@@ -6,7 +6,7 @@ mod sample;
 #[path = "../tests/common/sample_moments.rs"]
 mod sample_moments;
 
-use weigh_show::report::{FileColumns, render};
+use weigh_show::report::{Extras, FileColumns, render};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -20,12 +20,15 @@ fn main() {
     recording.files.iter().for_each(|row| files.push(row));
     let page = render(
         &recording.summary,
-        &recording.samples,
+        sample_moments::series(&recording.summary, &recording.samples),
         &recording.processes,
         files.finish(0),
         0,
-        sample_moments::io_over_time(&recording.summary),
-        Vec::new(),
+        Extras {
+            io_over_time: sample_moments::io_over_time(&recording.summary),
+            regions: sample_moments::regions(),
+            ..Extras::default()
+        },
     );
     println!("{page}");
 }

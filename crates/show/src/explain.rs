@@ -3,6 +3,7 @@
 mod counters;
 mod outcomes;
 pub mod page;
+pub mod phase;
 mod requested_intervals;
 mod sentences;
 mod words;

@@ -57,18 +57,21 @@ pub fn render_brief(found: &RegionsFound, screen: Screen) -> String {
         text.push(heading());
     }
     text.extend(found.top.iter().take(BRIEF).map(|region| Numbers::of_flat(region).line()));
-    text.extend(losses(found));
+    text.extend(loss_lines(found));
     screen.render(&text)
 }
 
-/// Of whom the numbers are.
-fn scope(found: &RegionsFound) -> Line {
+/// Of whom the numbers are, in words.
+pub(crate) fn added_up(found: &RegionsFound) -> String {
     let processes = show_number_of(found.processes_total, "process", "processes");
     let threads = show_number_of(found.threads_total, "thread", "threads");
     let added = if found.threads_total > 1 { ": times are added up, and no wall time" } else { "" };
-    Line::new()
-        .add("regions", Paint::Bold)
-        .add(format!("  {processes}, {threads}{added}"), Paint::Plain)
+    format!("{processes}, {threads}{added}")
+}
+
+fn scope(found: &RegionsFound) -> Line {
+    let text = format!("  {}", added_up(found));
+    Line::new().add("regions", Paint::Bold).add(text, Paint::Plain)
 }
 
 fn heading() -> Line {
@@ -184,12 +187,12 @@ fn rest(found: &RegionsFound) -> Vec<Line> {
         let line = Line::new().add("metadata", Paint::Dim).pad_to(9).add(key, Paint::Plain);
         lines.push(line.add(format!("  {value}"), Paint::Plain));
     }
-    lines.extend(losses(found));
+    lines.extend(loss_lines(found));
     lines
 }
 
-/// What is not whole, one line for each kind.
-fn losses(found: &RegionsFound) -> Vec<Line> {
+/// What is not whole, a text for each kind.
+pub(crate) fn losses(found: &RegionsFound) -> Vec<String> {
     let mut notes = Vec::new();
     if found.cut_short_total > 0 {
         notes.push(format!(
@@ -210,9 +213,13 @@ fn losses(found: &RegionsFound) -> Vec<Line> {
     for (why, count) in &found.refused {
         notes.push(format!("not taken: {why} ({count})"));
     }
+    notes
+}
+
+fn loss_lines(found: &RegionsFound) -> Vec<Line> {
     let note =
         |text: String| Line::new().add("note", Paint::Warn).pad_to(9).add(text, Paint::Plain);
-    notes.into_iter().map(note).collect()
+    losses(found).into_iter().map(note).collect()
 }
 
 #[cfg(test)]

@@ -8,16 +8,19 @@ mod io_calls;
 mod io_details;
 mod io_time;
 mod page;
+mod regions;
+mod series;
 mod thin;
 
 pub use io_calls::SlowestCalls;
 pub use io_time::{FileHeat, IoHeat, IoOverTime, OverTime, ProcessHeat, Survey};
 pub use page::{
-    DigestRow, FileColumns, Files, GroupTitle, LimitRow, MetricRow, Page, Processes, SeriesRows,
-    page,
+    DigestRow, FileColumns, Files, GroupTitle, LimitRow, MetricRow, Page, Processes, page,
 };
+pub use regions::{CounterSeries, PhaseBands, RegionTree, RegionsBuilder, RegionsPage};
+pub use series::{JobSeries, SeriesRows};
 
-use weigh_schema::recording::{ProcessRow, SampleRow};
+use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::Summary;
 
 use crate::document::{Bundle, bundle, document};
@@ -25,19 +28,30 @@ use crate::text::shell_words;
 
 const BUNDLE: Bundle = bundle!("report");
 
+/// What only some recordings have.
+#[derive(Default)]
+pub struct Extras {
+    /// What was read and written over time.
+    pub io_over_time: Option<IoOverTime>,
+    /// The slowest calls that were about files, in words.
+    pub slowest: Vec<String>,
+    /// Regions that programs name.
+    pub regions: Option<RegionsPage>,
+}
+
 /// The page. `processes_total` says how many there are in all, where the caller passes fewer.
 pub fn render(
     summary: &Summary,
-    samples: &[SampleRow],
+    series: JobSeries,
     processes: &[ProcessRow],
     files: Files,
     processes_total: u64,
-    io_over_time: Option<IoOverTime>,
-    slowest: Vec<String>,
+    extras: Extras,
 ) -> String {
-    let mut page = page(summary, samples, processes, files, processes_total);
-    page.io_over_time = io_over_time;
-    page.io.iter_mut().for_each(|io| io.slowest = slowest.clone());
+    let mut page = page(summary, series, processes, files, processes_total);
+    page.io_over_time = extras.io_over_time;
+    page.regions = extras.regions;
+    page.io.iter_mut().for_each(|io| io.slowest = extras.slowest.clone());
     let title = format!("{} · weigh", shell_words(&summary.job.command));
     let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \
                    and `weigh show` prints them.";

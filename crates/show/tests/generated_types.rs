@@ -11,10 +11,11 @@ mod common {
 }
 
 use common::golden::check;
-use common::sample_moments::io_over_time;
+use common::sample_moments::{io_over_time, regions, series};
 use common::typescript::Types;
 use common::{events, explained, sample};
 use weigh_schema::event::CollectorState;
+use weigh_schema::region::RegionKind;
 use weigh_schema::summary::{ExitKind, Sender, SenderKind};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Quality, Unit};
 use weigh_show::io::Fold;
@@ -37,6 +38,7 @@ fn the_pages_types_are_current() {
     types.declare::<MetricKind>();
     types.declare::<Mechanism>();
     types.declare::<Quality>();
+    types.declare::<RegionKind>();
     types.declare::<SenderKind>();
     types.declare::<Tone>();
     types.declare::<Unit>();
@@ -65,8 +67,9 @@ fn the_pages_types_are_current() {
     for recording in [first, sample::cut_short(), sample::build(4)] {
         let mut files = FileColumns::default();
         recording.files.iter().for_each(|row| files.push(row));
-        let mut page =
-            page(&recording.summary, &recording.samples, &recording.processes, files.finish(0), 0);
+        let series = series(&recording.summary, &recording.samples);
+        let mut page = page(&recording.summary, series, &recording.processes, files.finish(0), 0);
+        page.regions = page.io.as_ref().and_then(|_| regions());
         page.io_over_time = io_over_time(&recording.summary);
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
         page.advice = page.io.as_ref().map(|_| "limited by one CPU".into());

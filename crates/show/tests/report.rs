@@ -7,11 +7,11 @@ mod common {
 }
 
 use common::sample;
-use common::sample_moments::io_over_time;
+use common::sample_moments::{HOSTILE, io_over_time, regions, series};
 use serde_json::Value as Json;
 use weigh_schema::METRICS;
 use weigh_schema::recording::SampleRow;
-use weigh_show::report::{FileColumns, render};
+use weigh_show::report::{Extras, FileColumns, render};
 
 const OPENING: &str = "<script type=\"application/json\" id=\"weigh-data\">";
 
@@ -21,7 +21,8 @@ fn html(recording: &sample::Recording, totals: [u64; 2]) -> String {
     let mut columns = FileColumns::default();
     files.iter().for_each(|row| columns.push(row));
     let columns = columns.finish(totals[1]);
-    render(summary, samples, processes, columns, totals[0], io_over_time(summary), Vec::new())
+    let extras = Extras { io_over_time: io_over_time(summary), ..Extras::default() };
+    render(summary, series(summary, samples), processes, columns, totals[0], extras)
 }
 
 fn data(html: &str) -> Json {
@@ -43,6 +44,22 @@ fn every_metric_is_carried_and_absence_is_null() {
         assert_eq!(row["value"], serde_json::to_value(value.value).unwrap());
         assert_eq!(row["text"].is_null(), value.value.is_none(), "{}", metric.name);
     }
+}
+
+/// Names of regions, counters and metadata are a program's own.
+#[test]
+fn names_of_regions_are_data_and_no_markup() {
+    let sample::Recording { summary, samples, .. } = sample::build(4);
+    let extras = Extras { regions: regions(), ..Extras::default() };
+    let files = FileColumns::default().finish(0);
+    let html = render(&summary, series(&summary, &samples), &[], files, 0, extras);
+    assert!(!html.contains("<script>alert"), "a name became markup");
+    let regions = &data(&html)["regions"];
+    assert_eq!(regions["texts"][0], HOSTILE);
+    assert_eq!(regions["flat"][0]["name"], HOSTILE);
+    assert_eq!(regions["metadata"]["input"], HOSTILE);
+    let notes = regions["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().starts_with("3 publishes, of which 2")));
 }
 
 /// The page says first what `weigh run` says, and the same files have no row of their own.

@@ -28,22 +28,44 @@ struct Branch {
 
 /// Adds rows up by path: in each thread, or over all of them. What took most time comes first.
 pub fn region_tree(rows: &[RegionRow], by_thread: bool) -> Vec<TreeLine> {
-    let mut roots: BTreeMap<(u32, u32), Branch> = BTreeMap::new();
-    for row in rows {
-        let root = if by_thread { (row.process, row.thread) } else { (0, 0) };
+    let mut tree = RegionTreeSum::new(by_thread);
+    rows.iter().for_each(|row| tree.add(row));
+    tree.finish()
+}
+
+/// A call tree that rows are added to one by one: it holds each path once.
+#[derive(Debug, Default)]
+pub struct RegionTreeSum {
+    by_thread: bool,
+    roots: BTreeMap<(u32, u32), Branch>,
+}
+
+impl RegionTreeSum {
+    /// Of each thread, or over all of them.
+    pub fn new(by_thread: bool) -> RegionTreeSum {
+        RegionTreeSum { by_thread, roots: BTreeMap::new() }
+    }
+
+    /// Takes a row in.
+    pub fn add(&mut self, row: &RegionRow) {
+        let root = if self.by_thread { (row.process, row.thread) } else { (0, 0) };
         let names = if row.path_base64.is_empty() { &row.path } else { &row.path_base64 };
-        let mut branch = roots.entry(root).or_default();
+        let mut branch = self.roots.entry(root).or_default();
         for name in names {
             branch = branch.children.entry(name.clone()).or_default();
         }
         branch.add(row);
     }
-    let mut lines = Vec::new();
-    for root in roots.into_values() {
-        root.emit(0, &mut lines);
+
+    /// The lines, parents before what is in them; what took most time comes first.
+    pub fn finish(self) -> Vec<TreeLine> {
+        let mut lines = Vec::new();
+        for root in self.roots.into_values() {
+            root.emit(0, &mut lines);
+        }
+        lines.retain(|line| self.by_thread || line.row.kind != RegionKind::Thread);
+        lines
     }
-    lines.retain(|line| by_thread || line.row.kind != RegionKind::Thread);
-    lines
 }
 
 impl Branch {

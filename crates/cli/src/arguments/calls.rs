@@ -196,15 +196,21 @@ Examples:
   weigh explain calls.parquet
   weigh explain calls.parquet --call fsync --slow 10ms --page explain.html
   weigh explain calls.parquet --by interval
-  weigh explain calls.parquet --token req-17 --token 4711";
+  weigh explain calls.parquet --token req-17 --token 4711
+  weigh explain --phase checkpoint RECORDING";
 
 /// Options of `weigh explain`.
 #[derive(Args, Debug)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct ExplainArguments {
-    /// What `weigh calls --per-call` wrote.
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// What `weigh calls --per-call` wrote; with --phase, a recording.
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub file: PathBuf,
+
+    /// Say which resource moves with this phase of a recording's programs: what was used and held while they were in it,
+    /// beside the rest of the run.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["calls", "by", "tokens", "slow", "page"])]
+    pub phase: Option<String>,
 
     /// Look at this call alone; can be given several times.
     #[arg(long = "call", value_name = "NAME")]

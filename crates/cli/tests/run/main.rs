@@ -17,6 +17,7 @@ mod mechanisms;
 mod memory;
 mod network;
 mod otlp;
+mod phases;
 mod processes;
 mod recording;
 mod regions;

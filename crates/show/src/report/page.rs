@@ -9,21 +9,19 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::metric_name;
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
-use super::thin::thin;
+use super::regions::RegionsPage;
+use super::series::{JobSeries, SeriesRows};
 use crate::digest::{advice, labelled};
 use crate::io::Fold;
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
 use crate::text::shell_words;
-
-/// The most samples of one series that a page carries.
-const SAMPLES_PER_SERIES: usize = 4_000;
 
 /// The longest command a page carries, in characters.
 const COMMAND_LENGTH: usize = 2_000;
@@ -69,6 +67,8 @@ pub struct Page {
     pub io: Option<IoPage>,
     /// The same over time; null where nothing was.
     pub io_over_time: Option<IoOverTime>,
+    /// Regions that programs name; null where none did.
+    pub regions: Option<RegionsPage>,
 }
 
 /// A line of the digest.
@@ -127,17 +127,6 @@ pub struct LimitRow {
     pub outcome: LimitOutcome,
 }
 
-/// The samples of one series.
-#[derive(Clone, Debug, Serialize)]
-pub struct SeriesRows {
-    /// How many samples there are in the recording.
-    pub total: u64,
-    /// Seconds since the start.
-    pub at: Vec<f64>,
-    /// The values.
-    pub value: Vec<f64>,
-}
-
 /// The processes, by column.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Processes {
@@ -193,13 +182,13 @@ pub struct Files {
 /// The data of the page. `processes_total` says how many there are in all, where the caller passes fewer.
 pub fn page(
     summary: &Summary,
-    samples: &[SampleRow],
+    series: JobSeries,
     processes: &[ProcessRow],
     files: Files,
     processes_total: u64,
 ) -> Page {
     let start_ns = i64::try_from(summary.job.started.as_nanosecond()).unwrap_or(i64::MAX);
-    let series = series(samples, start_ns);
+    let series = series.finish();
     let processes = process_columns(processes, start_ns, processes_total);
     Page {
         command: shell_words(&summary.job.command),
@@ -228,6 +217,7 @@ pub fn page(
         files,
         io: summary.io.as_deref().map(io_page),
         io_over_time: None,
+        regions: None,
     }
 }
 
@@ -270,36 +260,19 @@ fn duration(
 }
 
 /// Seconds since the start, to the microsecond: what a page can show, and short in JSON.
-fn seconds_since(start_ns: i64, time_ns: i64) -> f64 {
+pub(super) fn seconds_since(start_ns: i64, time_ns: i64) -> f64 {
     (time_ns.saturating_sub(start_ns) as f64 / 1e3).round() / 1e6
-}
-
-fn series(samples: &[SampleRow], start_ns: i64) -> BTreeMap<String, SeriesRows> {
-    let mut by_name: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-    for row in samples.iter().filter(|r| r.scope == "job" && r.value.is_finite()) {
-        let sample = (seconds_since(start_ns, row.time_ns), row.value);
-        by_name.entry(&row.metric).or_default().push(sample);
-    }
-    by_name
-        .into_iter()
-        .map(|(name, mut rows)| {
-            rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let total = rows.len() as u64;
-            let (at, value) = thin(rows, SAMPLES_PER_SERIES).into_iter().unzip();
-            (name.to_string(), SeriesRows { total, at, value })
-        })
-        .collect()
 }
 
 /// Texts that are kept once and pointed to.
 #[derive(Default)]
-struct Texts {
+pub(super) struct Texts {
     index: HashMap<String, u32>,
     texts: Vec<String>,
 }
 
 impl Texts {
-    fn add(&mut self, text: &str) -> u32 {
+    pub(super) fn add(&mut self, text: &str) -> u32 {
         if let Some(index) = self.index.get(text) {
             return *index;
         }
@@ -307,6 +280,10 @@ impl Texts {
         self.index.insert(text.to_string(), index);
         self.texts.push(text.to_string());
         index
+    }
+
+    pub(super) fn into_list(self) -> Vec<String> {
+        self.texts
     }
 }
 

@@ -1,8 +1,13 @@
-//! What was read and written over time in the invented recording.
+//! What was read and written over time in the invented recording, and regions.
 
 use weigh_schema::io::{Moment, PlaceMoment};
+use weigh_schema::recording::SampleRow;
+use weigh_schema::region::{
+    FlatRegion, PhaseRow, RankImbalance, RegionCounter, RegionRow, RegionsFound,
+};
 use weigh_schema::summary::Summary;
-use weigh_show::report::{IoOverTime, Survey};
+use weigh_show::regions::RegionLine;
+use weigh_show::report::{IoOverTime, JobSeries, RegionsBuilder, RegionsPage, Survey};
 
 /// What two processes did over time, where that was followed: the one writes a file, the other reads it.
 pub fn io_over_time(summary: &Summary) -> Option<IoOverTime> {
@@ -51,3 +56,67 @@ fn step(start_ns: i64, n: u64) -> (Moment, PlaceMoment) {
     };
     (moment, place)
 }
+
+/// Samples as the page takes them.
+pub fn series(summary: &Summary, samples: &[SampleRow]) -> JobSeries {
+    let mut series = JobSeries::new(summary.job.started.as_nanosecond() as i64);
+    samples.iter().for_each(|row| series.push(row));
+    series
+}
+
+/// Regions of a program with a hostile name.
+pub fn regions() -> Option<RegionsPage> {
+    let mut builder = RegionsBuilder::new(0);
+    let phase = PhaseRow { name: HOSTILE.into(), ended_ns: 1_000_000, ..PhaseRow::default() };
+    builder.phase(&phase);
+    builder.sample(&SampleRow {
+        time_ns: 500_000,
+        scope: "process:7".into(),
+        metric: format!("region:{HOSTILE}"),
+        value: 41.0,
+    });
+    let row = RegionRow {
+        name: HOSTILE.into(),
+        error_seconds: Some(0.01),
+        min_seconds: Some(0.1),
+        max_seconds: Some(0.2),
+        ..RegionRow::default()
+    };
+    let lines = [RegionLine { depth: 1, row: &row, threads: 1 }];
+    let ranks = RankImbalance { ranks: 2, max_rank: 1, ..RankImbalance::default() };
+    let flat = FlatRegion {
+        name: HOSTILE.into(),
+        name_base64: Some("/w==".into()),
+        error_seconds: Some(0.01),
+        min_seconds: Some(0.1),
+        max_seconds: Some(0.2),
+        unbalanced_calls: 1,
+        open_calls: 1,
+        ranks: Some(ranks),
+        ..FlatRegion::default()
+    };
+    let counter = RegionCounter {
+        name: HOSTILE.into(),
+        name_base64: Some("/w==".into()),
+        kind: "counter".into(),
+        value: 41.0,
+        samples: 1,
+        min: 41.0,
+        max: 41.0,
+    };
+    let plain = RegionCounter { name_base64: None, ..counter.clone() };
+    let found = RegionsFound {
+        processes_total: 2,
+        threads_total: 2,
+        publishes_total: 3,
+        publishes_read_total: 2,
+        counters: vec![counter, plain],
+        metadata: [("input".to_string(), HOSTILE.to_string())].into(),
+        metadata_differs: vec!["input".into()],
+        ..RegionsFound::default()
+    };
+    builder.finish(Some(&found), &lines, vec![flat, FlatRegion::default()])
+}
+
+/// What a program may call anything.
+pub const HOSTILE: &str = "</script><script>alert(1)</script>";
