@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use weigh_account::regions::{FlatRegions, RegionTreeSum};
 use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::recording::files;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
-use weigh_show::report::{self, FileColumns};
+use weigh_show::regions::RegionLine;
+use weigh_show::report::{self, Extras, FileColumns, JobSeries, RegionsBuilder};
 use weigh_show::table::{self, Style};
 
 /// A recording's files, whole.
@@ -100,16 +102,34 @@ fn read(folder: &Path) {
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     let mut columns = FileColumns::default();
     let shown = recording.first_files(100, |row| columns.push(&row));
-    let samples = recording.samples(Some(100)).map(|rows| rows.rows);
+    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
+    let (mut series, mut regions) = (JobSeries::new(start_ns), RegionsBuilder::new(start_ns));
+    let samples = recording.each_sample(|row| {
+        series.push(&row);
+        regions.sample(&row);
+    });
+    let (mut tree, mut flat) = (RegionTreeSum::new(false), FlatRegions::default());
+    let each_region = recording.each_region(|row| {
+        tree.add(&row);
+        flat.add(&row);
+    });
+    each_region.map(drop).unwrap_or_else(is_told);
+    recording.each_phase(|row| regions.phase(&row)).map(drop).unwrap_or_else(is_told);
     let processes = recording.processes(Some(100)).map(|rows| (rows.rows, rows.total));
     recording.each_io_moment(drop).map(drop).unwrap_or_else(is_told);
     recording.each_io_place(drop).map(drop).unwrap_or_else(is_told);
     recording.each_io_call(drop).map(drop).unwrap_or_else(is_told);
     match (shown, samples, processes) {
-        (Ok(files), Ok(samples), Ok((processes, total))) => {
+        (Ok(files), Ok(_), Ok((processes, total))) => {
             let (summary, files) = (recording.summary(), columns.finish(files));
-            let page =
-                report::render(summary, &samples, &processes, files, total, None, Vec::new());
+            let lines = tree.finish();
+            let lines: Vec<RegionLine<'_>> = lines
+                .iter()
+                .map(|of| RegionLine { depth: of.depth, row: &of.row, threads: of.threads })
+                .collect();
+            let regions = regions.finish(summary.regions.as_deref(), &lines, flat.finish());
+            let extras = Extras { regions, ..Extras::default() };
+            let page = report::render(summary, series, &processes, files, total, extras);
             assert!(!page.is_empty());
         }
         (files, samples, processes) => {
