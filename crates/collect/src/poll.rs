@@ -30,6 +30,7 @@ use crate::follow::MechanismError;
 use crate::procfs::{self, ProcError, Stat};
 use crate::rusage::has_no_children;
 use crate::spaces;
+use certain::CertainSums;
 pub use job::PolledJob;
 use process::Process;
 
@@ -333,8 +334,11 @@ impl JobPoller {
             virtual_size += process.virtual_bytes();
             largest = largest.max(process.rss_bytes());
         }
-        let certain =
-            self.not_compared.is_some().then(|| certain::sums(&self.processes, self.root));
+        let held = |(id, process): (&Identity, &Process)| {
+            (process.image(), process.certain(*id == self.root))
+        };
+        let certain = || CertainSums::of_images(self.processes.iter().map(held));
+        let certain = self.not_compared.is_some().then(certain);
         let peaks = self.processes.values().map(Process::rss_peak_bytes);
         self.memory.process_peak = peaks.fold(self.memory.process_peak, u64::max);
         self.highest = counters.at_least(&self.highest);

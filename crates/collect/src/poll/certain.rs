@@ -8,36 +8,36 @@ use std::collections::BTreeMap;
 
 use weigh_schema::event::CertainMemory;
 
-use super::{Identity, Process};
-
-/// Lower bounds of sums at one look, in bytes.
+/// Lower bounds of sums at one look, or what one process holds, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct CertainSums {
+pub struct CertainSums {
     /// What no two processes can have in common.
     pub unshared: u64,
-    rss: u64,
-    swap: u64,
-    virtual_size: u64,
-    hugetlb: u64,
-}
-
-/// Adds up the greatest of each image. A process whose image is hidden may use the memory of any other: it adds nothing.
-pub(super) fn sums(processes: &BTreeMap<Identity, Process>, root: Identity) -> CertainSums {
-    let mut images: BTreeMap<[u64; 2], CertainSums> = BTreeMap::new();
-    for (id, process) in processes.iter().filter(|(_, process)| process.rss_bytes() > 0) {
-        let Some(image) = process.image() else { continue };
-        images.entry(image).or_default().take_greater(&CertainSums {
-            unshared: process.own_bytes(*id == root),
-            rss: process.rss_bytes(),
-            swap: process.swap_bytes(),
-            virtual_size: process.virtual_bytes(),
-            hugetlb: process.hugetlb_bytes(),
-        });
-    }
-    images.into_values().fold(CertainSums::default(), CertainSums::plus)
+    /// Resident sizes.
+    pub rss: u64,
+    /// Swapped-out sizes.
+    pub swap: u64,
+    /// Virtual sizes.
+    pub virtual_size: u64,
+    /// Huge pages of hugetlbfs.
+    pub hugetlb: u64,
 }
 
 impl CertainSums {
+    /// Adds up the greatest of each image. A process whose image is hidden may use the memory of any other: it adds
+    /// nothing.
+    pub fn of_images(
+        processes: impl Iterator<Item = (Option<[u64; 2]>, CertainSums)>,
+    ) -> CertainSums {
+        let mut images: BTreeMap<[u64; 2], CertainSums> = BTreeMap::new();
+        for (image, held) in processes {
+            if let Some(image) = image {
+                images.entry(image).or_default().take_greater(&held);
+            }
+        }
+        images.into_values().fold(CertainSums::default(), CertainSums::plus)
+    }
+
     fn take_greater(&mut self, other: &CertainSums) {
         self.unshared = self.unshared.max(other.unshared);
         self.rss = self.rss.max(other.rss);
@@ -57,7 +57,7 @@ impl CertainSums {
     }
 
     /// The peaks so far; one process holds `largest` by itself.
-    pub(super) fn peaks(&self, before: Option<&CertainMemory>, largest: u64) -> CertainMemory {
+    pub fn peaks(&self, before: Option<&CertainMemory>, largest: u64) -> CertainMemory {
         let before = before.copied().unwrap_or_default();
         CertainMemory {
             rss_sum_peak: before.rss_sum_peak.max(self.rss).max(largest),
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn the_greatest_of_an_image_counts_and_images_add_up() {
-        let mut image = sums_of(60);
-        image.take_greater(&sums_of(50));
-        assert_eq!(image, sums_of(60));
-        let both = image.plus(sums_of(40));
+        let (one, other) = (Some([1, 2]), Some([1, 3]));
+        let held = [(one, 50), (other, 40), (one, 60), (None, 90)];
+        let both =
+            CertainSums::of_images(held.into_iter().map(|(image, rss)| (image, sums_of(rss))));
         assert_eq!((both.rss, both.unshared, both.swap, both.virtual_size), (100, 50, 2, 200));
     }
 

@@ -4,6 +4,7 @@ use weigh_schema::event::{MemoryParts, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::Identity;
+use super::certain::CertainSums;
 use crate::procfs::{self, IO_COUNTERS, Io, ProcError, Stat, Status};
 use crate::spaces;
 
@@ -275,6 +276,20 @@ impl Process {
         let mapped = self.rss_bytes - anonymous;
         let shared = self.status.shared_bytes.unwrap_or_default().min(mapped);
         MemoryParts { anonymous, unshared: own, shared, file: mapped - shared }
+    }
+
+    /// What it holds for certain, whoever else uses its memory; nothing if it has none any more.
+    pub fn certain(&self, is_command: bool) -> CertainSums {
+        if self.rss_bytes == 0 {
+            return CertainSums::default();
+        }
+        CertainSums {
+            unshared: self.own_bytes(is_command),
+            rss: self.rss_bytes,
+            swap: self.swap_bytes(),
+            virtual_size: self.virtual_bytes,
+            hugetlb: self.hugetlb_bytes(),
+        }
     }
 
     /// What it holds in huge pages of hugetlbfs.
