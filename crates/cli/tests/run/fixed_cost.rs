@@ -47,7 +47,7 @@ fn a_short_run_reads_and_writes_little() {
         // A look at all processes reads once of each. Two looks are needed, while the command runs and when it has
         // ended; there were up to five, with two calls each.
         let looks = if mechanism == "ptrace" { 0 } else { 2 };
-        let most = 200 + looks * (processes::all().len() + 50);
+        let most = 250 + looks * (processes::all().len() + 50);
         assert!(calls.reads <= most, "{mechanism}: {} reads, at most {most}", calls.reads);
         assert!(calls.writes <= 90, "{mechanism}: {} writes", calls.writes);
     }

@@ -117,7 +117,7 @@ fn the_directory_holds_what_was_promised() {
 #[test]
 fn the_page_at_the_end_is_that_of_the_files() {
     needs_root!();
-    for options in ["--label odd=\u{201c}<&>", "--mechanism ptrace --io --interval 20ms"] {
+    for options in ["--label odd=\u{201c}<&>", "--io --interval 20ms"] {
         let measured =
             Weigh::bash("cat /etc/hostname > copy; sleep 0.1").options(options).measure();
         let place = measured.scratch.path("recording").display().to_string();
