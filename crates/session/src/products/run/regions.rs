@@ -247,9 +247,10 @@ impl Regions {
     fn begin(&mut self, profile: SharedProfile, peer: Peer, recorder: &mut Recorder<'_>) {
         let before = self.processes.iter().find(|(_, p)| p.pid == peer.pid && peer.pid != 0);
         if let Some(process) = before.map(|(key, _)| *key).and_then(|k| self.processes.remove(&k)) {
-            match process.has_executed() {
-                true => self.conclude_executed(process, recorder),
-                false => self.conclude(process, recorder),
+            // Two copies of the library in one program share one each.
+            match process.profile.is_mapped_by(process.pid) {
+                Some(true) => self.conclude(process, recorder),
+                _ => self.conclude_executed(process, recorder),
             }
         }
         if self.processes.len() >= PROCESSES {
