@@ -7,6 +7,7 @@
 mod block;
 mod cpu;
 mod disks;
+mod error;
 mod file;
 mod gpus;
 mod interfaces;
@@ -16,68 +17,23 @@ mod mounts;
 mod names;
 mod power;
 mod pressure;
+mod reader;
 mod sensors;
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::CollectorState;
 use weigh_schema::sample::Sample;
 
-use block::{BlockWriter, SampleBlock};
+use block::SampleBlock;
+pub use error::{NodeError, NodeRoots};
 use file::ReadBuffer;
+use reader::NodeReader;
 
 use crate::clock::Moment;
-
-/// Where the kernel's file systems are: recorded trees stand elsewhere.
-#[derive(Clone, Debug)]
-pub struct NodeRoots {
-    /// `/proc`.
-    pub proc: PathBuf,
-    /// `/sys`.
-    pub sys: PathBuf,
-}
-
-impl Default for NodeRoots {
-    fn default() -> NodeRoots {
-        NodeRoots { proc: "/proc".into(), sys: "/sys".into() }
-    }
-}
-
-/// Why a collector of the node has no values.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The machine has none of what it collects.
-    #[error("{0}")]
-    Absent(String),
-    /// A file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A file does not hold what it should.
-    #[error("{path} holds no {what}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What was looked for.
-        what: &'static str,
-    },
-}
-
-/// An open collector.
-trait NodeReader {
-    /// Writes all of its samples, in an order that stays while the machine does not change.
-    fn read(&mut self, buffer: &mut ReadBuffer, out: &mut BlockWriter<'_>)
-    -> Result<(), NodeError>;
-}
 
 /// The declaration of a collector.
 struct NodeCollector {

@@ -48,6 +48,7 @@ pub mod library;
 pub mod limit;
 pub mod membership;
 mod metric;
+pub mod node_metric;
 pub mod printable;
 pub mod profile;
 pub mod quality;
@@ -57,6 +58,7 @@ pub mod region;
 pub mod resolved_config;
 pub mod ring;
 pub mod sample;
+mod scope;
 pub mod snapshot;
 pub mod subsystem;
 pub mod summary;
@@ -69,9 +71,9 @@ pub mod update;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{
-    Formula, Group, METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, metric, metric_name,
-    nearest, nearest_metrics, node as node_metric,
+    Formula, Group, METRICS, Metric, MetricKind, MetricScope, metric_name, nearest, nearest_metrics,
 };
+pub use node_metric::{NODE_METRICS, metric};
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};
 pub use unit::{Number, Unit};

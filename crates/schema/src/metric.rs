@@ -11,10 +11,6 @@ use crate::counter::Counter;
 use crate::counter::Counter::*;
 use crate::unit::Unit;
 
-pub mod node;
-
-pub use node::NODE_METRICS;
-
 /// How a metric behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -199,10 +195,9 @@ impl Metric {
     }
 }
 
-/// The metric of that name: of the summary or of the node.
+/// The metric of the summary of that name.
 pub fn metric(name: &str) -> Option<&'static Metric> {
-    let is_named = |m: &&'static Metric| m.name == name;
-    METRICS.iter().find(is_named).or_else(|| NODE_METRICS.iter().copied().find(is_named))
+    METRICS.iter().find(|m| m.name == name)
 }
 
 /// What people call a metric who have not looked its name up.
@@ -492,6 +487,7 @@ metrics! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node_metric::NODE_METRICS;
 
     #[test]
     fn names_are_unique_and_end_in_their_unit() {
@@ -516,7 +512,7 @@ mod tests {
     fn the_nodes_metrics_say_so() {
         for m in NODE_METRICS {
             assert!(m.is_of_node() && m.name.starts_with("node_"), "{}", m.name);
-            assert!(!m.can_be_limited() && metric(m.name).is_some(), "{}", m.name);
+            assert!(!m.can_be_limited() && crate::metric(m.name).is_some(), "{}", m.name);
         }
     }
 

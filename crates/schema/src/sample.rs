@@ -2,8 +2,8 @@
 
 use crate::metric::Metric;
 use crate::quality::Quality;
+use crate::scope::Scope;
 use crate::unit::Number;
-use crate::update::Scope;
 
 /// One value of one metric, and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::CollectorState;
 use crate::quality::{Mechanism, Quality};
+use crate::scope::Scope;
 use crate::unit::{Number, Unit};
-use crate::update::Scope;
 
 /// The schema's name and version.
 pub const TOP: &str = "weigh.top/1";

@@ -7,35 +7,16 @@ mod node_lines;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::Line;
 use weigh_schema::printable::printable;
-use weigh_schema::top::{TopProcess, TopReport};
+use weigh_schema::top::TopReport;
 
-pub use rows::SortKey;
-
-/// What stands where a value is not known.
-pub(crate) const UNKNOWN: &str = "–";
-
-/// What the user has chosen to see.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TopView {
-    /// By what rows are sorted.
-    pub sort: SortKey,
-    /// Only rows with this in their command, user or PID.
-    pub filter: String,
-    /// Whether the filter is being typed.
-    pub is_typing: bool,
-    /// Whether collectors are listed in place of processes.
-    pub shows_collectors: bool,
-    /// The first row that is shown.
-    pub first_row: usize,
-    /// Whether there may be colours.
-    pub color: bool,
-}
+pub use view::{SortKey, TopView};
 
 /// Draws a report.
 pub fn draw(report: &TopReport, view: &TopView, columns: u16, rows: u16) -> Buffer {
@@ -98,14 +79,4 @@ fn help(view: &TopView) -> Line<'static> {
             style,
         ),
     }
-}
-
-/// Whether a process has the text in its command, name, user or number.
-pub(crate) fn matches(process: &TopProcess, filter: &str) -> bool {
-    let has = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
-    filter.is_empty()
-        || has(&process.name)
-        || has(&process.user)
-        || process.command.iter().any(|word| has(word))
-        || process.pid.to_string() == filter
 }

@@ -85,6 +85,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("io", "strace(1), iotop(8)"),
     ("calls", "strace(1), perf-trace(1)"),
     ("trace", "perf-record(1), bpftrace(8)"),
+    ("top", "top(1), vmstat(8), iostat(1)"),
     ("agent", "systemd(1), capabilities(7)"),
 ];
 

@@ -202,15 +202,28 @@ impl Screen {
             out += "\x1b[0m\x1b[2J";
             self.shown = Buffer::empty(next.area);
         }
+        let mut last: Option<(u16, u16, &Cell)> = None;
         for (x, y, cell) in self.shown.diff(&next) {
-            let _ = write!(out, "\x1b[{};{}H", y + 1, x + 1);
-            style(cell, &mut out);
+            let is_next = last.is_some_and(|(column, row, before)| {
+                (column + 1, row) == (x, y) && before.symbol().len() == 1
+            });
+            if !is_next {
+                let _ = write!(out, "\x1b[{};{}H", y + 1, x + 1);
+            }
+            if !last.is_some_and(|(_, _, before)| has_same_style(before, cell)) {
+                style(cell, &mut out);
+            }
             out += cell.symbol();
+            last = Some((x, y, cell));
         }
         self.shown = next;
         write(&out)?;
         Ok(())
     }
+}
+
+fn has_same_style(a: &Cell, b: &Cell) -> bool {
+    (a.modifier, a.fg) == (b.modifier, b.fg)
 }
 
 /// Puts a cell's style in place of the last one's.

@@ -182,7 +182,7 @@ fn the_screen_is_24_rows_of_80_columns_and_leaves_the_terminal_as_it_was() {
     terminal.types("s");
     terminal.wait_for("COLLECTOR", 1);
     terminal.types("s/no such process");
-    terminal.wait_for("filter: no such process_", 1);
+    terminal.wait_for("filter:", 1);
     terminal.types("\r");
     terminal.resize(30, 100);
     std::thread::sleep(patience(0.3));

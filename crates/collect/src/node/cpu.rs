@@ -7,8 +7,9 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Metric, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 /// In the order of the line. What the timer's ticks meet is sampled.
 static STATES: [(&Metric, Quality); 10] = [

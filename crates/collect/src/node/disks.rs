@@ -11,9 +11,10 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Metric, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer};
 use super::names::NameCache;
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 const SECTOR_BYTES: u64 = 512;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::NodeError;
+use super::error::NodeError;
 
 /// How the kernel gives out a file's text, by which its end is known without another read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Number, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::ReadBuffer;
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 use crate::gpu::{DeviceSample, GpuError, Gpus};
 
 /// How often the thread looks.

@@ -7,8 +7,9 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Metric, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 static FIELDS: [(usize, &Metric); 8] = [
     (0, &node_net_received_bytes_total),

@@ -10,8 +10,9 @@ use weigh_schema::node_metric::*;
 use weigh_schema::{Number, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, names_in};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 struct Load(KernelFile);
 

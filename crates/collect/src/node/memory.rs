@@ -6,8 +6,9 @@ use weigh_schema::node_metric::*;
 use weigh_schema::{Metric, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 /// A name in the file, and its metric.
 type Pair = (&'static [u8], &'static Metric);

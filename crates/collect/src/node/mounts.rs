@@ -11,8 +11,9 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Metric, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, names_in};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 struct Nfs(KernelFile);
 

@@ -9,8 +9,9 @@ use weigh_schema::node_metric::node_power_zone_joules_total;
 use weigh_schema::update::Scope;
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, first_line, names_in};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 struct Zone {
     file: KernelFile,

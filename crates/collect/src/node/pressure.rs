@@ -4,8 +4,9 @@ use weigh_parse::node::pressure_totals;
 use weigh_schema::{Metric, Quality, metric, metric_name};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 /// Files, and the metrics of the lines `some` and `full`. That of the CPU has no second line that means anything.
 const FILES: [(&str, &str, Option<&str>); 3] = [

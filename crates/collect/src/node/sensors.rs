@@ -9,8 +9,9 @@ use weigh_schema::update::Scope;
 use weigh_schema::{Metric, Number, Quality};
 
 use super::block::BlockWriter;
+use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, first_line, names_in};
-use super::{NodeError, NodeReader, NodeRoots};
+use super::reader::NodeReader;
 
 struct Input {
     file: KernelFile,

@@ -1,6 +1,6 @@
 //! Statistics of mounts of network file systems.
 
-use super::{lines, number, numbers, words};
+use super::text::{lines, number, numbers, words};
 
 /// One thing that `/proc/self/mountstats` says of an NFS mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

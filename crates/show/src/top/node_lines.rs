@@ -10,7 +10,7 @@ use weigh_schema::top::{CoreUse, TopReport, TopValue};
 use weigh_schema::update::Scope;
 use weigh_schema::{Metric, metric_name};
 
-use super::UNKNOWN;
+use super::view::UNKNOWN;
 
 /// All of them; cores take as many as they need, at most four.
 pub(super) fn lines(report: &TopReport, color: bool, columns: usize) -> Vec<Line<'static>> {

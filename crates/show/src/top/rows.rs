@@ -9,22 +9,8 @@ use weigh_schema::event::CollectorState;
 use weigh_schema::printable::{ShellWords, printable};
 use weigh_schema::top::{TopCollector, TopJob, TopProcess, TopReport};
 
-use super::{TopView, UNKNOWN, matches};
+use super::view::{SortKey, TopView, UNKNOWN};
 use crate::text::cut;
-
-/// By what processes are sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SortKey {
-    /// CPUs kept busy, most first.
-    #[default]
-    Cpu,
-    /// Resident size, greatest first.
-    Memory,
-    /// Threads, most first.
-    Threads,
-    /// Number of the process.
-    Pid,
-}
 
 /// The processes that the filter leaves, sorted.
 pub(super) fn chosen<'a>(report: &'a TopReport, view: &TopView) -> Vec<&'a TopProcess> {
@@ -141,4 +127,14 @@ fn collector_line(collector: &TopCollector, columns: usize) -> String {
         printable(reason)
     );
     cut(&line, columns)
+}
+
+/// Whether a process has the text in its command, name, user or number.
+fn matches(process: &TopProcess, filter: &str) -> bool {
+    let has = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
+    filter.is_empty()
+        || has(&process.name)
+        || has(&process.user)
+        || process.command.iter().any(|word| has(word))
+        || process.pid.to_string() == filter
 }

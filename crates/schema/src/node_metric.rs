@@ -1,10 +1,15 @@
 //! The metrics of the node: what collectors of the whole machine emit. They are no part of a job's summary, but for those
-//! of [`METRICS`](super::METRICS) that begin with `node_` (pressure).
+//! of [`METRICS`](crate::METRICS) that begin with `node_` (pressure).
 //!
 //! Each is a static under its own name: `weigh_schema::node_metric::node_forks_total`.
 
-use super::{Formula, Group, Metric, MetricKind, MetricScope};
+use crate::metric::{self, Formula, Group, Metric, MetricKind, MetricScope};
 use crate::unit::Unit;
+
+/// The metric of that name: of the summary or of the node.
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    metric::metric(name).or_else(|| NODE_METRICS.iter().copied().find(|m| m.name == name))
+}
 
 macro_rules! node_metrics {
     ($( $name:ident : $kind:ident $unit:ident in $group:ident of $scope:ident; help $help:literal counts $counts:literal )+) => {
