@@ -48,6 +48,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-agent",
             "weigh-session",
             "weigh-trace",
+            "weigh-wire",
         ],
     ),
     ("weigh-bench", &["weigh-schema"]),

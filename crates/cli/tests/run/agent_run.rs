@@ -16,6 +16,8 @@ use weigh_agent::{RemoteJob, RemoteWrites};
 use weigh_collect::follow::{Attachment as _, JobDetail};
 use weigh_schema::event::CollectorState;
 use weigh_schema::{Mechanism, Quality};
+use weigh_wire::messages::JobParts;
+use weigh_wire::{Answer, HEAD_BYTES, Head, JobRequest, Message as _, VERSION};
 
 /// Somebody of the agent's who follows a job.
 fn open(agent: &Agent) -> Result<RemoteJob, weigh_agent::RemoteError> {
@@ -271,22 +273,26 @@ fn stream(agent: &Agent) -> UnixStream {
 fn garbage_ends_the_conversation_and_nothing_else() {
     needs_root!();
     let agent = Agent::start();
-    let long = u32::MAX.to_le_bytes();
-    let deep = [&50_000u32.to_le_bytes()[..], &[b'['; 50_000]].concat();
-    for garbage in [&long[..], b"\x04\0\0\0nope", b"\x02\0\0\0{}", b"\x00\0\0\0", &deep] {
+    let kind = JobRequest::Open(JobParts { calls: false, network: false, files: false }).kind();
+    let frame = |length: u64, payload: &[u8]| {
+        let head = Head { version: VERSION, kind, length, descriptors: 0 };
+        [&head.bytes()[..], payload].concat()
+    };
+    let deep = frame(50_000, &[b'['; 50_000]);
+    for garbage in [frame(u64::MAX, b""), frame(2, b"{}"), frame(0, b""), vec![7; 40], deep] {
         let mut stream = stream(&agent);
-        stream.write_all(garbage).expect("it is taken");
+        stream.write_all(&garbage).expect("it is taken");
         stream.set_read_timeout(Some(patience(5.0))).expect("a time");
         let mut answer = Vec::new();
         // With what was sent unread the end comes as a reset.
         let _ = stream.read_to_end(&mut answer);
-        assert_eq!(answer, b"", "{garbage:?}");
+        let (answer, end) = weigh_wire::decode::<Answer>(&answer, 0).unwrap().expect("an answer");
+        assert!(matches!(answer, Answer::Refused(_)) && end > HEAD_BYTES, "{answer:?}");
     }
     // What is understood but makes no sense now is answered.
-    let mut stream = stream(&agent);
-    stream.write_all(b"\x06\0\0\0\"Read\"").expect("it is taken");
-    let mut answer = [0; 4];
-    stream.read_exact(&mut answer).expect("an answer");
+    let stream = stream(&agent);
+    let refused = weigh_wire::ask(&stream, &JobRequest::Read, &[]).expect("an answer").0;
+    assert_eq!(refused, Answer::Refused("it is not open".to_string()));
     drop(stream);
     wait_until("nobody is served", 5.0, || agent.sessions().is_empty());
     was_followed(&agent.workload("spin 20").measure());
