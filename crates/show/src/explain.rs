@@ -10,14 +10,11 @@ mod words;
 
 use weigh_schema::explain::{ExplainReport, ExplainedKind, Verdict};
 
-use crate::text::{Line, Paint, more_rows, wrap};
+use crate::text::{Line, Paint, more_rows};
 use sentences::LISTED_MOST;
 pub use sentences::{definitions, sentences, warnings};
-use words::grouped;
 pub use words::title;
-
-/// The most lines a text may take.
-const TEXT_LINES: usize = 8;
+use words::{grouped, paragraph};
 
 /// The report as text, with a line end after its last line. `rows` kinds of calls at most.
 pub fn render(report: &ExplainReport, rows: usize, width: usize, color: bool) -> String {
@@ -44,12 +41,6 @@ pub fn render(report: &ExplainReport, rows: usize, width: usize, color: bool) ->
         lines.extend(paragraph(&text, width, "", Paint::Warn));
     }
     lines.iter().map(|line| line.render(width, color) + "\n").collect()
-}
-
-fn paragraph(text: &str, width: usize, indent: &str, paint: Paint) -> Vec<Line> {
-    let wrapped = wrap(text, width.saturating_sub(indent.len()), TEXT_LINES);
-    let line = |text| Line::new().add(indent, Paint::Plain).add(text, paint);
-    wrapped.into_iter().map(line).collect()
 }
 
 fn headline(report: &ExplainReport) -> Line {

@@ -3,6 +3,7 @@
 //! Reads the summary and the rows of the recording's tables; emits HTML with the bundle of
 //! `dashboard/` and all data in it.
 
+mod columns;
 mod io;
 mod io_calls;
 mod io_details;

@@ -12,11 +12,12 @@ use weigh_keep::Recording;
 use weigh_schema::amount::show_number_of;
 use weigh_schema::explain::PhaseUsage;
 
-use super::WIDE;
 use crate::arguments::ExplainArguments;
 use crate::destination::Destination;
 use crate::show::tell;
 
+/// Where nobody's terminal has to hold it.
+const WIDE: usize = 100;
 /// So many names are told of those that there are.
 const NAMES: usize = 20;
 

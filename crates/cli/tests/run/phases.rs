@@ -24,8 +24,10 @@ fn phases() -> Measured {
 
 fn explain(measured: &Measured, arguments: &[&str]) -> Output {
     let place = measured.scratch.path("recording").display().to_string();
-    let arguments: Vec<&str> = [&["explain"], arguments, &[&place]].concat();
-    weigh(&measured.scratch, &arguments)
+    let mut all = vec!["explain"];
+    all.extend(arguments);
+    all.push(&place);
+    weigh(&measured.scratch, &all)
 }
 
 #[track_caller]

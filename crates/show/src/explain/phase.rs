@@ -4,7 +4,7 @@ use weigh_schema::amount::{show_amount, show_number_of, show_seconds};
 use weigh_schema::explain::{PhaseResource, PhaseUsage, PhaseVerdict, ResourceKind};
 use weigh_schema::{Quality, Unit};
 
-use super::paragraph;
+use super::words::paragraph;
 use crate::text::{Line, Paint};
 
 /// The columns of a number.

@@ -1,5 +1,6 @@
 //! Kinds of calls, and what differs in them, by name.
 
+use crate::text::{Line, Paint, wrap};
 use weigh_schema::Unit;
 use weigh_schema::amount::show_amount;
 use weigh_schema::explain::{Difference, ExplainedKind};
@@ -39,4 +40,14 @@ pub(super) fn named(kind: &ExplainedKind) -> impl Iterator<Item = &Difference> {
     let whole = kind.slow.mean_seconds - kind.ordinary.mean_seconds;
     let worth = move |difference: &&Difference| difference.more_seconds >= whole * LEAST_SHARE;
     kind.differences.iter().filter(worth).take(NAMED_MOST)
+}
+
+/// The most lines a text may take.
+const TEXT_LINES: usize = 8;
+
+/// A text in lines of that width.
+pub(super) fn paragraph(text: &str, width: usize, indent: &str, paint: Paint) -> Vec<Line> {
+    let wrapped = wrap(text, width.saturating_sub(indent.len()), TEXT_LINES);
+    let line = |text| Line::new().add(indent, Paint::Plain).add(text, paint);
+    wrapped.into_iter().map(line).collect()
 }

@@ -4,7 +4,7 @@
 //! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
 
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
@@ -13,6 +13,7 @@ use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
+use super::columns::{Texts, seconds_since};
 use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
 use super::regions::RegionsPage;
@@ -259,34 +260,6 @@ fn duration(
     wall.into_iter().chain(samples).chain(ends).chain(starts).fold(0.0, f64::max)
 }
 
-/// Seconds since the start, to the microsecond: what a page can show, and short in JSON.
-pub(super) fn seconds_since(start_ns: i64, time_ns: i64) -> f64 {
-    (time_ns.saturating_sub(start_ns) as f64 / 1e3).round() / 1e6
-}
-
-/// Texts that are kept once and pointed to.
-#[derive(Default)]
-pub(super) struct Texts {
-    index: HashMap<String, u32>,
-    texts: Vec<String>,
-}
-
-impl Texts {
-    pub(super) fn add(&mut self, text: &str) -> u32 {
-        if let Some(index) = self.index.get(text) {
-            return *index;
-        }
-        let index = self.texts.len() as u32;
-        self.index.insert(text.to_string(), index);
-        self.texts.push(text.to_string());
-        index
-    }
-
-    pub(super) fn into_list(self) -> Vec<String> {
-        self.texts
-    }
-}
-
 fn process_columns(rows: &[ProcessRow], start_ns: i64, total: u64) -> Processes {
     let mut texts = Texts::default();
     let mut out = Processes { total: total.max(rows.len() as u64), ..Processes::default() };
@@ -307,7 +280,7 @@ fn process_columns(rows: &[ProcessRow], start_ns: i64, total: u64) -> Processes 
             out.metrics.insert(metric.name, column);
         }
     }
-    out.texts = texts.texts;
+    out.texts = texts.into_list();
     out
 }
 
@@ -356,6 +329,6 @@ impl FileColumns {
     pub fn finish(self, total: u64) -> Files {
         let FileColumns { paths, files, used, is_used } = self;
         let total = total.max(files.path.len() as u64);
-        Files { total, paths: paths.texts, used: is_used.then_some(used), ..files }
+        Files { total, paths: paths.into_list(), used: is_used.then_some(used), ..files }
     }
 }

@@ -12,7 +12,7 @@ use weigh_schema::region::{
     FlatRegion, PhaseRow, RegionCounter, RegionKind, RegionRow, RegionsFound,
 };
 
-use super::page::{Texts, seconds_since};
+use super::columns::{Texts, seconds_since};
 use super::series::{SeriesRows, SeriesSamples};
 use crate::regions::{RegionLine, added_up, losses};
 

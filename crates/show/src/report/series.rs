@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weigh_schema::recording::SampleRow;
 
-use super::page::seconds_since;
+use super::columns::seconds_since;
 use super::thin::{Sample, thin};
 
 /// The most samples of one series that a page carries.
