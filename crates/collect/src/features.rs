@@ -8,6 +8,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
 use rustix::thread::{CapabilitySet, capabilities};
 use weigh_parse::btf::Btf;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::{Mechanism, Quality};
@@ -91,6 +92,37 @@ impl<'b> Offers<'b> {
         Some(held.contains(CapabilitySet::SYS_ADMIN))
     }
 }
+
+const FUNCTION_PROBES: &str =
+    "function probes: a kernel with CONFIG_FUNCTION_TRACER that lets root use them";
+
+/// What it is for, and what it takes.
+pub(crate) const NETWORK: CollectorInfo = CollectorInfo::new(
+    "network",
+    "bytes, connections, retransmissions of sockets",
+    Some(FUNCTION_PROBES),
+);
+
+/// What it is for, and what it takes.
+pub(crate) const IO_URING: CollectorInfo = CollectorInfo::new(
+    "io_uring",
+    "I/O by io_uring requests",
+    Some("a kernel with CONFIG_IO_URING and its tracepoints"),
+);
+
+/// What it is for, and what it takes.
+pub(crate) const CALLS: CollectorInfo = CollectorInfo::new(
+    "calls",
+    "I/O by splice, tee, vmsplice and AIO, which no tracepoint sees",
+    Some(FUNCTION_PROBES),
+);
+
+/// What it is for, and what it takes.
+pub(crate) const FILES: CollectorInfo = CollectorInfo::new(
+    "files",
+    "which process opened which file, and how often",
+    Some(FUNCTION_PROBES),
+);
 
 /// One optional collector: what it lacks, and for which metrics that matters.
 #[derive(Clone, Debug)]
@@ -228,10 +260,10 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(detail: JobDetail) -> Parts {
         Parts {
-            network: Part::of_calls("network", NET, detail, detail.network),
-            uring: Part::new("io_uring", IO),
-            files: Part::of_calls("files", OPENED, detail, detail.files),
-            calls: Part::new("calls", IO),
+            network: Part::of_calls(NETWORK.name, NET, detail, detail.network),
+            uring: Part::new(IO_URING.name, IO),
+            files: Part::of_calls(FILES.name, OPENED, detail, detail.files),
+            calls: Part::new(CALLS.name, IO),
             sockets_by_function: false,
         }
     }

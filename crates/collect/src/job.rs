@@ -28,7 +28,7 @@ use crate::cpu_waits::WaitPrograms;
 use crate::features::{Offers, Parts};
 use crate::follow::{
     self, Attachment, CpuWaits, Enforcement, JobDetail, JobMechanism, JobReader, MechanismError,
-    Members, MemoryBound, OpenCounts, RunningAttachment, RunningOffer, ZombieReader,
+    Members, MemoryBound, OpenCounts, PROCESSES, RunningAttachment, RunningOffer, ZombieReader,
 };
 pub use crate::job_error::JobError;
 pub(crate) use crate::job_error::{bpf, not_joined};
@@ -304,7 +304,7 @@ impl JobReader for KernelJob {
         let job = self.raw_job();
         let lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
         let processes = CollectorStatus {
-            name: "processes".into(),
+            name: PROCESSES.name.into(),
             mechanism: Mechanism::Bpf,
             status: CollectorState::Active,
             reason: None,

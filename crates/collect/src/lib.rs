@@ -12,6 +12,7 @@ pub mod call_filter;
 pub mod calls;
 pub mod cgroup;
 pub mod clock;
+pub mod collectors;
 mod core_types;
 pub mod cpu_limit;
 mod cpu_waits;

@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use crate::procfs::{self, MapEntry, ProcError};
@@ -194,6 +195,13 @@ impl PageCounter {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "pages",
+    "memory that processes share counted once, page by page, at a new peak",
+    Some("CAP_SYS_ADMIN, which shows page frames; without it shares (Pss) are added up"),
+);
+
 /// How the collector fares, judged by its last look.
 pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
     let (status, reason) = match last {
@@ -202,7 +210,7 @@ pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
         Some(Err(error)) => (CollectorState::Unavailable, Some(error.to_string())),
     };
     CollectorStatus {
-        name: "pages".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Proc,
         status,
         reason,

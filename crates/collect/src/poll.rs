@@ -20,6 +20,7 @@ pub(crate) mod tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
 };
@@ -52,6 +53,16 @@ impl From<PollError> for MechanismError {
         MechanismError::new("poll", error)
     }
 }
+
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "poll",
+    "processes, CPU, memory, I/O by calls, as /proc shows them now and then",
+    Some(
+        "it stands in where BPF cannot be used. Run as root, or give the binary CAP_BPF and \
+         CAP_PERFMON; the kernel must have BTF",
+    ),
+);
 
 /// What one poll found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -211,7 +222,7 @@ impl JobPoller {
             reason += why;
         }
         CollectorStatus {
-            name: "poll".to_owned(),
+            name: INFO.name.to_owned(),
             mechanism: Mechanism::Proc,
             status: CollectorState::Degraded,
             reason: Some(reason),

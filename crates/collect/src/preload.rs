@@ -41,6 +41,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use weigh_schema::amount::show_amount;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
@@ -140,6 +141,13 @@ pub enum Level {
 /// The job, for what counts its files and what follows it for more.
 pub(crate) type SharedJob = Rc<RefCell<PreloadedJob>>;
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "preload",
+    "each process of a dynamically linked program: CPU, memory, I/O by calls, network, files",
+    None,
+);
+
 /// A job with the library in its programs.
 pub struct PreloadedJob {
     level: Level,
@@ -214,6 +222,11 @@ impl PreloadedJob {
             lines: Vec::new(),
             sentry: None,
         })
+    }
+
+    /// Whether the library can be put beside a job here, tried.
+    pub fn check(last_resort: &Path) -> Result<(), PreloadError> {
+        RunFolder::new(Level::Processes, last_resort).map(drop)
     }
 
     /// The greatest sum of resident sizes that all processes had at one moment is at least and at
@@ -392,7 +405,7 @@ impl JobReader for PreloadedJob {
             (CollectorState::Degraded, Some(format!("the library was not in {blind}")))
         };
         let status = CollectorStatus {
-            name: "preload".into(),
+            name: INFO.name.into(),
             mechanism: Mechanism::Preload,
             status,
             reason,

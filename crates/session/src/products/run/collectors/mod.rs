@@ -17,11 +17,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weigh_collect::cgroup::JobCgroup;
+use weigh_collect::collectors;
 use weigh_collect::follow::{FileMechanism, JobMechanism};
 use weigh_collect::spawn::Waiting;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
 use weigh_schema::quality::{Quality, Value};
+use weigh_schema::recording::RECORDING;
 use weigh_schema::{Mechanism, metric};
 
 pub(super) use cgroup::make as make_group;
@@ -31,6 +34,12 @@ pub(super) use io::open as open_io;
 use super::recorder::Recorder;
 use super::settings::{Collector, RunSettings};
 use crate::products::io::mount::JobMount;
+
+/// All collectors of a run and what they are for. `weigh doctor` walks this list.
+pub(crate) fn infos() -> impl Iterator<Item = CollectorInfo> {
+    let own = [pressure::INFO, RECORDING, weigh_mount::INFO];
+    collectors::COLLECTORS.iter().copied().chain(own)
+}
 
 /// A collector of values for the whole job, and what it offers besides.
 pub(super) trait CollectorSource {
