@@ -18,7 +18,7 @@ use weigh_schema::region::{
 use weigh_show::regions::{RegionLine, render_flat, render_tree};
 
 use crate::arguments::ShowArguments;
-use crate::show::{print, print_json, screen};
+use crate::terminal::{print, print_json, screen};
 
 /// What is shown of one recording or file.
 struct Shown {

@@ -39,9 +39,9 @@ use weigh_schema::custom_subsystem::CustomParts;
 use weigh_schema::subsystem::Subsystem;
 
 use crate::core_types::{self, follow_types};
-use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::loading::Large;
+use crate::offers::Offers;
 use crate::table::{READING, entries};
 use crate::{join, libbpf_log, loading, map_sizing, requirements};
 use change::Changing;

@@ -41,6 +41,7 @@ mod loading;
 mod map_sizing;
 pub mod memory_reserve;
 pub mod message;
+mod offers;
 pub mod pages;
 mod perf;
 pub mod poll;

@@ -7,8 +7,7 @@ use weigh_schema::amount::{show_count, show_number_of, show_seconds};
 use weigh_schema::quality::Quality;
 use weigh_schema::region::{FlatRegion, RegionKind, RegionRow, RegionsFound};
 
-use crate::Screen;
-use crate::text::{Line, Paint};
+use crate::text::{Line, Paint, Screen};
 
 /// So many regions stand at the end of a run.
 const BRIEF: usize = 5;

@@ -23,7 +23,7 @@ use weigh_schema::library::Followed;
 
 use super::snapshot_cache::LastLook;
 use super::wire::{self, Ask, MOST_ASKED, NAMES_AT_ONCE, Tell};
-use crate::follow::{PATIENCE, RemoteError, session_for};
+use crate::follow::remote::{PATIENCE, RemoteError, session_for};
 
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
 
 use super::wire::{self, Ask, MOST_ASKED, Tell};
-use crate::follow::User;
+use crate::follow::user::User;
 use crate::process;
 
 /// So much of a table is sent at once.

@@ -2,14 +2,13 @@
 //! stream, what it would ask the kernel side itself, and another process with the agent's privileges,
 //! one for each job, answers.
 
-mod remote;
+pub(crate) mod remote;
 mod serve;
 mod sessions;
+pub(crate) mod user;
 pub(crate) mod wire;
 
-pub(crate) use remote::{PATIENCE, session_for};
 pub use remote::{RemoteError, RemoteJob, answers, session, socket, stream};
-pub(crate) use serve::User;
 pub use serve::{be_session, is_session};
 pub(crate) use sessions::Sessions;
 pub use wire::Ask;

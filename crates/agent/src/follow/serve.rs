@@ -23,6 +23,7 @@ use weigh_schema::event::Event;
 
 use weigh_schema::library::Followed;
 
+use super::user::User;
 use super::wire::{self, Ask, Glimpse, MOST_ASKED, Tell, VERSION};
 use crate::activity::Notes;
 use crate::process::{self, Peer};
@@ -81,20 +82,6 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
         // The client has gone in the middle of something, or sent what cannot be understood.
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-/// The user that a session is for.
-pub struct User {
-    /// Where requests come in.
-    pub stream: UnixStream,
-    /// The user's weigh.
-    pub process: OwnedFd,
-    /// The same, by its numbers.
-    pub peer: Peer,
-    /// Wakes the user's weigh.
-    pub wake: OwnedFd,
-    /// Where it is noted what is done for the user.
-    pub notes: Notes,
 }
 
 struct Session {

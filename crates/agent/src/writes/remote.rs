@@ -10,9 +10,9 @@ use weigh_collect::follow::{Attachment, MechanismError, PageWrites, RunningAttac
 use weigh_schema::call::WrittenFound;
 use weigh_schema::library::Followed;
 
-use super::{Ask, Tell};
+use super::wire::{Ask, Tell};
+use crate::follow::remote::{PATIENCE, RemoteError, session_for};
 use crate::follow::wire::{self, MOST_ASKED, VERSION};
-use crate::follow::{PATIENCE, RemoteError, session_for};
 
 /// A job of which the agent tells what it has written.
 pub struct RemoteWrites(UnixStream);

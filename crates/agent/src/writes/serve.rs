@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::follow::PageWrites as _;
 
-use super::{Ask, Tell};
-use crate::follow::User;
+use super::wire::{Ask, Tell};
+use crate::follow::user::User;
 use crate::follow::wire::{self, MOST_ASKED, VERSION};
 use crate::process;
 

@@ -10,7 +10,7 @@ use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 use super::functions::{Functions, function_probes};
 use super::on_demand::BACKLOG;
 use super::{Attached, CallsRequest, Telling};
-use crate::features::Offers;
+use crate::offers::Offers;
 
 /// Always attached: without it the time of the others would be wrong.
 pub(super) const ALWAYS: &str = "sched";

@@ -19,7 +19,7 @@ use super::{Functions, Recipe, recipe};
 use crate::calls::layout::{self, skeleton};
 use crate::calls::link::Link;
 use crate::calls::selection::{ALWAYS, MANY, OWN};
-use crate::features::Offers;
+use crate::offers::Offers;
 use crate::{core_types, libbpf_log, loading, requirements};
 
 /// The function of a call that does nothing but this.

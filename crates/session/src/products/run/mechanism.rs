@@ -5,7 +5,7 @@
 
 use anyhow::anyhow;
 use weigh_agent::{RemoteError, RemoteJob};
-use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError, RunningOffer};
+use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError};
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
@@ -25,16 +25,6 @@ use crate::error::in_full;
 use crate::products::io::mechanism::stops;
 
 type Failures = [Refusal<Candidate, anyhow::Error>];
-
-/// Whether a mechanism attaches to a process that runs already; else why not.
-pub(super) fn running_offer(mechanism: Mechanism) -> RunningOffer {
-    match mechanism {
-        Mechanism::Bpf => KernelJob::RUNNING,
-        Mechanism::Ptrace => TracedJob::RUNNING,
-        Mechanism::Preload => PreloadedJob::RUNNING,
-        _ => PolledJob::RUNNING,
-    }
-}
 
 /// The first that works; why the others do not is told.
 pub(super) fn open(
