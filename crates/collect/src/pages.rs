@@ -27,6 +27,7 @@ use crate::procfs::{self, MapEntry, ProcError};
 use crate::spaces;
 use bitmap::FrameSet;
 use zero::ZeroFrames;
+pub use zero::frame_of;
 
 /// How the union was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,13 +217,6 @@ pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
         reason,
         lost: 0,
     }
-}
-
-/// The frame of a pagemap entry whose page is present; 0 if the kernel hides it.
-pub fn frame_of(entry: u64) -> Option<u64> {
-    const PRESENT: u64 = 1 << 63;
-    const FRAME: u64 = (1 << 55) - 1;
-    (entry & PRESENT != 0).then_some(entry & FRAME)
 }
 
 /// Whether the kernel counts the pages of a mapping as resident.

@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 }
 
 /// Whether a mechanism attaches to a process that runs already; else why not.
-fn running_offer(mechanism: Mechanism) -> RunningOffer {
+pub(super) fn running_offer(mechanism: Mechanism) -> RunningOffer {
     match mechanism {
         Mechanism::Bpf => KernelJob::RUNNING,
         Mechanism::Ptrace => TracedJob::RUNNING,

@@ -12,9 +12,10 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{
-    ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Recorder, Sampler,
+use super::collector::{
+    ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Sampler,
 };
+use crate::products::run::recorder::Recorder;
 
 /// What it is for.
 pub(super) const INFO: CollectorInfo = CollectorInfo::new(
