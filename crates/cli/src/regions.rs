@@ -20,7 +20,7 @@ use weigh_show::regions::{RegionLine, render_flat, render_tree};
 use weigh_show::report::{RegionsBuilder, RegionsPage};
 
 use crate::arguments::ShowArguments;
-use crate::show::{print, print_json, screen};
+use crate::terminal::{print, print_json, screen};
 
 /// What is shown of one recording or file.
 struct Shown {

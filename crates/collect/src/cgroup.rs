@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use crate::procfs::{self, Mount};
@@ -290,10 +291,20 @@ impl Drop for JobCgroup {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "cgroup",
+    "the memory controller's own peak, page cache included",
+    Some(
+        "a control group below which weigh may make others: run as root, or in \
+         systemd-run --user --scope -p Delegate=yes",
+    ),
+);
+
 /// How the collector fares.
 pub fn status(outcome: Result<(), &CgroupError>) -> CollectorStatus {
     CollectorStatus {
-        name: "cgroup".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Cgroup,
         status: match outcome {
             Ok(()) => CollectorState::Active,

@@ -6,8 +6,8 @@
 use libbpf_rs::Link;
 
 use crate::clock::monotonic_ns;
-use crate::features::Offers;
 use crate::layout::skeleton::{JobProgs, OpenJobSkel};
+use crate::offers::Offers;
 use crate::requirements;
 
 /// Whether they are there, and if not, why.

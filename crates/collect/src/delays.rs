@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 /// The switch.
@@ -67,6 +68,15 @@ fn restore_left(switch: &Path, lock_path: &Path) {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo =
+    CollectorInfo::new("delays", "time waiting for block I/O, reclaim, swap-in", None)
+        .probed_by(probe);
+
+fn probe() -> CollectorStatus {
+    status(&is_on())
+}
+
 /// How the collector fares, given whether the switch is on.
 pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
     let (status, reason) = match state {
@@ -78,7 +88,7 @@ pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
         Err(error) => (CollectorState::Unavailable, Some(error.to_string())),
     };
     CollectorStatus {
-        name: "delays".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Proc,
         status,
         reason,

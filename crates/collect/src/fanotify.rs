@@ -26,6 +26,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus, FileUse};
 
@@ -63,6 +64,13 @@ pub struct Open {
     /// The file; `None` if it is gone or its name cannot be had.
     pub path: Option<PathBuf>,
 }
+
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "fanotify",
+    "opened files, where functions cannot be probed",
+    Some("CAP_SYS_ADMIN, and CAP_DAC_READ_SEARCH to name the files"),
+);
 
 /// A group of marks and the queue of their events.
 pub struct OpenEvents {
@@ -167,7 +175,7 @@ impl OpenEvents {
     /// How the collector fares.
     pub fn status(&self) -> CollectorStatus {
         CollectorStatus {
-            name: "fanotify".to_owned(),
+            name: INFO.name.to_owned(),
             mechanism: Mechanism::Fanotify,
             status: if self.skipped.is_empty() && self.overflows == 0 {
                 CollectorState::Active

@@ -6,91 +6,47 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
-use rustix::thread::{CapabilitySet, capabilities};
-use weigh_parse::btf::Btf;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::{Mechanism, Quality};
 
-use crate::core_types::CoreTypes;
-use crate::fentry_check;
 use crate::follow::JobDetail;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
 use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
 use crate::loading;
+use crate::offers::Offers;
 
-/// A function that every kernel has, to try whether functions can be probed.
-const PROBED: &str = "security_file_open";
+const FUNCTION_PROBES: &str =
+    "function probes: a kernel with CONFIG_FUNCTION_TRACER that lets root use them";
 
-/// What this kernel's type information says it has.
-pub(crate) struct Offers<'b>(Option<Btf<'b>>);
+/// What it is for, and what it takes.
+pub(crate) const NETWORK: CollectorInfo = CollectorInfo::new(
+    "network",
+    "bytes, connections, retransmissions of sockets",
+    Some(FUNCTION_PROBES),
+);
 
-impl<'b> Offers<'b> {
-    /// Of the kernel with this type information.
-    pub(crate) fn new(types: &'b [u8]) -> Offers<'b> {
-        Offers(Btf::parse(types))
-    }
+/// What it is for, and what it takes.
+pub(crate) const IO_URING: CollectorInfo = CollectorInfo::new(
+    "io_uring",
+    "I/O by io_uring requests",
+    Some("a kernel with CONFIG_IO_URING and its tracepoints"),
+);
 
-    /// The types that a compiled object depends on.
-    pub(crate) fn types_of(&self, object: &[u8]) -> CoreTypes {
-        CoreTypes::of_object(object, self.0.as_ref())
-    }
+/// What it is for, and what it takes.
+pub(crate) const CALLS: CollectorInfo = CollectorInfo::new(
+    "calls",
+    "I/O by splice, tee, vmsplice and AIO, which no tracepoint sees",
+    Some(FUNCTION_PROBES),
+);
 
-    /// The number of a structure's type; 0 if there is none.
-    pub(crate) fn structure(&self, name: &str) -> u32 {
-        self.0.as_ref().and_then(|btf| btf.structure(name)).unwrap_or(0)
-    }
-
-    /// The number of a function's type.
-    pub(crate) fn function_id(&self, name: &str) -> Option<u32> {
-        self.0.as_ref()?.function(name)
-    }
-
-    /// The number of a tracepoint's type.
-    pub(crate) fn tracepoint_id(&self, name: &str) -> Option<u32> {
-        self.0.as_ref()?.tracepoint(name)
-    }
-
-    /// The same for a tracepoint of a module with this type information.
-    pub(crate) fn tracepoint_in(&self, module: &[u8], name: &str) -> Option<u32> {
-        self.0.as_ref()?.tracepoint_of_module(module, name)
-    }
-
-    /// Whether there is such a function that is not built into all of its callers.
-    pub(crate) fn function(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|btf| btf.function(name).is_some())
-    }
-
-    /// Whether functions can be probed here at all: tried with the smallest program there is,
-    /// because no setting tells.
-    pub(crate) fn function_probes(&self) -> Result<(), String> {
-        let refused = |what: &str| format!("this kernel lets no function be probed ({what})");
-        let btf = self.0.as_ref().ok_or_else(|| refused("it has no BTF"))?;
-        let function =
-            btf.function(PROBED).ok_or_else(|| refused(&format!("it has no {PROBED}")))?;
-        fentry_check::attach(function).map_err(|error| refused(&error.to_string()))
-    }
-
-    /// How many arguments a tracepoint has; none if there is no such tracepoint.
-    pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        self.0.as_ref()?.tracepoint_arguments(name)
-    }
-
-    pub(crate) fn tracepoint(&self, name: &str) -> bool {
-        self.tracepoint_arguments(name).is_some()
-    }
-
-    /// Whether programs can be attached to such a tracepoint of a module; none if it has none, or is not loaded.
-    pub(crate) fn tracepoint_of_module(&self, module: &str, name: &str) -> Option<bool> {
-        // Names of types stand in it one after the other; what it shares with the kernel it does not repeat.
-        let named = format!("\0btf_trace_{name}\0").into_bytes();
-        let types = std::fs::read(format!("/sys/kernel/btf/{module}")).ok()?;
-        types.windows(named.len()).find(|words| *words == named)?;
-        // To find the types of modules takes more rights than to attach.
-        let held = capabilities(None).map(|c| c.effective).unwrap_or(CapabilitySet::empty());
-        Some(held.contains(CapabilitySet::SYS_ADMIN))
-    }
-}
+/// What it is for, and what it takes.
+pub(crate) const FILES: CollectorInfo = CollectorInfo::new(
+    "files",
+    "which process opened which file, and how often",
+    Some(FUNCTION_PROBES),
+);
 
 /// One optional collector: what it lacks, and for which metrics that matters.
 #[derive(Clone, Debug)]
@@ -228,10 +184,10 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn new(detail: JobDetail) -> Parts {
         Parts {
-            network: Part::of_calls("network", NET, detail, detail.network),
-            uring: Part::new("io_uring", IO),
-            files: Part::of_calls("files", OPENED, detail, detail.files),
-            calls: Part::new("calls", IO),
+            network: Part::of_calls(NETWORK.name, NET, detail, detail.network),
+            uring: Part::new(IO_URING.name, IO),
+            files: Part::of_calls(FILES.name, OPENED, detail, detail.files),
+            calls: Part::new(CALLS.name, IO),
             sockets_by_function: false,
         }
     }

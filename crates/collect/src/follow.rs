@@ -13,6 +13,7 @@ mod file_mechanism;
 mod job_reader;
 mod members;
 
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::FileKey;
 
 pub use attachment::{Attachment, CommandSetup, RunningAttachment, RunningOffer};
@@ -27,6 +28,13 @@ pub use members::{Members, ZombieReader, read_until_settled, signal_members};
 /// What the kernel's own sums of I/O leave out, wherever nothing else counts it.
 pub(crate) const NOT_IN_IO: &str = "without what the kernel does not count as reading and writing: send and recv on \
      sockets, io_uring, splice, tee, vmsplice and AIO";
+
+/// What a mechanism is for that sees each process.
+pub const PROCESSES: CollectorInfo = CollectorInfo::new(
+    "processes",
+    "each process and thread: CPU, memory and its peaks, I/O by calls, faults, switches",
+    None,
+);
 
 /// How much of a job is followed, besides its processes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -23,6 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use progress::ScanProgress;
@@ -373,6 +374,13 @@ impl Drop for FootprintScanner {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "footprint",
+    "space and number of files in the watched directories",
+    Some("permission to list them"),
+);
+
 fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> CollectorStatus {
     let mut reasons = Vec::new();
     match latest {
@@ -390,7 +398,7 @@ fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> Collect
         reasons.push(format!("{} entries could not be read, first {first}", scan.unreadable));
     }
     CollectorStatus {
-        name: "footprint".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Stat,
         status: match (latest, reasons.is_empty()) {
             (None, _) => CollectorState::Unavailable,

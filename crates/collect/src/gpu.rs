@@ -16,6 +16,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 /// Why GPUs cannot be looked at.
@@ -186,10 +187,22 @@ impl Gpus {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "gpu",
+    "memory on NVIDIA GPUs, and their use",
+    Some("a GPU with NVIDIA's driver"),
+)
+.probed_by(probe);
+
+fn probe() -> CollectorStatus {
+    status(Gpus::open(None).as_ref().map(drop))
+}
+
 /// How the collector fares.
 pub fn status(outcome: Result<(), &GpuError>) -> CollectorStatus {
     CollectorStatus {
-        name: "gpu".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Nvml,
         status: match outcome {
             Ok(()) => CollectorState::Active,

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, HardwareCount};
 use weigh_schema::metric_name;
 
@@ -101,6 +102,18 @@ struct Counter {
     kernel_included: bool,
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "hardware",
+    "instructions, cycles, cache misses from the CPU's own counters",
+    Some("a machine that offers them; CAP_PERFMON, or kernel.perf_event_paranoid up to 2"),
+)
+.probed_by(probe);
+
+fn probe() -> CollectorStatus {
+    HardwareCounters::attach(std::process::id(), HardwareEvent::ALL).status()
+}
+
 /// The counters of one job.
 pub struct HardwareCounters {
     counters: Vec<Counter>,
@@ -152,7 +165,7 @@ impl HardwareCounters {
             (false, true) => CollectorState::Active,
         };
         CollectorStatus {
-            name: "hardware".to_owned(),
+            name: INFO.name.to_owned(),
             mechanism: Mechanism::Perf,
             status: state,
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),

@@ -26,10 +26,10 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use weigh_schema::io::{Event, FileId, Process, Tally, Use};
 
 use crate::core_types::{self, follow_types};
-use crate::features::Offers;
 use crate::job::{JobError, Owner, bpf};
 use crate::join;
 use crate::loading::Large;
+use crate::offers::Offers;
 use crate::table::{READING, each_entry};
 use crate::{clock, libbpf_log, loading, map_sizing, requirements};
 use layout::skeleton;

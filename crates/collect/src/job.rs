@@ -7,12 +7,11 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
-use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
@@ -25,10 +24,10 @@ use weigh_schema::summary::Sender;
 use crate::clock::Moment;
 use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
-use crate::features::{Offers, Parts};
+use crate::features::Parts;
 use crate::follow::{
     self, Attachment, CpuWaits, Enforcement, JobDetail, JobMechanism, JobReader, MechanismError,
-    Members, MemoryBound, OpenCounts, RunningAttachment, RunningOffer, ZombieReader,
+    Members, MemoryBound, OpenCounts, PROCESSES, RunningAttachment, RunningOffer, ZombieReader,
 };
 pub use crate::job_error::JobError;
 pub(crate) use crate::job_error::{bpf, not_joined};
@@ -37,6 +36,7 @@ use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::libbpf_log;
 use crate::loading;
+use crate::offers::Offers;
 use crate::requirements;
 use skeleton::types;
 
@@ -69,11 +69,6 @@ const OF_FORKS: [&str; 3] =
     [metric_name::processes_total, metric_name::processes_peak, metric_name::threads_peak];
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
-
-/// libbpf's objects refer to their storage; a job is followed until weigh ends.
-pub(crate) fn forever() -> &'static mut MaybeUninit<OpenObject> {
-    Box::leak(Box::new(MaybeUninit::uninit()))
-}
 
 type Arrived = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
@@ -304,7 +299,7 @@ impl JobReader for KernelJob {
         let job = self.raw_job();
         let lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
         let processes = CollectorStatus {
-            name: "processes".into(),
+            name: PROCESSES.name.into(),
             mechanism: Mechanism::Bpf,
             status: CollectorState::Active,
             reason: None,

@@ -20,7 +20,7 @@ use weigh_schema::event::Crossing;
 use weigh_schema::metric_name;
 
 use crate::clock::Moment;
-use crate::poll::JobPoller;
+use crate::poll::poller::JobPoller;
 use members::{Members, Sums};
 use weigh_schema::limit::OnLimit;
 

@@ -16,23 +16,23 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{AsRawLibbpf as _, Error};
+use libbpf_rs::{AsRawLibbpf as _, Error, OpenObject};
 
 use self::kernel_functions::KernelFunctions;
 pub(crate) use self::table::Large;
-use self::table::Table;
+use self::table::{Table, put_in_place_of};
 use self::target::Target;
 use crate::core_types::CoreTypes;
-use crate::features::Offers;
-use crate::job::forever;
 use crate::libbpf_log;
+use crate::offers::Offers;
 
 /// As all objects say.
 const LICENSE: &CStr = c"Dual BSD/GPL";
@@ -53,6 +53,11 @@ pub(crate) fn open<B: SkelBuilder<'static>>(
     let types = offers.types_of(object);
     types.give(builder.object_builder_mut())?;
     Ok((types, builder.open(forever())?))
+}
+
+/// libbpf's objects refer to their storage; a job is followed until weigh ends.
+fn forever() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
 thread_local! {
@@ -212,18 +217,6 @@ impl Program {
 fn put_in_place(program: &Program, loaded: OwnedFd) -> libbpf_rs::Result<()> {
     // SAFETY: the object is still there, and loaded: the descriptor is its own, and stays so.
     unsafe { Ok(put_in_place_of(sys::bpf_program__fd(program.of_libbpf), &loaded)?) }
-}
-
-/// What a descriptor stands for becomes what another one does.
-///
-/// # Safety
-/// Nobody may rely on what it has stood for.
-unsafe fn put_in_place_of(descriptor: RawFd, other: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the caller vouches for it.
-    match unsafe { libc::dup3(other.as_raw_fd(), descriptor, libc::O_CLOEXEC) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// `r0 = 0; exit`

@@ -21,12 +21,14 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 
 use crate::procfs::{self, MapEntry, ProcError};
 use crate::spaces;
 use bitmap::FrameSet;
 use zero::ZeroFrames;
+pub use zero::frame_of;
 
 /// How the union was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +196,13 @@ impl PageCounter {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "pages",
+    "memory that processes share counted once, page by page, at a new peak",
+    Some("CAP_SYS_ADMIN, which shows page frames; without it shares (Pss) are added up"),
+);
+
 /// How the collector fares, judged by its last look.
 pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
     let (status, reason) = match last {
@@ -202,19 +211,12 @@ pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
         Some(Err(error)) => (CollectorState::Unavailable, Some(error.to_string())),
     };
     CollectorStatus {
-        name: "pages".to_owned(),
+        name: INFO.name.to_owned(),
         mechanism: Mechanism::Proc,
         status,
         reason,
         lost: 0,
     }
-}
-
-/// The frame of a pagemap entry whose page is present; 0 if the kernel hides it.
-pub fn frame_of(entry: u64) -> Option<u64> {
-    const PRESENT: u64 = 1 << 63;
-    const FRAME: u64 = (1 << 55) - 1;
-    (entry & PRESENT != 0).then_some(entry & FRAME)
 }
 
 /// Whether the kernel counts the pages of a mapping as resident.

@@ -20,6 +20,7 @@
 //! into a job only if the user asks for it, and nobody under it is let go.
 //! Refuses where ptrace(2) is forbidden, and says by whom.
 
+mod birth;
 mod call_limits;
 mod calls;
 mod capabilities;

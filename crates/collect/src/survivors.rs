@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use weigh_schema::CounterValues;
 
-use crate::poll::{Identity, list_processes, tree};
+use crate::poll::identity::Identity;
+use crate::poll::poller::list_processes;
+use crate::poll::tree;
 use crate::{procfs, rusage};
 
 /// The processes of a job, as far as they were told of.

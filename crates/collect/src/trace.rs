@@ -9,7 +9,9 @@
 mod attach;
 mod buffer;
 mod counters;
+mod error;
 mod follower;
+mod maps;
 pub(crate) mod members;
 mod memory;
 mod modules;
@@ -18,76 +20,25 @@ mod ring;
 mod user;
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
-use crate::job::JobError;
 use crate::libbpf_log;
 use crate::requirements;
 pub use crate::requirements::Missing;
 pub use attach::{MOST_ARGUMENTS, Point, UserPlace, raw_arguments};
 pub use buffer::Buffer;
 pub use counters::{EventCode, why_no_counter};
+pub use error::TraceError;
 pub use follower::Follower;
+pub use maps::{cpus, cpus_online};
+use maps::{made, options};
 use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
 pub use ring::{RingItem, Rings};
-
-/// Why events cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The kernel or the rights do not allow it.
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    /// Membership cannot be followed, or there is no such process.
-    #[error(transparent)]
-    Members(#[from] JobError),
-    /// A map could not be made.
-    #[error("{what} of {bytes} bytes cannot be made: {error}")]
-    Map {
-        /// Which.
-        what: &'static str,
-        /// How large.
-        bytes: usize,
-        /// The kernel's reason.
-        error: libbpf_rs::Error,
-    },
-    /// The kernel does not take a program.
-    #[error("the kernel refuses the program for {probe}: {error}{said}")]
-    Load {
-        /// What it is for.
-        probe: String,
-        /// The kernel's reason.
-        error: io::Error,
-        /// What the verifier said last.
-        said: String,
-    },
-    /// A program cannot be attached.
-    #[error("{probe} cannot be attached: {error}{hint}")]
-    Attach {
-        /// What it is for.
-        probe: String,
-        /// The kernel's reason.
-        error: io::Error,
-        /// What may help.
-        hint: &'static str,
-    },
-    /// Rings cannot be read.
-    #[error("the rings cannot be read: {0}")]
-    Read(#[from] io::Error),
-    /// A counter cannot be had.
-    #[error("the counter '{name}' cannot be had: {why}")]
-    Counter {
-        /// Its name.
-        name: String,
-        /// Why not.
-        why: String,
-    },
-}
 
 /// How events are collected.
 #[derive(Clone, Copy, Debug)]
@@ -142,37 +93,6 @@ const CALLS_OF_A_CPU: u32 = 256;
 /// Whether this process may have events of the kernel's.
 pub fn check() -> Result<(), Missing> {
     requirements::check()
-}
-
-/// CPUs that programs may run on.
-pub fn cpus() -> usize {
-    requirements::possible_cpus() as usize
-}
-
-/// CPUs that programs run on now, by their numbers: a machine may say that many more are possible.
-pub fn cpus_online() -> Vec<usize> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-            cpus.extend((first..=last).take_while(|cpu| *cpu < self::cpus()));
-        }
-    }
-    if cpus.is_empty() { (0..self::cpus()).collect() } else { cpus }
-}
-
-fn made<E: Into<libbpf_rs::Error>>(what: &'static str, bytes: usize) -> impl Fn(E) -> TraceError {
-    move |error| TraceError::Map { what, bytes, error: error.into() }
-}
-
-fn options(flags: u32, inner: i32) -> sys::bpf_map_create_opts {
-    sys::bpf_map_create_opts {
-        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
-        map_flags: flags,
-        inner_map_fd: inner.max(0).cast_unsigned(),
-        ..Default::default()
-    }
 }
 
 impl KernelTrace {

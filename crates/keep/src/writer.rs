@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use weigh_schema::Mechanism;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::recording::{FileRow, ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
@@ -41,9 +41,6 @@ const ALL: [&str; 10] = [
     files::REGIONS,
     files::PHASES,
 ];
-
-/// The name under which the summary's collectors tell what the recording itself has lost.
-const RECORDING: &str = "recording";
 
 /// A recording that is being made.
 #[derive(Debug)]
@@ -232,7 +229,7 @@ impl RecordingWriter {
             None => "entries could not be encoded, or were damaged in the journal".to_string(),
         };
         CollectorStatus {
-            name: RECORDING.to_string(),
+            name: RECORDING.name.to_string(),
             mechanism: Mechanism::None,
             status: CollectorState::Degraded,
             reason: Some(reason),

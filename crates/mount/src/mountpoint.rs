@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 
+use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
+use weigh_schema::event::{CollectorState, CollectorStatus};
+
 use crate::error::MountError;
 
 const DEVICE: &str = "/dev/fuse";
@@ -59,6 +63,29 @@ fn directory(what: &'static str, path: &Path) -> Result<PathBuf, MountError> {
 pub fn is_privileged() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+}
+
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "mount",
+    "reads and writes of all files below a folder, by whom they are made (weigh io mount)",
+    None,
+)
+.probed_by(probe);
+
+fn probe() -> CollectorStatus {
+    let refusal = check_means().err().map(|error| error.to_string());
+    CollectorStatus {
+        name: INFO.name.to_string(),
+        mechanism: Mechanism::Fuse,
+        status: if refusal.is_none() {
+            CollectorState::Active
+        } else {
+            CollectorState::Unavailable
+        },
+        reason: refusal,
+        lost: 0,
+    }
 }
 
 /// What mounting needs besides the two folders.

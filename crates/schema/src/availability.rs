@@ -46,11 +46,15 @@ impl Availability {
         }
     }
 
-    /// Of a collector, as it fared. What helps is said only where it does not work fully.
-    pub fn of_collector(status: CollectorStatus, remedy: Option<&'static str>) -> Availability {
-        let CollectorStatus { name, status, reason, .. } = status;
-        let is_wanting = matches!(status, CollectorState::Degraded | CollectorState::Unavailable);
-        Availability { name, status, reason, remedy: remedy.filter(|_| is_wanting) }
+    /// By what trying it has come to.
+    pub fn of_trial<E: fmt::Display>(
+        name: impl Into<String>,
+        trial: Result<(), E>,
+    ) -> Availability {
+        match trial {
+            Ok(()) => Availability::active(name),
+            Err(error) => Availability::unavailable(name, error.to_string()),
+        }
     }
 
     /// Whether it works fully.
@@ -74,6 +78,47 @@ impl fmt::Display for Availability {
     }
 }
 
+/// What a collector is for and what it takes: declared beside its code, and nowhere else.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectorInfo {
+    /// Its name, as in a summary.
+    pub name: &'static str,
+    /// What it is good for.
+    pub gives: &'static str,
+    /// What helps where it does not work, if its own reason does not say it.
+    pub remedy: Option<&'static str>,
+    /// How it fares on this machine, tried without a job; absent where a job alone can tell.
+    pub probe: Option<fn() -> CollectorStatus>,
+}
+
+impl CollectorInfo {
+    /// One that a job alone can tell of.
+    pub const fn new(
+        name: &'static str,
+        gives: &'static str,
+        remedy: Option<&'static str>,
+    ) -> CollectorInfo {
+        CollectorInfo { name, gives, remedy, probe: None }
+    }
+
+    /// The same, with a trial.
+    pub const fn probed_by(self, probe: fn() -> CollectorStatus) -> CollectorInfo {
+        CollectorInfo { probe: Some(probe), ..self }
+    }
+
+    /// Whether it works here, tried without a job.
+    pub fn availability(&self) -> Option<Availability> {
+        self.probe.map(|probe| self.availability_in(probe()))
+    }
+
+    /// Whether it works here, as it fared. What helps is said only where it does not work fully.
+    pub fn availability_in(&self, status: CollectorStatus) -> Availability {
+        let CollectorStatus { name, status, reason, .. } = status;
+        let is_wanting = matches!(status, CollectorState::Degraded | CollectorState::Unavailable);
+        Availability { name, status, reason, remedy: self.remedy.filter(|_| is_wanting) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +126,7 @@ mod tests {
 
     #[test]
     fn what_helps_is_said_only_where_something_is_missing() {
+        const GPU: CollectorInfo = CollectorInfo::new("gpu", "memory of GPUs", Some("a GPU"));
         let status = |status| CollectorStatus {
             name: "gpu".to_string(),
             mechanism: Mechanism::None,
@@ -88,10 +134,11 @@ mod tests {
             reason: Some("no driver".to_string()),
             lost: 0,
         };
-        let of = |state| Availability::of_collector(status(state), Some("a GPU"));
+        let of = |state| GPU.availability_in(status(state));
         let text = of(CollectorState::Unavailable).to_string();
         assert_eq!(text, "gpu unavailable: no driver; it takes a GPU");
         assert_eq!(of(CollectorState::Disabled).remedy, None);
+        assert_eq!(GPU.availability(), None, "nothing tries it");
         assert_eq!(Availability::active("gpu").to_string(), "gpu active");
         let text = Availability::unavailable("cycles", "no such counter").to_string();
         assert_eq!(text, "cycles unavailable: no such counter");

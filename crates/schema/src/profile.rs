@@ -45,7 +45,7 @@ macro_rules! words {
     ($(#[$doc:meta])* $module:ident, $prefix:literal, $($c:literal $name:ident = $count:expr, $help:literal;)+) => {
         $(#[$doc])*
         pub mod $module {
-            use super::words::next;
+            use crate::profile::words::next;
             words!(@at 0; $($name = $count, $help;)+);
             /// Names in C, how many words, and what they are.
             pub const WORDS: &[(&str, usize, &str)] = &[$(($c, $count, $help)),+];

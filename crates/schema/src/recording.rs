@@ -4,10 +4,18 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::availability::CollectorInfo;
 use crate::io::FileUse;
 use crate::metric::{METRICS, Metric};
 use crate::quality::Quality;
 use crate::unit::Number;
+
+/// The part of a summary's collectors that tells what the recording itself has lost.
+pub const RECORDING: CollectorInfo = CollectorInfo::new(
+    "recording",
+    "what was recorded, on disk",
+    Some("space and permission to write"),
+);
 
 /// The file names inside a recording directory.
 pub mod files {

@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 
 use crate::command::ending::is_recording_required;
-use crate::in_full;
+use crate::error::in_full;
 
 /// What the file system or the machine refuses whatever is typed.
 const MEDIUM: [Errno; 13] = [

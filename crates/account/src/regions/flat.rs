@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::quality::Quality;
 use weigh_schema::region::{FlatRegion, RankImbalance, RegionKind, RegionRow};
 
-use super::totals::add;
-
 /// A name with its bytes, where they are no UTF-8.
 type Name = (String, Option<String>);
 
@@ -127,4 +125,9 @@ fn worse(a: Quality, b: Quality) -> Quality {
         Quality::Unavailable => 3,
     };
     if rank(b) > rank(a) { b } else { a }
+}
+
+/// Programs may write any number.
+pub(super) fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }

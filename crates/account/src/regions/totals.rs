@@ -7,7 +7,7 @@ use weigh_schema::profile::NodeKind;
 use weigh_schema::region::snapshot::{ProfileLosses, ProfileNode, ProfileSnapshot};
 use weigh_schema::region::{RegionCounter, RegionKind, RegionRow, RegionsFound, TOP};
 
-use super::FlatRegions;
+use super::flat::{FlatRegions, add};
 
 /// Counters, gauges and events of so many names are told apart.
 const COUNTERS: usize = 4_096;
@@ -154,11 +154,6 @@ impl RegionTotals {
         let counters = self.counters.into_values().collect();
         RegionsFound { ranks_total, top, counters, ..self.found }
     }
-}
-
-/// Programs may write any number.
-pub(super) fn add(sum: &mut u64, more: u64) {
-    *sum = sum.saturating_add(more);
 }
 
 /// What a counter is called in files; none of what is none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weigh_schema::quality::Quality;
 use weigh_schema::region::{RegionKind, RegionRow};
 
-use super::totals::add;
+use super::flat::add;
 
 /// One line of a tree.
 #[derive(Clone, Debug, PartialEq)]

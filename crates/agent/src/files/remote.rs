@@ -24,7 +24,7 @@ use weigh_wire::messages::{FileParts, FilesOpened};
 use weigh_wire::{Answer, FileRequest, receive, send};
 
 use super::snapshot_cache::LastLook;
-use crate::follow::{RemoteError, ask, session_for};
+use crate::follow::remote::{RemoteError, ask, session_for};
 
 /// Time between looks for who is alive, when nobody tells.
 const LOOK: Duration = Duration::from_millis(50);

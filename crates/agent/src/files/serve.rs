@@ -12,7 +12,7 @@ use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
 use weigh_wire::messages::{FileParts, FilesOpened, Records};
 use weigh_wire::{Answer, FileRequest, WireError, receive_request, send};
 
-use crate::follow::User;
+use crate::follow::user::User;
 use crate::process::{self, owner_of};
 
 /// So much of a table is sent at once.

@@ -8,13 +8,12 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::io::retry_on_intr;
+use rustix::event::{EventfdFlags, eventfd};
 use weigh_collect::follow::{
     Attachment as _, Enforcement as _, JobDetail, JobMechanism as _, JobReader as _,
     MechanismError, Members as _, MemoryBound as _, OpenCounts as _,
@@ -25,6 +24,7 @@ use weigh_schema::library::Followed;
 use weigh_wire::messages::{EventBatch, JobParts, JobReport, Limits, UnseenMemory};
 use weigh_wire::{Answer, JobRequest, Peer, WireError, receive_request, send};
 
+use super::user::User;
 use crate::activity::Notes;
 use crate::process::{self, owner_of};
 use crate::{files, writes};
@@ -81,33 +81,6 @@ pub fn be_session((peer, what): (Peer, Followed)) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The client has gone in the middle of something, or sent what cannot be understood.
         Err(_) => ExitCode::FAILURE,
-    }
-}
-
-/// The user that a session is for.
-pub struct User {
-    /// Where requests come in.
-    pub stream: UnixStream,
-    /// The user's weigh.
-    pub process: OwnedFd,
-    /// The same, by its numbers.
-    pub peer: Peer,
-    /// Wakes the user's weigh.
-    pub wake: OwnedFd,
-    /// Where it is noted what is done for the user.
-    pub notes: Notes,
-}
-
-impl User {
-    /// Waits for a request, or until one of these is readable: whether there is a request, and which of them are. None
-    /// when the user has gone.
-    pub fn wait(&self, others: &[BorrowedFd<'_>]) -> io::Result<Option<Vec<bool>>> {
-        let own = [self.process.as_fd(), self.stream.as_fd()];
-        let fds = own.iter().chain(others);
-        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        retry_on_intr(|| poll(&mut fds, None))?;
-        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        Ok(if ready.next() == Some(true) { None } else { Some(ready.collect()) })
     }
 }
 

@@ -11,7 +11,7 @@ use weigh_schema::call::WrittenFound;
 use weigh_schema::library::Followed;
 use weigh_wire::{Answer, WriteRequest};
 
-use crate::follow::{RemoteError, ask, session_for};
+use crate::follow::remote::{RemoteError, ask, session_for};
 
 /// A job of which the agent tells what it has written.
 pub struct RemoteWrites(UnixStream);

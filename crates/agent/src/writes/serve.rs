@@ -10,7 +10,7 @@ use weigh_collect::calls::KernelCalls;
 use weigh_collect::follow::PageWrites as _;
 use weigh_wire::{Answer, WireError, WriteRequest, receive_request, send};
 
-use crate::follow::User;
+use crate::follow::user::User;
 use crate::process;
 
 /// Serves until the user's weigh has gone.

@@ -5,6 +5,7 @@
 mod support;
 
 mod as_if_absent;
+mod availability;
 mod disks;
 mod errors;
 mod hard;

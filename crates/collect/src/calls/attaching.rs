@@ -8,21 +8,15 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use libbpf_rs::ProgramMut;
 use libbpf_rs::skel::Skel as _;
 use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
 
-use super::KernelCalls;
 use super::functions::let_go;
+use super::kernel_calls::KernelCalls;
 use super::links::{Outcome, Plan};
-use super::selection::{
-    ALWAYS, INTERRUPTS, JOIN, LOOK, OWN, PAGES, UNDER_WAY, WITHOUT_INTERRUPTS, owners, root_of,
-};
+use super::program_names::{ALWAYS, INTERRUPTS, WITHOUT_INTERRUPTS, owners, root_of};
+use super::program_parts::{ANYTHING, bits};
 use crate::job::{JobError, bpf};
-
-/// Stands for every client that asks for anything: the job's threads, and calls where they are followed. The
-/// parts that others' time depends on come with it.
-pub const ANYTHING: u64 = 1;
 
 const TCP: &str = "tcp";
 
@@ -202,12 +196,6 @@ fn lost() -> JobError {
     bpf("attach")(std::io::Error::other("the thread that attaches has panicked").into())
 }
 
-/// The bits of parts with these names.
-fn bits<'a>(names: impl IntoIterator<Item = &'a str>) -> u64 {
-    let known = names.into_iter().filter_map(Subsystem::named).map(Subsystem::bit);
-    known.fold(0, |set, bit| set | bit)
-}
-
 /// With what has to be there for the times of these parts to be right.
 fn with_always(parts: u64) -> u64 {
     let plain = bits(WITHOUT_INTERRUPTS) | ANYTHING | CpuCounter::bits();
@@ -216,25 +204,4 @@ fn with_always(parts: u64) -> u64 {
         _ => bits([INTERRUPTS]),
     };
     if parts == 0 { 0 } else { parts | ANYTHING | bits([ALWAYS]) | interrupts }
-}
-
-/// Whether a program tells of an end, of which it is no harm if the beginning was not seen.
-pub(super) fn is_end(program: &str) -> bool {
-    ["_end", "_exit"].iter().any(|end| root_of(program).ends_with(end))
-}
-
-pub(super) fn is_needed(program: &str) -> bool {
-    owners(program).any(|of| ["member", "call", ALWAYS, INTERRUPTS].contains(&of))
-}
-
-/// The parts that a program is attached for, as bits; none if it is not, or was not loaded.
-pub(super) fn parts_of(program: &ProgramMut<'_>, name: &str) -> u64 {
-    if !program.autoload()
-        || [JOIN, LOOK, PAGES, UNDER_WAY].contains(&name)
-        || name.starts_with(OWN)
-    {
-        return 0;
-    }
-    let anything = owners(name).any(|of| matches!(of, "member" | "call"));
-    bits(owners(name)) | if anything { ANYTHING } else { 0 }
 }

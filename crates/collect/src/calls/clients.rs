@@ -22,7 +22,8 @@ use weigh_schema::library::{
 };
 use weigh_schema::subsystem::{self, Account};
 
-use super::{KernelCalls, layout};
+use super::kernel_calls::KernelCalls;
+use super::layout;
 use crate::job::{JobError, bpf};
 use crate::join;
 

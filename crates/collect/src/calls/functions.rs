@@ -22,44 +22,22 @@ use weigh_schema::configuration::{At, Configuration, ConfigurationError, OwnSubs
 use weigh_schema::custom_subsystem::{CustomParts, OWN_PARTS, OwnPart};
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
-use super::Attached;
+use super::request::Attached;
 pub(super) use attach::let_go;
 pub use boundaries::{Border, BorderFunction, PartBoundaries};
-use captures::CaptureSource;
 use captures::Types;
 pub use cost::probe_cost;
+use kprobe::KIND;
 pub(super) use on_request::OnRequest;
+use recipe::Recipe;
 pub(super) use recipe::hits;
 use symbols::Symbols;
-
-/// The kernel's own word on whether it has probes of functions.
-const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 
 /// Part of a kernel that attaches a program to many functions at once.
 const MANY: &str = "register_fprobe_ips";
 
 /// As many recipes as there is room for, less the one of the trial.
 const MOST: usize = 4095;
-
-/// What is to be done at a function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recipe {
-    pub(super) bounds: bool,
-    pub(super) starts: bool,
-    pub(super) ends: bool,
-    /// An entry counts if it comes from another part.
-    pub(super) crosses: bool,
-    /// Of the trial: see `cost`.
-    pub(super) tries: bool,
-    /// The part's number, the built-in ones counted.
-    pub(super) part: u32,
-    pub(super) rule: u32,
-    pub(super) keeps: bool,
-    pub(super) count_slot: u32,
-    pub(super) time_slot: u32,
-    pub(super) matched: CaptureSource,
-    pub(super) sums: Vec<(u32, CaptureSource)>,
-}
 
 /// A function, and what is to be done there.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use weigh_schema::call::{
 };
 use weigh_schema::subsystem::{Account, LATER};
 
-use super::looking::ThreadCredentials;
+use super::thread_credentials::ThreadCredentials;
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]

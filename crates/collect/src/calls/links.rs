@@ -8,11 +8,11 @@ use std::io;
 
 use libbpf_rs::Object;
 
-use super::attaching::{is_end, is_needed, parts_of};
 use super::counting::CpuEvents;
 use super::functions::OnRequest;
 use super::link::{Link, Program};
-use super::on_demand::Demand;
+use super::packet_demand::Demand;
+use super::program_parts::{is_end, is_needed, parts_of};
 
 /// What is to be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

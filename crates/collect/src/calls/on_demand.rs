@@ -11,45 +11,12 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
+use libbpf_rs::Link;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::KernelCalls;
-use super::layout::skeleton;
-use crate::job::{JobError, bpf};
-
-/// Attached for a moment, to find where packets are counted.
-pub(super) const BACKLOG: &str = "serve__backlog";
-const DRIVER: &str = "__driver_";
-const ARRIVAL: &str = "__arrival_";
-
-/// Which of the programs on standby are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Demand {
-    drivers: bool,
-    arrivals: bool,
-}
-
-impl Demand {
-    /// Whether a program is attached for the parts that it is of: all are that are not on standby.
-    pub(super) fn wants(self, program: &str) -> bool {
-        (self.drivers || !program.contains(DRIVER)) && (self.arrivals || !program.contains(ARRIVAL))
-    }
-}
-
-pub(super) struct Standby {
-    pub(super) seen: Demand,
-    attention: RingBuffer<'static>,
-}
-
-impl Standby {
-    pub(super) fn new(skeleton: &skeleton::CallsSkel<'static>) -> Result<Standby, JobError> {
-        let mut builder = RingBufferBuilder::new();
-        builder.add(&skeleton.maps.attention, |_| 0).map_err(bpf("ring buffer"))?;
-        let attention = builder.build().map_err(bpf("ring buffer"))?;
-        Ok(Standby { seen: Demand { drivers: true, arrivals: false }, attention })
-    }
-}
+use super::kernel_calls::KernelCalls;
+use super::packet_demand::Demand;
+use crate::job::JobError;
 
 impl KernelCalls {
     /// Is readable when there is something to [adapt](KernelCalls::adapt) to.

@@ -8,35 +8,15 @@ use std::collections::HashSet;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
 
 use super::functions::{Functions, function_probes};
-use super::on_demand::BACKLOG;
-use super::{Attached, CallsRequest, Telling};
-use crate::features::Offers;
-
-/// Always attached: without it the time of the others would be wrong.
-pub(super) const ALWAYS: &str = "sched";
-/// Attached but where only those are asked for that no interrupt has a part in: what the others see
-/// while one runs is not the thread's doing.
-pub(super) const INTERRUPTS: &str = "irq";
-pub(super) const WITHOUT_INTERRUPTS: [&str; 2] = [ALWAYS, "socket"];
-
-/// Attached to functions, many times, or not at all.
-pub(super) const OWN: &str = "own__";
-/// To all of them at once.
-pub(super) const MANY: &str = "_many";
-
-/// Run on request, not attached.
-pub(super) const JOIN: &str = "member__join";
-pub(super) const LOOK: &str = "member__look";
-pub(super) const PAGES: &str = "member__pages";
-pub(super) const UNDER_WAY: &str = "member__under_way";
+use super::program_names::{
+    ALWAYS, BACKLOG, INTERRUPTS, MANY, OWN, WITHOUT_INTERRUPTS, owners, root_of,
+};
+use super::request::{Attached, CallsRequest, Telling};
+use crate::offers::Offers;
 
 /// Tracepoints of file systems that most kernels have as modules: where they are not loaded, no file
 /// is on them.
 const OF_MODULES: [&str; 2] = ["f2fs", "xfs"];
-
-/// What tells of writes on those.
-pub(super) const F2FS: &str = "pagecache__f2fs_write_end";
-pub(super) const XFS: &str = "pagecache__xfs_file_buffered_write";
 
 /// Tell of all sockets, since 6.3.
 const SOCKETS: [&str; 2] = ["sock_send_length", "sock_recv_length"];
@@ -185,15 +165,4 @@ impl Chosen {
         }
         self.parts
     }
-}
-
-/// Whose a program is: of one part, or of several, `net_and_tcp__queue`. A second program at one
-/// tracepoint costs twice as much as the first.
-pub(super) fn owners(program: &str) -> impl Iterator<Item = &str> {
-    program.split("__").next().unwrap_or_default().split("_and_")
-}
-
-/// The name of a program without the kernel that it is for: `uring__submit_before_6_4`.
-pub(super) fn root_of(program: &str) -> &str {
-    program.split("_before_").next().unwrap_or(program)
 }

@@ -10,8 +10,9 @@ use std::mem::{offset_of, size_of};
 use weigh_schema::byte_text;
 use weigh_schema::call::UnderWay;
 
+use super::kernel_calls::KernelCalls;
 use super::layout::skeleton::types;
-use super::{KernelCalls, name};
+use super::names::name;
 use crate::job::{JobError, bpf};
 use crate::join;
 use crate::procfs;

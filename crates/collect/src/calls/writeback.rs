@@ -9,8 +9,12 @@ use libbpf_rs::{MapCore as _, MapFlags};
 use weigh_schema::call::{Grouping, Sharing, TimeHistogram, Written, WrittenFound};
 use weigh_schema::subsystem::Subsystem;
 
+use super::counting::Counters;
+use super::functions::Functions;
+use super::kernel_calls::KernelCalls;
+use super::layout;
+use super::request::{CallsRequest, Telling};
 use super::selection::Chosen;
-use super::{CallsRequest, Counters, Functions, KernelCalls, Telling, layout};
 use crate::follow::{Attachment, MechanismError, PageWrites, RunningAttachment};
 use crate::job::{JobError, bpf};
 use crate::table::{READING, entries};

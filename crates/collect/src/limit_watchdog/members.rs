@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::poll::freeze::{Crowd, is_alive, newest_pid, read, read_into};
-use crate::poll::{Identity, JobPoller, list_processes, tree};
+use crate::poll::identity::Identity;
+use crate::poll::poller::{JobPoller, list_processes};
+use crate::poll::tree;
 use crate::procfs::Stat;
 use crate::spaces;
 

@@ -4,7 +4,7 @@ use std::slice;
 
 use libbpf_rs::libbpf_sys as sys;
 
-use crate::features::Offers;
+use crate::offers::Offers;
 
 /// What the first of them is called by in a compiled program. No helper has such a number.
 const FIRST: i32 = 0x5700_0000;

@@ -6,13 +6,11 @@
 
 use std::ffi::{CStr, c_int};
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{AsRawLibbpf as _, Error, libbpf_sys as sys};
-
-use super::put_in_place_of;
 
 /// `r = ` a value of 64 bits, or a map
 const SET_WIDE: u8 = 0x18;
@@ -92,5 +90,17 @@ impl Table {
             }
             put_in_place_of(sys::bpf_map__fd(self.map), &OwnedFd::from_raw_fd(made))
         }
+    }
+}
+
+/// What a descriptor stands for becomes what another one does.
+///
+/// # Safety
+/// Nobody may rely on what it has stood for.
+pub(super) unsafe fn put_in_place_of(descriptor: RawFd, other: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the caller vouches for it.
+    match unsafe { libc::dup3(other.as_raw_fd(), descriptor, libc::O_CLOEXEC) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::query::BtfInfoIter;
 
-use crate::features::Offers;
+use crate::offers::Offers;
 
 /// The type that a program is attached by.
 pub(super) struct Target {

@@ -3,7 +3,7 @@ use std::slice;
 use libbpf_rs::{AsRawLibbpf as _, ObjectBuilder, libbpf_sys as sys};
 
 use crate::core_types;
-use crate::features::Offers;
+use crate::offers::Offers;
 
 /// What relocations make of an instruction: not of one that refers to a map, by a descriptor.
 type Instruction = Option<(u8, u8, u8, i16, i32)>;

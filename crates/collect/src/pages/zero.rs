@@ -10,8 +10,6 @@ use std::ptr;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::frame_of;
-
 /// The frames of the zero page.
 #[derive(Debug, Default)]
 pub struct ZeroFrames {
@@ -69,4 +67,11 @@ fn read_and_look(size: usize, align: usize, advice: Option<Advice>) -> Option<Ve
         frame_of(entry).filter(|frame| *frame != 0)
     });
     Some(frames.collect())
+}
+
+/// The frame of a pagemap entry whose page is present; 0 if the kernel hides it.
+pub fn frame_of(entry: u64) -> Option<u64> {
+    const PRESENT: u64 = 1 << 63;
+    const FRAME: u64 = (1 << 55) - 1;
+    (entry & PRESENT != 0).then_some(entry & FRAME)
 }

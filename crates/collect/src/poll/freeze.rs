@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Identity, JobPoller};
+use super::identity::Identity;
+use super::poller::JobPoller;
 use crate::procfs::{self, Stat};
 use crate::signals;
 

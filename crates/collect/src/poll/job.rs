@@ -11,7 +11,7 @@ use weigh_schema::metric_name;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
-use super::JobPoller;
+use super::poller::JobPoller;
 use crate::clock::Moment;
 use crate::follow::{
     Attachment, Enforcement, JobMechanism, JobReader, MechanismError, Members, NOT_IN_IO,

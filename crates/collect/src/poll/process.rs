@@ -3,8 +3,8 @@
 use weigh_schema::event::{MemoryParts, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
-use super::Identity;
 use super::certain::CertainSums;
+use super::identity::Identity;
 use crate::procfs::{self, IO_COUNTERS, Io, ProcError, Stat, Status};
 use crate::spaces;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Identity;
+use super::identity::Identity;
 use crate::procfs::Stat;
 
 /// The members of the job by PID: those known from before, the root, children of members, and

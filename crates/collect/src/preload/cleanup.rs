@@ -85,7 +85,7 @@ impl Maker {
     fn here() -> io::Result<Maker> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
         let pids = std::fs::read_link("/proc/self/ns/pid")?.display().to_string();
-        Ok(Maker { boot, pids, ns: super::now_ns() })
+        Ok(Maker { boot, pids, ns: super::clock::now_ns() })
     }
 
     fn text(&self) -> String {
@@ -170,7 +170,7 @@ fn may_be_of_job(pid: u32, made_ns: u64) -> bool {
     let user = rustix::process::getuid().as_raw();
     let is_ours = status.is_some_and(|status| user == 0 || status.uid == Some(user));
     // To the tick, and a little more.
-    is_ours && super::made_ns(pid).is_some_and(|began| began + 1_000_000_000 > made_ns)
+    is_ours && super::clock::made_ns(pid).is_some_and(|began| began + 1_000_000_000 > made_ns)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use rustix::time::ClockId;
 
 use super::layout::Head;
-use crate::clock;
+use crate::{clock, procfs};
 
 /// Two readings that are further apart than this say nothing of the clocks.
 const APART_NS: u64 = 1_000_000;
@@ -42,6 +42,12 @@ fn lead_in(text: &str) -> Option<i64> {
     let mut words = line.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
     let (seconds, ns) = (words.next()??, words.next()??);
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+/// When a process was made, on the clock of the slots, to the tick.
+pub fn made_ns(pid: u32) -> Option<u64> {
+    let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
+    Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 #[cfg(test)]

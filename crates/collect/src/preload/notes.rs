@@ -4,7 +4,7 @@ use weigh_schema::event::Note;
 use weigh_schema::metric_name;
 use weigh_schema::{Mechanism, Quality};
 
-use super::Level;
+use super::level::Level;
 
 /// What the values rest on.
 pub struct Basis {

@@ -11,7 +11,13 @@ use object::ReadCache;
 use weigh_parse::executable::{self, Loader};
 
 use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_SANITIZED, FLAG_STATIC};
-use super::shared_file::LOADER;
+
+/// The dynamic loader that the library is for.
+pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
+    "/lib/ld-linux-aarch64.so.1"
+} else {
+    "/lib64/ld-linux-x86-64.so.2"
+};
 
 /// Scripts that name a script as their interpreter.
 const SCRIPTS: usize = 4;

@@ -20,20 +20,16 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::error::PreloadError;
 use super::layout::{Head, MAGIC, RECORDS, ROOM_STEP, Record, SLOTS, Shared, Slot};
-use super::{Level, PreloadError, cleanup, clock, io_table, old_libraries};
+use super::level::Level;
+use super::program::LOADER;
+use super::{cleanup, clock, io_table, old_libraries};
 use crate::shared_map::SharedMap;
 
 const LEVEL_2: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_2.so"));
 const LEVEL_3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_3.so"));
 const LEVEL_4: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libweigh_preload_4.so"));
-
-/// The dynamic loader that the library is for.
-pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
-    "/lib/ld-linux-aarch64.so.1"
-} else {
-    "/lib64/ld-linux-x86-64.so.2"
-};
 
 /// The name of the library, and the link by which programs load it. AddressSanitizer ends a program whose first library
 /// is not called `libasan.so`, by the name that the loader was given; linked statically, one that has mapped a file of

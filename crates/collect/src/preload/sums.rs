@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use weigh_schema::event::JobReading;
 use weigh_schema::{Counter, CounterValues};
 
-use super::PreloadedJob;
+use super::job::PreloadedJob;
 use crate::limit_watchdog::Sentry;
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};

@@ -7,12 +7,15 @@
 //! calls have unknown numbers, and those that the kernel hides from weigh.
 
 pub mod descriptor;
-mod executed;
+pub mod entered;
+pub mod executed;
 mod filter;
+pub mod findings;
 mod opens;
+pub mod stops;
 pub mod table;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use weigh_schema::{Counter, CounterValues};
 
@@ -20,27 +23,14 @@ use super::job::Job;
 use super::sys;
 use crate::follow::JobDetail;
 use descriptor::{Connection, Protocol, Referred, connection, referred};
-pub use executed::auxiliary_value as auxiliary;
+pub use entered::Entered;
 pub use filter::{Stopping, filter};
-pub use opens::Opens;
+pub use findings::Findings;
+pub use stops::Stops;
 use table::CallAction;
 
 /// More connections that do not stand yet than this are not kept in mind.
 const MOST_PENDING: usize = 65_536;
-
-/// A call that a thread is in.
-#[derive(Clone, Copy, Debug)]
-pub struct Entered {
-    kind: CallAction,
-    arguments: [u64; 6],
-    is_32_bit: bool,
-    /// What its first descriptor refers to.
-    subject: Referred,
-    /// Whether this one has been counted as a connection already.
-    is_connected: bool,
-    /// Whether it writes, of those calls of which the descriptors decide that.
-    writes: bool,
-}
 
 /// What is to be done with a thread that enters a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,28 +43,6 @@ pub enum Next {
     BeTraced,
     /// It wants to trace another.
     Trace(u32),
-}
-
-/// What is known of the calls of the whole job.
-#[derive(Debug, Default)]
-pub struct Findings {
-    /// The files that were opened.
-    pub opens: Opens,
-    /// Programs whose descriptors are hidden.
-    pub hidden: BTreeSet<String>,
-    /// Programs that let the kernel read and write by itself.
-    pub by_kernel: BTreeSet<String>,
-    /// Programs whose calls have unknown numbers.
-    pub unknown: BTreeSet<String>,
-}
-
-/// Which calls stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stops {
-    /// All of them, where they begin and where they end. Nothing stays behind in the job.
-    All,
-    /// Those that a filter in the job picks out. It stays there: without its tracer they fail.
-    Filtered,
 }
 
 /// Follows the calls.

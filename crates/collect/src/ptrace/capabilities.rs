@@ -23,7 +23,7 @@ use super::traced_job::{TracedJob, seize};
 use super::{notes, sys, untraced};
 use crate::follow::{
     self, Attachment, Children, CommandSetup, Enforcement, FileCounts, JobMechanism, JobReader,
-    MechanismError, Members, OpenCounts, RunningAttachment,
+    MechanismError, Members, OpenCounts, PROCESSES, RunningAttachment,
 };
 use crate::{host, signals};
 
@@ -106,7 +106,7 @@ impl JobReader for TracedJob {
         let status =
             if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
         vec![CollectorStatus {
-            name: "processes".to_owned(),
+            name: PROCESSES.name.to_owned(),
             mechanism: Mechanism::Ptrace,
             status,
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weigh_schema::byte_text;
 use weigh_schema::io::{Deed, FileId, Object, Span, Who};
 
-use super::calls::Stops;
+use super::calls::stops::Stops;
 use super::calls::table::{ABIS, Abi, X32};
 use super::library::Library;
 use super::program::Program;

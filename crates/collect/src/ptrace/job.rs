@@ -11,7 +11,8 @@ use weigh_schema::event::{Event, Population, ProcessEnd};
 use weigh_schema::summary::{Sender, SenderKind};
 use weigh_schema::{Counter, CounterValues, Mechanism};
 
-use super::calls::Findings;
+use super::birth::Birth;
+use super::calls::findings::Findings;
 use super::fork_limit::Guard;
 use super::peak::{HeldMemory, UpperBound};
 use super::process::{Memory, Process, Thread};
@@ -30,18 +31,6 @@ pub struct Untraced {
     pub why: &'static str,
     /// What was known of it by then.
     pub row: ProcessEnd,
-}
-
-/// How a process or thread came to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Birth {
-    /// A thread.
-    Thread,
-    /// A process that uses its parent's memory, until its exec or for good.
-    Sharing,
-    /// A process with memory of its own; what it got from its parent: all, and the part that is
-    /// neither a file's nor shared memory.
-    Own(u64, u64),
 }
 
 /// The job.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::calls::auxiliary;
+use super::calls::executed::auxiliary_value as auxiliary;
 use crate::preload::LibraryEntry;
 use crate::procfs;
 

@@ -3,8 +3,8 @@
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::{Counter, CounterValues};
 
-use super::calls::Entered;
-use super::job::Birth;
+use super::birth::Birth;
+use super::calls::entered::Entered;
 use super::peak::HeldMemory;
 use super::sys::Ended;
 use crate::procfs::Status;

@@ -13,11 +13,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use weigh_schema::CounterValues;
 use weigh_schema::event::{Event, JobReading};
 
+use super::birth::Birth;
 use super::calls::{self, Calls, Stopping, Stops};
 use super::files::Files;
 use super::fork_limit::Guard;
 use super::io::{Counts, IoCalls, SharedCounts};
-use super::job::{Birth, Job};
+use super::job::Job;
 use super::library::Library;
 use super::refusal::{self, TraceError};
 use super::rss_sampler::RssSampler;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::libbpf_sys as sys;
 
-use super::TraceError;
+use super::error::TraceError;
 use super::{modules, user};
 use crate::join::descriptor;
 use crate::standing_threads::for_each;

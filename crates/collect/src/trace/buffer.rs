@@ -7,9 +7,10 @@ use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapHandle, MapType};
 use weigh_schema::ring::{Layout, MAGIC, word};
 
+use super::error::TraceError;
+use super::maps::{made, options};
 use super::memory::{Access, Memory};
 use super::reader::ReaderFds;
-use super::{TraceError, made, options};
 
 /// Where such numbers come from.
 const RANDOM: &str = "/dev/urandom";

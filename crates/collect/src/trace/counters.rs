@@ -9,7 +9,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
-use super::{TraceError, cpus, made, options};
+use super::error::TraceError;
+use super::maps::{cpus, made, options};
 use crate::perf::{
     EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event, Of, PINNED, explanation, is_forbidden, online, open,
 };

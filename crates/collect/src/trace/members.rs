@@ -8,10 +8,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_schema::membership::Stage;
 
 use crate::core_types::{self, follow_types};
-use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::join;
 use crate::loading;
+use crate::offers::Offers;
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]

@@ -1,17 +1,17 @@
 //! What works on this machine, what does not, why, and what is lost without it.
 //!
-//! Nothing is guessed from version numbers: a real `weigh run` of a short command is made, and what
-//! its collectors say of themselves is what is reported. Beside it stand the facts of the machine
-//! that decide it: capabilities, kernel type information, switches. Refuses nothing; if the trial itself fails, the
-//! report says how. The trials are weighs of their own: each starts this very program again.
+//! Knows nothing by itself: a mechanism and a collector say by `availability()` whether they can run here, and errors
+//! say the same. Nothing is guessed from version numbers: a real `weigh run` of a short command is made, and what its
+//! collectors say of themselves is what is reported. Beside it stand the facts of the machine that decide it:
+//! capabilities, kernel type information, switches. Refuses nothing; if the trial itself fails, the report says how.
+//! The trials are weighs of their own: each starts this very program again.
 
 mod call_trial;
 mod conditions;
 mod io;
-mod notes;
 mod trial;
 
-use weigh_schema::availability::Availability;
+use weigh_schema::availability::{Availability, CollectorInfo};
 use weigh_schema::doctor::{
     CollectorFinding, DoctorReport, MechanismFinding, RunVerdict, UnknownMetrics,
 };
@@ -22,7 +22,7 @@ use weigh_schema::summary::Summary;
 use weigh_schema::{METRICS, Mechanism, Quality};
 
 use crate::error::in_full;
-use notes::note_on;
+use crate::products::run::{collector_infos, mechanism_availability};
 use trial::Trial;
 
 pub use call_trial::{be_caller, place_of_calls};
@@ -34,16 +34,17 @@ const TELLTALE: &str = metric_name::processes_total;
 /// Makes the trials, and reports what they found. The conventions of annotated programs are the product's to add.
 pub fn examine() -> DoctorReport {
     let conditions = conditions::all();
-    let mechanisms = FOLLOWINGS.iter().map(mechanism_finding).collect();
     match trial::run() {
         Ok(Trial { summary, said }) => {
             let run = verdict(&summary);
             let mut unknown = unknown_metrics(&summary);
             let lost = share_out(&mut unknown, &summary.collectors);
+            let followed_by = summary.metrics.get(TELLTALE).map(|value| value.source);
             let statuses = summary.collectors.into_iter().zip(lost);
-            let collectors = statuses.map(|(status, lost)| collector_finding(status, lost));
-            let collectors = collectors.collect();
+            let found = statuses.map(|(status, lost)| collector_finding(status, lost)).collect();
             let host = Some(summary.host);
+            let mechanisms = mechanisms(followed_by);
+            let collectors = with_probed(found);
             DoctorReport {
                 run,
                 said,
@@ -59,8 +60,8 @@ pub fn examine() -> DoctorReport {
             run: RunVerdict::Fails,
             said: vec![in_full(&error)],
             host: weigh_collect::host::host().ok(),
-            mechanisms,
-            collectors: Vec::new(),
+            mechanisms: mechanisms(None),
+            collectors: with_probed(Vec::new()),
             conventions: Vec::new(),
             unknown: Vec::new(),
             conditions,
@@ -68,23 +69,13 @@ pub fn examine() -> DoctorReport {
     }
 }
 
-/// Whether a mechanism works here, by a trial: the reason is the error of a `weigh run` that names it.
-pub fn mechanism_availability(mechanism: &Following) -> Availability {
-    match trial::run_mechanism(mechanism.name) {
-        Ok(_) => Availability::active(mechanism.name),
-        Err(error) => Availability::unavailable(mechanism.name, in_full(&error)),
-    }
-}
-
-/// Whether a collector works here, as it fared: with what helps, where something does.
-pub fn collector_availability(status: CollectorStatus) -> Availability {
-    let remedy = note_on(&status.name).and_then(|note| note.remedy);
-    Availability::of_collector(status, remedy)
-}
-
 /// What a collector is good for, by its name.
 pub fn what_it_gives(collector: &str) -> Option<&'static str> {
-    note_on(collector).map(|note| note.gives)
+    info_on(collector).map(|info| info.gives)
+}
+
+fn info_on(collector: &str) -> Option<CollectorInfo> {
+    collector_infos().find(|info| info.name == collector)
 }
 
 fn verdict(summary: &Summary) -> RunVerdict {
@@ -96,21 +87,50 @@ fn verdict(summary: &Summary) -> RunVerdict {
     }
 }
 
-fn mechanism_finding(mechanism: &'static Following) -> MechanismFinding {
-    MechanismFinding {
-        availability: mechanism_availability(mechanism),
+/// Each mechanism; the one that has followed the trial works.
+fn mechanisms(followed_by: Option<Mechanism>) -> Vec<MechanismFinding> {
+    let finding = |mechanism: &'static Following| MechanismFinding {
+        availability: match followed_by == Some(mechanism.mechanism) {
+            true => Availability::active(mechanism.name),
+            false => tried(mechanism),
+        },
         sees: mechanism.sees,
         loses: mechanism.loses,
+    };
+    FOLLOWINGS.iter().map(finding).collect()
+}
+
+/// What a mechanism says of itself; where it sees no obstacle, a `weigh run` that names it is the proof.
+fn tried(mechanism: &Following) -> Availability {
+    let said = mechanism_availability(mechanism);
+    match said.is_active().then(|| trial::run_mechanism(mechanism.name)) {
+        Some(Err(error)) => Availability::unavailable(mechanism.name, in_full(&error)),
+        _ => said,
     }
 }
 
 fn collector_finding(status: CollectorStatus, lost_metrics: Vec<&'static str>) -> CollectorFinding {
+    let info = info_on(&status.name);
     CollectorFinding {
-        gives: what_it_gives(&status.name),
+        gives: info.map(|info| info.gives),
         mechanism: status.mechanism,
         lost_metrics,
-        availability: collector_availability(status),
+        availability: match info {
+            Some(info) => info.availability_in(status),
+            None => CollectorInfo::new("", "", None).availability_in(status),
+        },
     }
+}
+
+/// Those of the trial, and all others that can be tried without a job.
+fn with_probed(mut found: Vec<CollectorFinding>) -> Vec<CollectorFinding> {
+    for info in collector_infos() {
+        let is_there = found.iter().any(|one| one.availability.name == info.name);
+        if let Some(probe) = info.probe.filter(|_| !is_there) {
+            found.push(collector_finding(probe(), Vec::new()));
+        }
+    }
+    found
 }
 
 /// Gives each collector the metrics that went without a value for its reason: for the very same
@@ -182,10 +202,33 @@ mod tests {
 
     #[test]
     fn what_helps_is_said_where_a_collector_does_not_work() {
-        let off = collector_availability(status("gpu", CollectorState::Unavailable, "no driver"));
+        let found =
+            |state| collector_finding(status("gpu", state, "no driver"), Vec::new()).availability;
+        let off = found(CollectorState::Unavailable);
         assert_eq!(off.reason.as_deref(), Some("no driver"));
         assert!(off.remedy.is_some_and(|remedy| remedy.contains("NVIDIA")));
-        let on = collector_availability(status("gpu", CollectorState::Active, ""));
+        let on = found(CollectorState::Active);
         assert!(on.is_active() && on.remedy.is_none());
+    }
+
+    #[test]
+    fn no_collector_is_declared_twice_and_those_without_a_trial_say_their_word() {
+        let names: Vec<_> = collector_infos().map(|info| info.name).collect();
+        for (i, name) in names.iter().enumerate() {
+            assert!(!names[..i].contains(name), "{name}");
+        }
+        let of_trial = vec![collector_finding(
+            status("mount", CollectorState::Unavailable, "of the trial"),
+            Vec::new(),
+        )];
+        let found = with_probed(of_trial);
+        let named = |name: &str| -> Vec<_> {
+            found.iter().filter(|one| one.availability.name == name).collect()
+        };
+        assert_eq!(named("mount").len(), 1);
+        assert_eq!(named("mount")[0].availability.reason.as_deref(), Some("of the trial"));
+        for name in ["hardware", "gpu", "delays"] {
+            assert!(named(name)[0].gives.is_some(), "{name}");
+        }
     }
 }

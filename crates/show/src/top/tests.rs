@@ -2,7 +2,7 @@ use super::*;
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
-use weigh_schema::top::{CoreUse, TOP, TopCollector, TopJob, TopValue};
+use weigh_schema::top::{CoreUse, TOP, TopCollector, TopJob, TopProcess, TopValue};
 use weigh_schema::update::Scope;
 use weigh_schema::{Mechanism, Number, Quality, Unit};
 

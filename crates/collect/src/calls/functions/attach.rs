@@ -15,8 +15,8 @@ use super::kprobe::{Kprobes, ProbePoint};
 use super::{Functions, Probe, recipe};
 use crate::calls::layout::skeleton;
 use crate::calls::link::{Link, Program};
-use crate::calls::{Attached, bpf};
-use crate::job::JobError;
+use crate::calls::request::Attached;
+use crate::job::{JobError, bpf};
 use crate::standing_threads::for_each;
 
 /// Functions at borders that are probed in any case where the kernel takes them one by one, for it

@@ -14,12 +14,13 @@ use rustix::process::PidfdFlags;
 use weigh_schema::call::ProbeCost;
 use weigh_schema::subsystem::Subsystem;
 
+use super::Functions;
 use super::attach::{ProbeMethod, Programs, attach_place};
-use super::{Functions, Recipe, recipe};
+use super::recipe::{self, Recipe};
 use crate::calls::layout::{self, skeleton};
 use crate::calls::link::Link;
-use crate::calls::selection::{ALWAYS, MANY, OWN};
-use crate::features::Offers;
+use crate::calls::program_names::{ALWAYS, MANY, OWN};
+use crate::offers::Offers;
 use crate::{core_types, libbpf_log, loading, requirements};
 
 /// The function of a call that does nothing but this.

@@ -7,9 +7,11 @@
 use std::ffi::CString;
 use std::io;
 
-use super::KIND;
 use crate::calls::link::{Link, Program};
 use crate::perf::{self, Event, Of};
+
+/// The kernel's own word on whether it has probes of functions.
+pub(super) const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 
 /// Which bit of the event's configuration asks for the return: `config:0`.
 const RETURNS: &str = "/sys/bus/event_source/devices/kprobe/format/retprobe";

@@ -12,8 +12,8 @@ use super::attach::{ProbeMethod, Programs, States, Tried};
 use super::{Functions, let_go};
 use crate::calls::layout::skeleton;
 use crate::calls::link::Link;
-use crate::calls::{Attached, bpf};
-use crate::job::JobError;
+use crate::calls::request::Attached;
+use crate::job::{JobError, bpf};
 
 /// The functions of all parts, and those of them that are attached.
 pub(in crate::calls) struct OnRequest {

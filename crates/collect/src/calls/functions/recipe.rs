@@ -2,9 +2,28 @@
 
 use std::mem::{offset_of, size_of};
 
-use super::Recipe;
 use super::captures::CaptureSource;
 use crate::calls::layout::skeleton::types;
+
+/// What is to be done at a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recipe {
+    pub(super) bounds: bool,
+    pub(super) starts: bool,
+    pub(super) ends: bool,
+    /// An entry counts if it comes from another part.
+    pub(super) crosses: bool,
+    /// Of the trial: see `cost`.
+    pub(super) tries: bool,
+    /// The part's number, the built-in ones counted.
+    pub(super) part: u32,
+    pub(super) rule: u32,
+    pub(super) keeps: bool,
+    pub(super) count_slot: u32,
+    pub(super) time_slot: u32,
+    pub(super) matched: CaptureSource,
+    pub(super) sums: Vec<(u32, CaptureSource)>,
+}
 
 fn put(value: &mut [u8], at: usize, bytes: &[u8]) {
     value[at..at + bytes.len()].copy_from_slice(bytes);

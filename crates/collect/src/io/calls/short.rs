@@ -127,7 +127,8 @@ fn number_of(own: &str) -> Option<u64> {
     (0..NUMBERS as u64).find(|number| super::name(*number) == own)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use super::*;
 

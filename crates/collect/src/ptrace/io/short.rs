@@ -69,7 +69,8 @@ fn in_memory(tid: u32, address: u64, many: usize) -> Option<[u64; 6]> {
     Some(arguments)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use super::*;
 

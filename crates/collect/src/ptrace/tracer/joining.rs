@@ -10,8 +10,9 @@ use libc::c_int;
 use weigh_schema::CounterValues;
 
 use super::Tracer;
+use crate::ptrace::birth::Birth;
 use crate::ptrace::fork_limit::{Guard, Verdict};
-use crate::ptrace::job::{Birth, Job};
+use crate::ptrace::job::Job;
 use crate::ptrace::refusal::{self, TraceError};
 use crate::ptrace::sys;
 use crate::signals::send_in_turn;

@@ -3,10 +3,14 @@
 //! Reads the settings and the table of mechanisms; refuses what one of them does not allow.
 
 use anyhow::bail;
+use weigh_collect::follow::RunningOffer;
+use weigh_collect::job::KernelJob;
+use weigh_collect::poll::PolledJob;
+use weigh_collect::preload::PreloadedJob;
+use weigh_collect::ptrace::TracedJob;
 use weigh_schema::Mechanism;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
 
-use super::mechanism::running_offer;
 use super::settings::{Collector, RunIoMechanism, RunSettings};
 
 /// A mechanism, at a level.
@@ -18,6 +22,16 @@ pub(super) struct Candidate {
     pub level: Level,
     /// Whether it was asked for, and no other.
     pub is_asked_for: bool,
+}
+
+/// Whether a mechanism attaches to a process that runs already; else why not.
+pub(super) fn running_offer(mechanism: Mechanism) -> RunningOffer {
+    match mechanism {
+        Mechanism::Bpf => KernelJob::RUNNING,
+        Mechanism::Ptrace => TracedJob::RUNNING,
+        Mechanism::Preload => PreloadedJob::RUNNING,
+        _ => PolledJob::RUNNING,
+    }
 }
 
 /// Those that were asked for; refuses a level that they do not have.

@@ -5,6 +5,7 @@
 //! At the end weigh waits until all is told.
 
 mod helper;
+mod order;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,26 +15,15 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use weigh_collect::clock::Moment;
 use weigh_collect::notice;
 use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
 use weigh_schema::byte_text;
 use weigh_schema::summary::Job;
 
+use order::{HELPER, Order};
+
 pub use helper::{be_helper, is_helper};
-
-/// The first argument of weigh as the helper.
-const HELPER: &str = "--be-helper-of-on-event";
-
-/// One line to the helper.
-#[derive(Serialize, Deserialize)]
-struct Order {
-    /// The command's environment, besides weigh's.
-    variables: Vec<(String, String)>,
-    /// What it gets on its standard input.
-    input: String,
-}
 
 /// The user's command, if there is one.
 #[derive(Default)]

@@ -5,14 +5,16 @@
 
 use anyhow::anyhow;
 use weigh_agent::{RemoteError, RemoteJob};
-use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError, RunningOffer};
+use weigh_collect::follow::{JobDetail, JobMechanism, MechanismError};
 use weigh_collect::job::{Enforced, KernelJob};
 use weigh_collect::notice;
 use weigh_collect::poll::PolledJob;
 use weigh_collect::preload::{self, PreloadedJob};
 use weigh_collect::ptrace::TracedJob;
+use weigh_collect::requirements;
 use weigh_schema::Mechanism;
-use weigh_schema::following::Level;
+use weigh_schema::availability::Availability;
+use weigh_schema::following::{Following, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_schema::record::Limited;
 
@@ -23,16 +25,6 @@ use crate::error::in_full;
 use crate::products::io::mechanism::stops;
 
 type Failures = [Refusal<Candidate, anyhow::Error>];
-
-/// Whether a mechanism attaches to a process that runs already; else why not.
-pub(super) fn running_offer(mechanism: Mechanism) -> RunningOffer {
-    match mechanism {
-        Mechanism::Bpf => KernelJob::RUNNING,
-        Mechanism::Ptrace => TracedJob::RUNNING,
-        Mechanism::Preload => PreloadedJob::RUNNING,
-        _ => PolledJob::RUNNING,
-    }
-}
 
 /// The first that works; why the others do not is told.
 pub(super) fn open(
@@ -119,6 +111,24 @@ fn none_works(
         true => anyhow!("--mechanism {name} does not work here: {error}; nor does another"),
         false => error.context(format!("--mechanism {name} does not work here")),
     }
+}
+
+/// Whether a mechanism can follow a job here: what `weigh doctor` shows, and what the error of one that was named says.
+/// It is opened, and follows nothing.
+pub(crate) fn availability(following: &Following) -> Availability {
+    let (detail, nothing) = (JobDetail::default(), Enforced::default());
+    let trial = match following.mechanism {
+        Mechanism::Bpf => by_kernel(detail, nothing).map(|job| job.close()),
+        Mechanism::Ptrace => TracedJob::check().map_err(MechanismError::from),
+        Mechanism::Preload => {
+            PreloadedJob::check(&std::env::temp_dir()).map_err(MechanismError::from)
+        }
+        _ => Ok(()),
+    };
+    let trial = trial.map_err(|error| in_full(&error.into()));
+    // No mechanism can do without it, and a run says so first.
+    let proc = requirements::check_proc().map_err(|missing| missing.to_string());
+    Availability::of_trial(following.name, proc.and(trial))
 }
 
 fn open_candidate(

@@ -28,8 +28,10 @@ mod source;
 mod view;
 pub mod watch_spec;
 
+pub(crate) use collectors::infos as collector_infos;
 pub use conventions::{Conventions, convention_findings};
 pub use event_hook::{EventHook, be_helper, is_helper};
+pub(crate) use mechanism::availability as mechanism_availability;
 pub use outcome::{RunFailure, RunOutcome};
 pub use prepared::{PreparedRun, RunPlan};
 pub use settings::{Collector, RunIoMechanism, RunIoSettings, RunSettings, WaitFor};

@@ -109,9 +109,9 @@ impl RunPlan {
 fn check_running(settings: &RunSettings) -> anyhow::Result<()> {
     let (Some(_), Some(mechanism)) = (settings.pid, settings.mechanism) else { return Ok(()) };
     let name = |mechanism| candidates::name(Some(mechanism));
-    if let Err(why) = mechanism::running_offer(mechanism) {
+    if let Err(why) = candidates::running_offer(mechanism) {
         let able = FOLLOWINGS.iter().map(|following| following.mechanism);
-        let able = able.filter(|able| mechanism::running_offer(*able).is_ok()).map(name);
+        let able = able.filter(|able| candidates::running_offer(*able).is_ok()).map(name);
         let able = able.collect::<Vec<_>>().join(" and ");
         bail!("--pid: only --mechanism {able} attach to it: {} {why}", name(mechanism));
     }

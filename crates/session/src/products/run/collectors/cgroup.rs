@@ -9,11 +9,11 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{
-    CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, RunSettings, Sampler,
-    StartContext,
+use super::collector::{
+    CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,
 };
-use crate::products::run::settings::Collector;
+use crate::products::run::recorder::Recorder;
+use crate::products::run::settings::{Collector, RunSettings};
 
 const PEAK: &str = metric_name::memory_peak_cgroup_bytes;
 

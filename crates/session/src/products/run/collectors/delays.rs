@@ -5,7 +5,8 @@ use weigh_schema::event::CollectorStatus;
 use weigh_schema::metric_name;
 use weigh_schema::quality::Mechanism;
 
-use super::{CollectorSource, CollectorSpec, Findings, Recorder, StartContext};
+use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
+use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 const DELAYS: &[&str] = &[

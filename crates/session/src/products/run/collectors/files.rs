@@ -12,9 +12,10 @@ use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Unit, metric};
 
-use super::{
-    Claim, CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, Sampler, StartContext,
+use super::collector::{
+    Claim, CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,
 };
+use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 const OPENED: &str = metric_name::files_opened_total;

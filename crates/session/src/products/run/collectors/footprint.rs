@@ -15,9 +15,10 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{
-    CollectorSource, CollectorSpec, Findings, LiveValues, Recorder, Sampler, StartContext,
+use super::collector::{
+    CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,
 };
+use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 /// How long the command waits for the first scan, which finds what was there before.

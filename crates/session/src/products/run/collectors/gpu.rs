@@ -10,7 +10,8 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSource, CollectorSpec, Findings, Recorder, Sampler, StartContext};
+use super::collector::{CollectorSource, CollectorSpec, Findings, Sampler, StartContext};
+use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 const MEMORY: &str = metric_name::gpu_memory_peak_bytes;

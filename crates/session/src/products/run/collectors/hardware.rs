@@ -6,7 +6,8 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{CollectorSource, CollectorSpec, Findings, Recorder, StartContext};
+use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
+use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {

@@ -18,13 +18,14 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::update::Update;
 
-use super::footprint::settle_growth;
-use super::{
-    ActiveCollector, CollectorSource, FileRows, Findings, MissingCollector, Recorder, RunSettings,
-    Subject,
+use super::collector::{
+    ActiveCollector, CollectorSource, FileRows, Findings, MissingCollector, Subject,
 };
+use super::footprint::settle_growth;
 use crate::products::io::mount::{JobMount, MountEnd};
 use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
+use crate::products::run::recorder::Recorder;
+use crate::products::run::settings::RunSettings;
 use crate::products::run::settings::{RunIoMechanism, RunIoSettings};
 
 const NAME: &str = "io";

@@ -6,16 +6,23 @@
 use std::time::Duration;
 
 use weigh_collect::procfs::{self, number_after};
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{
-    ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Recorder, Sampler,
+use super::collector::{
+    ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Sampler,
 };
+use crate::products::run::recorder::Recorder;
 
-const NAME: &str = "pressure";
+/// What it is for.
+pub(super) const INFO: CollectorInfo = CollectorInfo::new(
+    "pressure",
+    "for how long anything on the machine waited for CPU, memory or I/O",
+    None,
+);
 const FOLDER: &str = "/proc/pressure";
 
 /// The metrics, each with its file and line. That of the CPU has no second line that means anything: somebody runs.
@@ -36,7 +43,7 @@ pub(super) fn start() -> ActiveCollector {
     let collector: Box<dyn CollectorSource> = match read(FOLDER) {
         Ok(before) => Box::new(Pressure { before, latest: before }),
         Err(reason) => Box::new(MissingCollector {
-            name: NAME.to_string(),
+            name: INFO.name.to_string(),
             mechanism: Mechanism::Proc,
             state: CollectorState::Unavailable,
             reason,
@@ -123,7 +130,7 @@ impl CollectorSource for Pressure {
             (name.to_string(), value)
         }));
         CollectorStatus {
-            name: NAME.to_string(),
+            name: INFO.name.to_string(),
             mechanism: Mechanism::Proc,
             status: CollectorState::Active,
             reason: None,

@@ -13,7 +13,8 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Unit, metric};
 
-use super::{ActiveCollector, Claim, CollectorSource, Findings, Recorder};
+use super::collector::{ActiveCollector, Claim, CollectorSource, Findings};
+use crate::products::run::recorder::Recorder;
 
 const NAME: &str = "written";
 const WRITTEN: &str = metric_name::storage_written_bytes_total;

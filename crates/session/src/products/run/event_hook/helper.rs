@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use weigh_collect::notice;
 
-use super::{HELPER, Order};
+use super::order::{HELPER, Order};
 use weigh_schema::byte_text;
 
 /// What waits while a command runs.

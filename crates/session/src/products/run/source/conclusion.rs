@@ -14,7 +14,8 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 
-use super::{RunSource, joined};
+use super::joined;
+use super::run_source::RunSource;
 use crate::engine::Session;
 use crate::products::run::outcome::RunOutcome;
 use crate::products::run::overshoot::{LookSpacing, overshoot};

@@ -12,7 +12,7 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
 
-use super::RunSource;
+use super::run_source::RunSource;
 use crate::command::{Command, why_measuring_stopped};
 use crate::engine::Session;
 use crate::products::run::collectors::Findings;

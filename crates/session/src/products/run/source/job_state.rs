@@ -9,7 +9,7 @@ use weigh_schema::byte_text;
 use weigh_schema::quality::Value;
 use weigh_schema::snapshot::Snapshot;
 
-use super::RunSource;
+use super::run_source::RunSource;
 use crate::products::run::snapshots::Snapshots;
 
 /// What is known of the job at one moment.

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::quality::Value;
 
-use super::RunSource;
+use super::run_source::RunSource;
 use crate::products::run::settings::WaitFor;
 
 impl RunSource<'_> {

@@ -11,7 +11,7 @@ use weigh_schema::quality::{Quality, Value};
 use weigh_schema::record::Limited;
 use weigh_schema::{Group, Mechanism};
 
-use super::RunSource;
+use super::run_source::RunSource;
 use crate::products::run::offender::UsageWatch;
 
 /// What is known of the limits that weigh itself looks at.

@@ -7,7 +7,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::event::{JobReading, SharedMemoryReading};
 use weigh_schema::metric_name;
 
-use super::RunSource;
+use super::run_source::RunSource;
 use crate::products::run::page_scan::at_one_moment;
 use crate::products::run::settings::Collector;
 

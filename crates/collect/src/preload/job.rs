@@ -1,30 +1,4 @@
-//! Following a job without rights by a library that is loaded into its programs (LD_PRELOAD).
-//!
-//! The library (`libweigh/preload`) writes into a file that it shares with weigh: which process
-//! is started, executes and ends, how much memory it held, and on level 3 what it does with files
-//! and sockets. Nothing is sent, so nothing is lost on the way, whichever process is killed. Emits a row for
-//! each process; sums come from the kernel's own counts of all that weigh has waited for (CPU
-//! time, faults, I/O). Where the library cannot be (static programs, set-user-ID programs, other
-//! C libraries) looks at `/proc` stand in, and the notes name the programs and what is missing.
-
-mod cleanup;
-mod clock;
-mod cross_check;
-mod files;
-mod io_table;
-#[allow(dead_code)]
-mod layout;
-mod notes;
-mod old_libraries;
-mod peak;
-mod pid_namespace;
-mod process;
-mod process_table;
-pub(crate) mod program;
-mod shared_file;
-mod sums;
-#[allow(dead_code)]
-mod uses_layout;
+//! A job with the library in its programs.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -40,14 +14,25 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use weigh_schema::amount::show_amount;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 use weigh_schema::limit::OnLimit;
 use weigh_schema::summary::Sender;
-use weigh_schema::{CounterValues, Mechanism, Unit};
+use weigh_schema::{CounterValues, Mechanism};
 
+use super::clock::{self, made_ns, now_ns};
+use super::cross_check::{self, CheckedCounts};
+use super::error::PreloadError;
+use super::files::Files;
+use super::io_table::UsageTable;
+use super::layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
+use super::level::Level;
+use super::notes::Basis;
+use super::process_table::{Elsewhere, Tally};
+use super::shared_file::{self, Folder, LibraryEntry, RunFolder};
+use super::{process, program};
 use crate::clock::Moment;
 use crate::follow::{
     self, Attachment, Children, CommandSetup, Enforcement, FileCounts, JobMechanism, JobReader,
@@ -57,18 +42,7 @@ use crate::limit_watchdog::{self, Line, Sentry};
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
-use crate::{procfs, rusage, signals, spaces};
-use clock::now_ns;
-use files::Files;
-use layout::{FLAG_EXECED, FLAG_SANITIZED, Life, STATE_EXECED, UNTOLD};
-use notes::Basis;
-use shared_file::RunFolder;
-pub use shared_file::{Folder, LibraryEntry, SharedFile};
-
-pub use cross_check::CheckedCounts;
-use io_table::UsageTable;
-pub(crate) use io_table::Witnessed;
-use process_table::{Elsewhere, Tally};
+use crate::{rusage, signals, spaces};
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -76,91 +50,37 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Processes that a job may have beyond its limit when it is told to end.
 const LAST_WISH: u32 = 16;
 
-/// Why a job cannot be followed in this way.
-#[derive(Debug, thiserror::Error)]
-pub enum PreloadError {
-    /// The library cannot be put anywhere.
-    #[error("no place for the library that is loaded into the job's programs: {tried}")]
-    NoPlace {
-        /// Each place, and what was wrong with it.
-        tried: String,
-    },
-    /// What the library shares with its programs is larger than any file may be.
-    #[error(
-        "its programs share a file of {needed} with weigh, and none may be larger than {most} here (ulimit -f)",
-        needed = show_amount(*needed as f64, Unit::Bytes),
-        most = show_amount(*most as f64, Unit::Bytes)
-    )]
-    FileSize {
-        /// Its bytes.
-        needed: u64,
-        /// The hard limit.
-        most: u64,
-    },
-    /// weigh's own counts cannot be read.
-    #[error("cannot read /proc/self/io: {0}")]
-    OwnIo(io::Error),
-    /// It is of a lower level.
-    #[error("the library that was loaded does not count by file")]
-    CountsNothing,
-    /// Programs get the library when they begin.
-    #[error("a process that runs already cannot be followed by a library: that takes bpf")]
-    RunsAlready,
-}
-
-impl PreloadError {
-    /// Why the library has no place, if that is a limit on the size of files.
-    pub fn of_file_size<'a>(
-        error: &'a (dyn std::error::Error + 'static),
-    ) -> Option<&'a PreloadError> {
-        let own = error.downcast_ref::<PreloadError>();
-        let named = error.downcast_ref::<MechanismError>();
-        own.or(named.and_then(MechanismError::downcast_ref))
-            .filter(|error| matches!(error, PreloadError::FileSize { .. }))
-    }
-}
-
-impl From<PreloadError> for MechanismError {
-    fn from(error: PreloadError) -> MechanismError {
-        MechanismError::new("preload", error)
-    }
-}
-
-/// How much the library does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// It hears of processes (level 2).
-    Processes,
-    /// It hears of the calls that they make on files and sockets, too (level 3).
-    Calls,
-    /// It counts by file what they do, too (level 4, `weigh io`).
-    Files,
-}
-
 /// The job, for what counts its files and what follows it for more.
 pub(crate) type SharedJob = Rc<RefCell<PreloadedJob>>;
+
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "preload",
+    "each process of a dynamically linked program: CPU, memory, I/O by calls, network, files",
+    None,
+);
 
 /// A job with the library in its programs.
 pub struct PreloadedJob {
     level: Level,
-    place: RunFolder,
+    pub(super) place: RunFolder,
     command: OsString,
     why_blind: u32,
     poller: Option<JobPoller>,
-    tally: Tally,
+    pub(super) tally: Tally,
     files: Files,
     uses: Option<CheckedCounts>,
     begun: Moment,
     last: Option<Instant>,
-    reading: JobReading,
-    alive: BTreeSet<u32>,
-    usage_before: CounterValues,
-    waited_io: WaitedIo,
+    pub(super) reading: JobReading,
+    pub(super) alive: BTreeSet<u32>,
+    pub(super) usage_before: CounterValues,
+    pub(super) waited_io: WaitedIo,
     /// What the kernel has counted for all, once nobody is left.
-    total: Option<CounterValues>,
+    pub(super) total: Option<CounterValues>,
     /// The limits that a sentry has an eye on.
     lines: Vec<Line>,
-    sentry: Option<Sentry>,
+    pub(super) sentry: Option<Sentry>,
 }
 
 impl PreloadedJob {
@@ -216,6 +136,11 @@ impl PreloadedJob {
         })
     }
 
+    /// Whether the library can be put beside a job here, tried.
+    pub fn check(last_resort: &Path) -> Result<(), PreloadError> {
+        RunFolder::new(Level::Processes, last_resort).map(drop)
+    }
+
     /// The greatest sum of resident sizes that all processes had at one moment is at least and at
     /// most this.
     pub fn memory_bounds(&self) -> (u64, u64) {
@@ -228,7 +153,7 @@ impl PreloadedJob {
     }
 
     /// Whether looks tell processes of one address space apart from others.
-    fn are_spaces_compared(&self) -> bool {
+    pub(super) fn are_spaces_compared(&self) -> bool {
         self.poller.as_ref().is_none_or(|poller| poller.not_compared().is_none())
     }
 
@@ -392,7 +317,7 @@ impl JobReader for PreloadedJob {
             (CollectorState::Degraded, Some(format!("the library was not in {blind}")))
         };
         let status = CollectorStatus {
-            name: "preload".into(),
+            name: INFO.name.into(),
             mechanism: Mechanism::Preload,
             status,
             reason,
@@ -587,10 +512,4 @@ pub(crate) fn must_not_be_named(command: &OsStr) -> bool {
 /// Why a library cannot be loaded into a command; none if it can, or if nobody knows.
 pub fn why_blind_in(command: &OsStr) -> Option<&'static str> {
     program::reason(program::why_blind(command))
-}
-
-/// When a process was made, on the clock of the slots, to the tick.
-fn made_ns(pid: u32) -> Option<u64> {
-    let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
-    Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }

@@ -1,26 +1,4 @@
-//! Follows the calls of programs in the kernel: what each costs in each part of it.
-//!
-//! Loads the programs of `bpf/calls.bpf.c` that the wanted subsystems need, attaches them, and reads
-//! the table that they keep and the calls that they send. Refuses to start where the programs that
-//! hold threads and time together do not load; what else a kernel lacks is named with its reason.
-
-mod attaching;
-mod change;
-pub mod clients;
-mod counting;
-mod functions;
-pub(crate) mod layout;
-mod link;
-mod links;
-mod looking;
-mod names;
-mod on_demand;
-mod overhead;
-mod page_registration;
-mod selection;
-pub mod shim;
-mod under_way;
-mod writeback;
+//! The calls of a job, followed by the kernel itself.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -32,124 +10,69 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    BorderProbes, Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, LateCost, Named,
-    Sharing, Tally, TimeHistogram,
+    Call, CallCost, Cell, CounterState, FunctionProbes, LateCost, Named, Tally, TimeHistogram,
 };
 use weigh_schema::custom_subsystem::CustomParts;
-use weigh_schema::subsystem::Subsystem;
 
+use super::change::Changing;
+use super::counting::{Counting, CpuEvents};
+use super::functions::{self, Functions, OnRequest};
+use super::layout::{self, skeleton};
+use super::link::Link;
+use super::links::{Links, Plan};
+use super::names;
+use super::overhead;
+use super::packet_demand::Standby;
+use super::page_registration::Placing;
+use super::program_names;
+use super::request::{Attached, CallsRequest, Telling};
+use super::selection::Chosen;
 use crate::core_types::{self, follow_types};
-use crate::features::Offers;
 use crate::job::{JobError, bpf};
 use crate::loading::Large;
+use crate::offers::Offers;
 use crate::table::{READING, entries};
 use crate::{join, libbpf_log, loading, map_sizing, requirements};
-use change::Changing;
-use counting::{Counting, CpuEvents};
-use functions::OnRequest;
-use layout::skeleton;
-use link::Link;
-use links::{Links, Plan};
-use on_demand::Standby;
-use page_registration::Placing;
-use selection::Chosen;
-
-pub use attaching::ANYTHING;
-pub use counting::Counters;
-pub use functions::{
-    Border, BorderFunction, Functions, PartBoundaries, function_probes, probe_cost,
-};
-pub use looking::ThreadCredentials;
-pub use names::{STORES, name};
 
 /// What tells, since 6.16, when a call hands bytes to TCP.
 const SENDING: &str = "tcp_sendmsg_locked";
 
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub struct CallsRequest {
-    /// The parts of the kernel.
-    pub subsystems: Vec<&'static Subsystem>,
-    /// What has a row of its own in the table.
-    pub grouping: Grouping,
-    /// How those who wrote to one page share what comes of it.
-    pub sharing: Sharing,
-    /// Whether system calls themselves are followed: without, only intervals that programs mark.
-    pub every_call: bool,
-    /// Counters of the CPU.
-    pub counters: Counters,
-}
-
-/// How single calls are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Telling {
-    /// Room for so many bytes of calls that were not read yet: a power of two.
-    pub room: u32,
-    /// Whether it is found out who was in their way.
-    pub rivals: bool,
-    /// Whether what comes later of single calls is told, bit by bit.
-    pub later: bool,
-}
-
-impl Telling {
-    /// Without a name of anybody.
-    pub const PLAIN: Telling = Telling { room: 8 << 20, rivals: false, later: false };
-    /// The slowest calls: few, and the longer the fewer.
-    pub const SLOWEST: Telling = Telling { rivals: true, ..Telling::PLAIN };
-    /// Every call: a program can make a million in a second, and weigh may not have the CPU. Most take
-    /// some hundred bytes.
-    pub const EVERY: Telling = Telling { room: 64 << 20, rivals: true, later: true };
-}
-
-/// A part of the kernel as it can be seen here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
-    /// The part.
-    pub subsystem: String,
-    /// How many probes are attached for it.
-    pub probes: usize,
-    /// Of these, functions at its border.
-    pub functions: Option<BorderProbes>,
-    /// What could not be attached, and why.
-    pub missing: Vec<String>,
-}
-
 /// The calls of a job, followed by the kernel itself.
 pub struct KernelCalls {
     /// Before the programs that it attaches: fields go in this order.
-    changing: Changing,
-    skeleton: skeleton::CallsSkel<'static>,
+    pub(super) changing: Changing,
+    pub(super) skeleton: skeleton::CallsSkel<'static>,
     /// The parts that are attached, as bits; and those that were before the change that is under way.
-    attached_now: u64,
-    attached_before: u64,
+    pub(super) attached_now: u64,
+    pub(super) attached_before: u64,
     /// What was attached last, if all of it was.
-    settled: Option<Plan>,
+    pub(super) settled: Option<Plan>,
     /// What came of a change that somebody has begun.
-    ended: Option<Result<(), JobError>>,
-    standby: Standby,
-    counting: Counting,
+    pub(super) ended: Option<Result<(), JobError>>,
+    pub(super) standby: Standby,
+    pub(super) counting: Counting,
     /// Of functions, for as long as anything is attached.
-    functions: Vec<Link>,
-    function_probes: Option<FunctionProbes>,
+    pub(super) functions: Vec<Link>,
+    pub(super) function_probes: Option<FunctionProbes>,
     /// Whether there are some that come and go with those who ask, and how long that takes at most.
-    has_functions_on_request: bool,
+    pub(super) has_functions_on_request: bool,
     functions_take: Duration,
     /// The parts whose borders they are, by the numbers of their recipes.
     of_borders: Vec<Option<String>>,
     /// The parts that stay attached, whatever clients ask for.
-    held: u64,
+    pub(super) held: u64,
     ring: RingBuffer<'static>,
-    told: Rc<RefCell<Vec<Call>>>,
-    later: Rc<RefCell<Vec<LateCost>>>,
+    pub(super) told: Rc<RefCell<Vec<Call>>>,
+    pub(super) later: Rc<RefCell<Vec<LateCost>>>,
     names: Rc<RefCell<Vec<Named>>>,
-    attached: Vec<Attached>,
-    own: Option<CustomParts>,
+    pub(super) attached: Vec<Attached>,
+    pub(super) own: Option<CustomParts>,
     tells_all: bool,
-    cost: Option<CallCost>,
-    last_serial: u32,
+    pub(super) cost: Option<CallCost>,
+    pub(super) last_serial: u32,
     /// When a process that ran already was taken in.
-    joined_ns: Option<u64>,
-    placing: Placing,
+    pub(super) joined_ns: Option<u64>,
+    pub(super) placing: Placing,
 }
 
 impl KernelCalls {
@@ -169,7 +92,7 @@ impl KernelCalls {
         KernelCalls::load_chosen(chosen, wanted, telling, functions)?.attach_all(functions)
     }
 
-    fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
+    pub(super) fn attach_all(mut self, functions: &Functions) -> Result<KernelCalls, JobError> {
         let until_attached = self.find_packet_counts();
         // While nothing else is attached.
         let tried = match functions.is_empty() {
@@ -224,7 +147,7 @@ impl KernelCalls {
         Ok(calls)
     }
 
-    fn load_chosen(
+    pub(super) fn load_chosen(
         mut chosen: Chosen,
         wanted: &CallsRequest,
         telling: Telling,
@@ -261,8 +184,8 @@ impl KernelCalls {
             let own_parts = if chosen.functions { functions.own_parts() } else { &none };
             names::fill(&mut constants.kinds, own_parts);
             constants.tells_of_sending = offers.tracepoint(SENDING);
-            constants.f2fs_tells = chosen.has(selection::F2FS);
-            constants.xfs_tells = chosen.has(selection::XFS);
+            constants.f2fs_tells = chosen.has(program_names::F2FS);
+            constants.xfs_tells = chosen.has(program_names::XFS);
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
             constants.tells_later = telling.later;

@@ -1,12 +1,4 @@
-//! A job that runs: the source that follows it, holds it to its limits, and emits what is recorded.
-
-mod conclusion;
-mod cutoff;
-mod job_state;
-mod joined;
-mod limits;
-mod page_looks;
-mod ticks;
+//! The source that follows a job, and its state.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -25,29 +17,28 @@ use weigh_schema::quality::Quality;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Printable};
 
-use super::collectors::ActiveCollector;
-use super::conventions::Tools;
-use super::cpu_wait::CpuWait;
-use super::enforce::Enforcer;
-use super::event_hook::EventHook;
-use super::oom::OomKills;
-use super::open_files::OpenFiles;
-use super::outcome::RunOutcome;
-use super::page_scan::PageScan;
-use super::recorder::Recorder;
-use super::regions::Regions;
-use super::settings::{Collector, RunSettings, WaitFor};
-use super::snapshots::Snapshots;
-use super::view::{RunState, RunView};
+use super::cutoff::Cutoff;
+use super::limits::LimitLooks;
+use super::ticks::Ticks;
 use crate::command::Command;
 use crate::engine::{Session, SessionEnd};
 use crate::error::SourceError;
 use crate::local_agent::Helper;
+use crate::products::run::collectors::ActiveCollector;
+use crate::products::run::conventions::Tools;
+use crate::products::run::cpu_wait::CpuWait;
+use crate::products::run::enforce::Enforcer;
+use crate::products::run::event_hook::EventHook;
+use crate::products::run::oom::OomKills;
+use crate::products::run::open_files::OpenFiles;
+use crate::products::run::outcome::RunOutcome;
+use crate::products::run::page_scan::PageScan;
+use crate::products::run::recorder::Recorder;
+use crate::products::run::regions::Regions;
+use crate::products::run::settings::{Collector, RunSettings, WaitFor};
+use crate::products::run::snapshots::Snapshots;
+use crate::products::run::view::{RunState, RunView};
 use crate::source::{Reaper, Source};
-
-pub(super) use cutoff::Cutoff;
-pub(super) use limits::{LimitLooks, is_of_calls, tell_lower_bounds, tell_price_of_calls};
-pub(super) use ticks::Ticks;
 
 /// Looks for the sake of limits take up to a fifth of a CPU.
 const WAIT_PER_LOOK: u32 = 4;
@@ -59,7 +50,7 @@ const GROUPS_PACE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A job that runs.
-pub(super) struct RunSource<'a> {
+pub(in crate::products::run) struct RunSource<'a> {
     pub settings: RunSettings,
     pub summary: Summary,
     pub groups: AllowedGroups,
@@ -201,7 +192,10 @@ impl Reaper for RunSource<'_> {
 
 impl RunSource<'_> {
     /// Follows the job to its end.
-    pub(super) fn follow(mut self, mut session: Session) -> anyhow::Result<RunOutcome> {
+    pub(in crate::products::run) fn follow(
+        mut self,
+        mut session: Session,
+    ) -> anyhow::Result<RunOutcome> {
         self.note_unknown();
         if session.run(&mut self)? == SessionEnd::CpuTime {
             self.let_go(&mut session)?;
@@ -219,7 +213,7 @@ impl RunSource<'_> {
         }
     }
 
-    fn events(&mut self) {
+    pub(super) fn events(&mut self) {
         for event in self.job.events() {
             match event {
                 Event::Exec { pid, command, .. } => self.recorder.exec(pid, command),
@@ -266,7 +260,7 @@ impl RunSource<'_> {
         }
     }
 
-    fn sample_others(&mut self, tick: Tick) -> Vec<(&'static str, f64)> {
+    pub(super) fn sample_others(&mut self, tick: Tick) -> Vec<(&'static str, f64)> {
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         let samplers = self.others.iter_mut().filter_map(|other| other.collector.sampler());
         let due = samplers.filter(|sampler| tick == Tick::Window || !sampler.is_of_windows());
@@ -275,7 +269,7 @@ impl RunSource<'_> {
 
     /// What the follower does not know, or a collector knows better, is nothing in what is recorded of
     /// its readings: not 0.
-    fn note_unknown(&mut self) {
+    pub(super) fn note_unknown(&mut self) {
         let notes = self.job.notes();
         let by_note = notes.iter().filter(|note| note.quality == Quality::Unavailable);
         let by_note = by_note.filter_map(|note| Some(weigh_schema::metric(&note.metric)?.name));
@@ -284,7 +278,7 @@ impl RunSource<'_> {
         self.recorder.set_unknown(by_note.chain(by_others).collect());
     }
 
-    fn sample(&mut self, tick: Tick) -> anyhow::Result<()> {
+    pub(super) fn sample(&mut self, tick: Tick) -> anyhow::Result<()> {
         let mut reading = self.job.read()?;
         if let Some(ended) = self.job.ended_ns() {
             reading.at_ns = reading.at_ns.min(ended);
@@ -307,7 +301,7 @@ impl RunSource<'_> {
         Ok(())
     }
 
-    fn end_window(&mut self, reading: JobReading) -> anyhow::Result<()> {
+    pub(super) fn end_window(&mut self, reading: JobReading) -> anyhow::Result<()> {
         self.recorder.end_window();
         let living = || self.job.living().iter().map(|p| p.pid).collect();
         let (limits, living) = (&self.settings.limits[..], &living);
@@ -320,7 +314,7 @@ impl RunSource<'_> {
     }
 
     /// Somebody may have changed what the job is allowed.
-    fn look_at_groups(&mut self, at_ns: u64) {
+    pub(super) fn look_at_groups(&mut self, at_ns: u64) {
         self.groups_looked_at = Instant::now();
         self.summary.allowed.changes.extend(self.groups.changes(at_ns as f64 * 1e-9));
     }

@@ -1,38 +1,22 @@
-//! Measuring without rights: the job's process tree, followed by reading `/proc` now and then.
-//!
-//! Reads `stat`, `status`, `io` and `cmdline` of every process of the job and emits, per poll, a
-//! [`JobReading`] with the counters that could be known, and a [`ProcessEnd`] for each process that
-//! has ended. A process once met stays in the job even when it is adopted by another; PIDs that
-//! are used again are told apart by their start time.
-//!
-//! What it gives up: processes that live between two polls are not seen (their CPU time, faults
-//! and I/O are, if a process of the job waits for them: the kernel adds them to the one that
-//! waits); peaks between two polls are missed except each process's own; a daemon whose parent
-//! ended between two polls is found only if it was adopted by one of the `adopters`; what other
-//! users' processes do (set-user-ID programs, `hidepid`) may be hidden, and then the I/O counters
-//! are unknown, not 0.
-
-mod certain;
-pub(crate) mod freeze;
-mod job;
-mod process;
-pub(crate) mod tree;
+//! Follows one job by looks at `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
 };
 use weigh_schema::{Counter, CounterValues};
 
+use super::certain::CertainSums;
+use super::identity::Identity;
+use super::process::{self, Process};
+use super::tree;
 use crate::follow::MechanismError;
 use crate::procfs::{self, ProcError, Stat};
 use crate::rusage::has_no_children;
 use crate::spaces;
-use certain::CertainSums;
-pub use job::PolledJob;
-use process::Process;
 
 /// Why a tree cannot be followed.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +40,16 @@ impl From<PollError> for MechanismError {
     }
 }
 
+/// What it is for, and what it takes.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "poll",
+    "processes, CPU, memory, I/O by calls, as /proc shows them now and then",
+    Some(
+        "it stands in where BPF cannot be used. Run as root, or give the binary CAP_BPF and \
+         CAP_PERFMON; the kernel must have BTF",
+    ),
+);
+
 /// What one poll found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Poll {
@@ -74,26 +68,11 @@ impl Poll {
     }
 }
 
-/// A process, told apart from later ones with the same PID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Identity {
-    /// First, so that parents come before their children.
-    pub start_ticks: u64,
-    pub pid: u32,
-}
-
-impl Identity {
-    /// That of a process.
-    pub fn of(stat: &Stat) -> Identity {
-        Identity { start_ticks: stat.start_ticks, pid: stat.pid }
-    }
-}
-
 /// Follows one job.
 pub struct JobPoller {
-    root: Identity,
-    adopters: Vec<u32>,
-    processes: BTreeMap<Identity, Process>,
+    pub(super) root: Identity,
+    pub(super) adopters: Vec<u32>,
+    pub(super) processes: BTreeMap<Identity, Process>,
     /// What vanished processes did that no living one has taken over.
     left_behind: CounterValues,
     /// Counters only grow, whatever moves from one process to another meanwhile.
@@ -229,7 +208,7 @@ impl JobPoller {
             reason += why;
         }
         CollectorStatus {
-            name: "poll".to_owned(),
+            name: INFO.name.to_owned(),
             mechanism: Mechanism::Proc,
             status: CollectorState::Degraded,
             reason: Some(reason),
