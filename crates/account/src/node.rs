@@ -123,8 +123,8 @@ mod tests {
     fn look(view: &mut NodeView, at_ns: u64, values: &[(&Scope, &'static Metric, Option<Number>)]) {
         let sample =
             |(scope, metric, value): &(&'static Scope, &'static Metric, Option<Number>)| Sample {
-                scope: *scope,
-                metric: *metric,
+                scope,
+                metric,
                 value: *value,
                 quality: Quality::Exact,
             };

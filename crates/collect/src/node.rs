@@ -35,6 +35,9 @@ use reader::NodeReader;
 
 use crate::clock::Moment;
 
+/// Opens what a collector reads.
+type OpenReader = fn(&NodeRoots, &mut ReadBuffer) -> Result<Box<dyn NodeReader>, NodeError>;
+
 /// The declaration of a collector.
 struct NodeCollector {
     name: &'static str,
@@ -43,13 +46,10 @@ struct NodeCollector {
     period: Duration,
     /// The longest pause before it is opened again.
     longest_pause: Duration,
-    open: fn(&NodeRoots, &mut ReadBuffer) -> Result<Box<dyn NodeReader>, NodeError>,
+    open: OpenReader,
 }
 
-const fn of_proc(
-    name: &'static str,
-    open: fn(&NodeRoots, &mut ReadBuffer) -> Result<Box<dyn NodeReader>, NodeError>,
-) -> NodeCollector {
+const fn of_proc(name: &'static str, open: OpenReader) -> NodeCollector {
     let (period, longest_pause) = (Duration::ZERO, Duration::from_secs(60));
     NodeCollector { name, mechanism: Mechanism::Proc, period, longest_pause, open }
 }

@@ -223,7 +223,10 @@ mod tests {
         .concat()
     }
 
-    fn read(bytes: &[u8]) -> (Vec<(u32, u32, u64, u64, String, u64, u64)>, bool) {
+    /// Process, thread, number, parent, name, begin and end.
+    type Found = (u32, u32, u64, u64, String, u64, u64);
+
+    fn read(bytes: &[u8]) -> (Vec<Found>, bool) {
         let mut found = Vec::new();
         let emit = &mut |s: SpanRecord<'_>| {
             found.push((

@@ -286,7 +286,8 @@ fn garbage_ends_the_conversation_and_nothing_else() {
         let mut answer = Vec::new();
         // With what was sent unread the end comes as a reset.
         let _ = stream.read_to_end(&mut answer);
-        let (answer, end) = weigh_wire::decode::<Answer>(&answer, 0).unwrap().expect("an answer");
+        let (answer, end) =
+            weigh_wire::decode::<Answer>(&answer, 0).expect("a frame").expect("an answer");
         assert!(matches!(answer, Answer::Refused(_)) && end > HEAD_BYTES, "{answer:?}");
     }
     // What is understood but makes no sense now is answered.

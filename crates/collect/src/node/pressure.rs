@@ -61,7 +61,7 @@ impl NodeReader for Pressure {
                 return Err(file.holds_no("total"));
             }
             for (metric, total) in metrics.iter().zip(totals) {
-                metric.into_iter().for_each(|metric| out.parts(metric, Quality::Exact, total, 1e6));
+                metric.iter().for_each(|metric| out.parts(metric, Quality::Exact, total, 1e6));
             }
         }
         Ok(())
