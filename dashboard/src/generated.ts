@@ -67,7 +67,7 @@ export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed
 
 export type Fold = "own" | "system" | "waited";
 
-export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu";
+export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu" | "power";
 
 export type Mechanism = "bpf" | "preload+bpf" | "ptrace" | "preload" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
 
@@ -81,7 +81,7 @@ export type SenderKind = "kernel" | "itself" | "job" | "other";
 
 export type Tone = "good" | "open" | "bad";
 
-export type Unit = "seconds" | "bytes" | "count" | "cores" | "ratio";
+export type Unit = "seconds" | "bytes" | "count" | "cores" | "ratio" | "threads" | "celsius" | "watts" | "joules";
 
 export interface AdviceRow {
   rule: string;
