@@ -10,6 +10,7 @@ use rustix::thread::CapabilitySet;
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::printable::in_words;
 
 use crate::error::MountError;
 
@@ -74,7 +75,7 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
 .probed_by(probe);
 
 fn probe() -> CollectorStatus {
-    let refusal = check_means().err().map(|error| error.to_string());
+    let refusal = check_means().err().map(|error| in_words(error.to_string()));
     CollectorStatus {
         name: INFO.name.to_string(),
         mechanism: Mechanism::Fuse,

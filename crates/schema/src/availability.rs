@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::event::{CollectorState, CollectorStatus};
+use crate::printable::in_words;
 
 /// Whether a mechanism or a collector can run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Availability {
     ) -> Availability {
         match trial {
             Ok(()) => Availability::active(name),
-            Err(error) => Availability::unavailable(name, error.to_string()),
+            Err(error) => Availability::unavailable(name, in_words(error.to_string())),
         }
     }
 

@@ -79,7 +79,8 @@ fn missing(findings: &DoctorReport) -> Option<String> {
     let refused = mechanisms.filter(|one| one.name == "bpf");
     let lacking = findings.conditions.iter().filter(|one| one.good == Some(false));
     let lacking = Some(names(lacking.map(|one| one.name))).filter(|names| !names.is_empty());
-    said.chain(refused.filter_map(|one| one.reason.as_ref())).next().cloned().or(lacking)
+    let refused = refused.filter_map(|one| Some(format!("bpf: {}", one.reason.as_ref()?)));
+    said.cloned().chain(refused).next().or(lacking)
 }
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
