@@ -158,6 +158,7 @@ mod tests {
         "FunctionProbes.why",
         "AskedToken.given",
         "ControlledProcess.refused",
+        "PhaseResource.series",
         "Host.cgroup_version",
         "Host.kernel",
         "Host.virtualisation",

@@ -278,7 +278,7 @@ impl Process {
         MemoryParts { anonymous, unshared: own, shared, file: mapped - shared }
     }
 
-    /// What it holds for certain, whoever else uses its memory; nothing if it has none any more.
+    /// What it holds for certain, even if others use its memory; nothing if it has none any more.
     pub fn certain(&self, is_command: bool) -> CertainSums {
         if self.rss_bytes == 0 {
             return CertainSums::default();
