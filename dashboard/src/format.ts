@@ -39,8 +39,12 @@ export function amount(value: number, unit: Unit): string {
     case "bytes": return size(value);
     case "seconds": return seconds(value);
     case "count": return count(value);
-    case "cores": return value.toFixed(2);
+    case "cores":
+    case "threads": return value.toFixed(2);
     case "ratio": return `${(value * 100).toFixed(1)} %`;
+    case "celsius": return `${value.toFixed(1)} °C`;
+    case "watts": return `${value.toFixed(1)} W`;
+    case "joules": return `${value.toFixed(1)} J`;
   }
 }
 
@@ -74,7 +78,11 @@ export function tick(value: number, measure: Measure): string {
     case "count": return (value >= 1e4 ? compact(value) : trimmed(value)) + per;
     case "ratio": return `${trimmed(value * 100)} %`;
     case "seconds": return `${trimmed(value)} s`;
-    case "cores": return trimmed(value);
+    case "cores":
+    case "threads": return trimmed(value);
+    case "celsius": return `${trimmed(value)} °C`;
+    case "watts": return `${trimmed(value)} W`;
+    case "joules": return `${trimmed(value)} J`;
   }
 }
 
