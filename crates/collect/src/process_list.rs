@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 
-use weigh_schema::byte_text;
-
 use crate::host::user_name;
 use crate::procfs::{self, Stat, parse_cmdline, parse_stat};
 
@@ -20,7 +18,7 @@ pub struct ProcessLook {
     pub user: String,
     /// Its user's number.
     pub uid: u32,
-    /// Its arguments.
+    /// Its arguments, in the form that keeps their bytes.
     pub command: Vec<String>,
     /// CPU time since its start.
     pub cpu_seconds: f64,
@@ -134,8 +132,7 @@ const MOST_BYTES: usize = 4096;
 
 fn read_command(pid: u32) -> Vec<String> {
     let text = procfs::read_of(pid, "cmdline").unwrap_or_default();
-    let command = parse_cmdline(&text[..text.len().min(MOST_BYTES)]);
-    command.iter().map(|word| byte_text::shown(word)).collect()
+    parse_cmdline(&text[..text.len().min(MOST_BYTES)])
 }
 
 /// Threads of the kernel descend from the second process.

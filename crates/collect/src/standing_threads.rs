@@ -77,7 +77,8 @@ pub(crate) fn for_each<T: Send + 'static>(name: &str, all: Vec<T>, work: fn(T)) 
             work(one);
         };
         if let Err(piece) = hand(name, Box::new(piece)) {
-            piece();
+            // As where a thread does it: a panic was said by then.
+            let _ = catch_unwind(AssertUnwindSafe(piece));
         }
     }
     let count = left.0.lock().unwrap_or_else(PoisonError::into_inner);

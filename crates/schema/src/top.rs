@@ -108,6 +108,9 @@ pub struct TopJob {
     pub user: String,
     /// Its command line.
     pub command: Vec<String>,
+    /// The bytes of each, in base64, where any is no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// Processes that descend from it.
     pub processes: u64,
     /// CPUs that they kept busy since the look before; null where it is not known.
@@ -127,8 +130,14 @@ pub struct TopProcess {
     pub user: String,
     /// The kernel's name for it; bytes that are no UTF-8 are U+FFFD.
     pub name: String,
+    /// The bytes of it, in base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Its arguments; empty for zombies and where it has none.
     pub command: Vec<String>,
+    /// The bytes of each, in base64, where any is no UTF-8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command_base64: Vec<String>,
     /// `R`, `S`, `D`, `Z`, `T`.
     pub state: String,
     /// Threads.

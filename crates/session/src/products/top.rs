@@ -203,7 +203,9 @@ fn process(look: &ProcessLook, cpu_cores: Option<f64>, jobs: &BTreeMap<u32, u32>
         parent_pid: look.stat.parent_pid,
         user: look.user.clone(),
         name: byte_text::shown(&look.stat.name),
-        command: look.command.clone(),
+        name_base64: byte_text::base64(&look.stat.name),
+        command: look.command.iter().map(|word| byte_text::shown(word)).collect(),
+        command_base64: byte_text::base64_of_each(&look.command),
         state: look.stat.state.to_string(),
         threads: look.stat.threads,
         cpu_cores,
@@ -220,7 +222,8 @@ fn job_rows(rows: &[TopProcess], looks: &[ProcessLook]) -> Vec<TopJob> {
         TopJob {
             pid: weigh.stat.pid,
             user: weigh.user.clone(),
-            command: weigh.command.clone(),
+            command: weigh.command.iter().map(|word| byte_text::shown(word)).collect(),
+            command_base64: byte_text::base64_of_each(&weigh.command),
             processes: members.len() as u64,
             // One that has just begun is not known yet, and takes no part.
             cpu_cores: members

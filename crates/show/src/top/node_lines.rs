@@ -84,9 +84,10 @@ impl NodeValues<'_> {
                 rates.sum::<Option<f64>>().filter(|_| cores > 0).map(|rate| rate / cores as f64),
             )
         };
+        let cpus = if cores == 1 { "CPU" } else { "CPUs" };
         let pressure = |name| percent(self.rate(&Scope::Node, name));
         Line::raw(format!(
-            "CPU {cores}: user {} system {} I/O wait {} irq {} steal {}  pressure: cpu {} memory {} io {}",
+            "{cores} {cpus}: user {} system {} I/O wait {} irq {} steal {}  pressure: cpu {} memory {} io {}",
             part(&[&node_cpu_user_seconds_total, &node_cpu_nice_seconds_total]),
             part(&[&node_cpu_system_seconds_total]),
             part(&[&node_cpu_iowait_seconds_total]),

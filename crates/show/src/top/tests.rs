@@ -14,7 +14,9 @@ fn process(pid: u32, cpu_cores: Option<f64>, name: &str) -> TopProcess {
         parent_pid: 1,
         user: "root".into(),
         name: name.into(),
+        name_base64: None,
         command: vec![name.into()],
+        command_base64: Vec::new(),
         state: "R".into(),
         threads: 3,
         cpu_cores,
@@ -59,6 +61,7 @@ fn report() -> TopReport {
             pid: 7,
             user: EVIL.into(),
             command: vec!["weigh".into(), "run".into(), EVIL.into()],
+            command_base64: Vec::new(),
             processes: 2,
             cpu_cores: None,
             memory_rss_sum_bytes: 8192,
@@ -89,7 +92,10 @@ fn what_is_not_known_is_no_zero() {
     };
     assert!(line("load").contains("load 1.25 – –"), "{lines:#?}");
     assert!(line("processes –").contains("threads –"), "{lines:#?}");
-    assert!(line("CPU 3").contains("user –") && line("CPU 3").contains("steal 8%"), "{lines:#?}");
+    assert!(
+        line("3 CPUs:").contains("user –") && line("3 CPUs:").contains("steal 8%"),
+        "{lines:#?}"
+    );
     assert!(line("memory:").contains("used – of –"), "{lines:#?}");
     assert!(line("cores").starts_with("cores ▁█?"), "{lines:#?}");
     assert!(line("no data").contains("disks for 17 s"), "{lines:#?}");
