@@ -232,7 +232,8 @@ fn without_a_terminal(case: &Case, how: &How, script: &str) -> Result<(String, M
     wait_until("the job has begun", 20.0, || scratch.path("work/begun").exists());
     let children = processes::children(hangup.id());
     wait_for_a_look(how, *children.first().expect("weigh is its child"));
-    drop(OpenOptions::new().read(true).write(true).open(&gate).expect("a FIFO"));
+    // Open until the end: who comes to it late finds it open, too.
+    let _gate = OpenOptions::new().read(true).write(true).open(&gate).expect("a FIFO");
     std::fs::write(scratch.path("work/looked-at"), "").expect("a file");
     let output = hangup.wait_with_output().expect("it is our child");
     let ended = String::from_utf8_lossy(&output.stdout).trim().to_string();
