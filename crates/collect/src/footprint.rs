@@ -36,7 +36,7 @@ const PART_OF_TIME: u32 = 10;
 const APART: (Duration, Duration, Duration) =
     (Duration::from_millis(5), Duration::from_millis(100), Duration::from_millis(20));
 /// The distance grows by one part in so many of the time since the start.
-const PART_OF_AGE: u32 = 250;
+const PART_OF_AGE: u32 = 5;
 /// On a busy machine a wait takes no longer than that: before the command begins, and after its end.
 const LONGEST_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// So few files are scanned at the end whatever the scan before took: it may have found nothing in the cache.
