@@ -140,7 +140,7 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
       element,
       say: (number, isTop, spread) => {
         const between = spread === null ? "" : ` (${measured(spread[0], chart.measure)} to ${measured(spread[1], chart.measure)})`;
-        replace(value, number === null ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}${between}`);
+        replace(value, number === null || Number.isNaN(number) ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}${between}`);
       },
     };
   });

@@ -108,7 +108,7 @@ class Painter {
       context.font = FONT;
       context.fillStyle = style("--muted");
       context.textBaseline = "middle";
-      context.fillText(row.label, 0, (top + bottom) / 2, LABELS - 8);
+      context.fillText(row.label, 0, Math.max((top + bottom) / 2, 6), LABELS - 8);
     }
     const colours = new Map<number, string>();
     const colourOf = (number: number): string => {

@@ -3,6 +3,7 @@
 import { h, replace } from "../dom";
 import { count, measured, amount } from "../format";
 import type { TopReport, TopValue } from "../generated";
+import { printable } from "./text";
 import { exactly, helpOf } from "./reading";
 
 /** So many rows are shown at most. */
@@ -50,7 +51,7 @@ export class AllValues {
 function row(scope: string, metric: string, value: TopValue): HTMLElement {
   const rate = value.per_second;
   return h("tr", { title: exactly(value) },
-    h("td", { class: "mono name" }, scope),
+    h("td", { class: "mono name" }, printable(scope)),
     h("td", {}, h("code", {}, metric), h("span", { class: "muted" }, ` ${helpOf(metric)}`)),
     h("td", { class: "number" }, value.value === null ? "–" : amount(value.value, value.unit)),
     h("td", { class: "number" }, rate == null ? "" : measured(rate, { unit: value.unit, perSecond: true })),

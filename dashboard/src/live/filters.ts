@@ -65,7 +65,9 @@ export class Filters {
     const options = values.map(([value, jobs]) => h("option", { value }, `${printable(value, 60)} (${count(jobs)})`));
     replace(select, h("option", { value: "" }, ANY[field]), ...options);
     select.value = chosen ?? "";
-    select.hidden = values.length < 2 && chosen === undefined;
+    // Where all jobs have the same value there is nothing to choose.
+    const isAll = values.length === 1 && values[0]?.[1] === this.jobs.length;
+    select.hidden = chosen === undefined && (values.length === 0 || isAll);
   }
 
   private drawTemplates(): void {

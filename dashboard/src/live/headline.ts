@@ -6,18 +6,21 @@ import type { MetricName, MetricRow, Quality } from "../generated";
 import { badge } from "../quality";
 import type { JobNews, JobPage, JobValue } from "./api";
 
-const SHOWN: MetricName[] = ["wall_seconds", "cpu_seconds", "cpu_cores_average", "memory_peak_bytes", "io_read_bytes_total",
-  "io_written_bytes_total", "processes_total", "threads_peak"];
+/** With shorter words than the tables have. */
+const SHOWN: [MetricName, string][] = [
+  ["wall_seconds", "time"], ["cpu_seconds", "CPU time"], ["cpu_cores_average", "CPUs busy, mean"], ["memory_peak_bytes", "peak memory"],
+  ["io_read_bytes_total", "read"], ["io_written_bytes_total", "written"], ["processes_total", "processes"], ["threads_peak", "threads at once"],
+];
 
 export class Headline {
   readonly element = h("dl", { class: "headline" });
   private figures: Figure[] = [];
 
   take(page: JobPage): void {
-    this.figures = SHOWN.flatMap((name) => {
+    this.figures = SHOWN.flatMap(([name, title]) => {
       const row = page.metrics.find((metric) => metric.name === name);
       const limit = page.limits.find(({ outcome }) => outcome.metric === name)?.outcome.limit;
-      return row === undefined ? [] : [new Figure(row, limit)];
+      return row === undefined ? [] : [new Figure(title, row, limit)];
     });
     replace(this.element, ...this.figures.map((figure) => figure.element));
   }
@@ -35,10 +38,10 @@ class Figure {
   private value: number | null;
   private quality: Quality | null = null;
 
-  constructor(private readonly row: MetricRow, limit: number | undefined) {
+  constructor(title: string, private readonly row: MetricRow, limit: number | undefined) {
     this.value = row.value;
     this.element = h("div", { "data-metric": row.name },
-      h("dt", { title: row.counts }, row.help),
+      h("dt", { title: `${row.help}. ${row.counts}` }, title),
       h("dd", {}, this.number, " ", this.trust,
         limit !== undefined && h("span", { class: "muted" }, ` limit ${amount(limit, row.unit)}`)));
     this.say(row.value, row.text, row.quality);

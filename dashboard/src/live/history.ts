@@ -149,7 +149,7 @@ function tally(found: number, all: number): string {
 
 function row(job: JobRow): HTMLElement {
   return h("tr", { "data-job": job.id }, ...COLUMNS.map((column) =>
-    h("td", { class: column.isNumber ? "number" : `of-${column.name}`, title: column.exact?.(job) }, column.cell(job))));
+    h("td", { class: `${column.isNumber ? "number" : ""} of-${column.name}`, title: column.exact?.(job), "data-title": column.title }, column.cell(job))));
 }
 
 function valueCell(value: JobValue | undefined): Node | string {

@@ -83,7 +83,7 @@ function sourceOf(line: Line, job: string, origin: bigint): Source {
 /** What is nothing at the end was nothing all the time. */
 function lineFor(metric: MetricRow, names: SeriesName[]): Line | null {
   const isThere = names.some((name) => name.scope === "job" && name.metric === metric.series && name.samples > 0);
-  return isThere ? { metric, at: [], value: [], top: metric.value === 0 ? 0 : 1 } : null;
+  return isThere ? { metric, at: [], value: [], top: metric.value === 0 ? 0 : NaN } : null;
 }
 
 function sectionOf(figures: HTMLElement[], flat: MetricRow[]): HTMLElement {

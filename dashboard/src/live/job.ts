@@ -9,7 +9,7 @@ import { Phases, phasesSection } from "../phases";
 import { belowCharts, details } from "../sections";
 import { toolbar } from "../toolbar";
 import { View } from "../view";
-import { type JobNews, type JobPage, type SeriesName, getJob, getSeriesNames, nanoseconds } from "./api";
+import { type JobNews, type JobPage, type SeriesName, getJob, getSeries, getSeriesNames, nanoseconds } from "./api";
 import { comparison } from "./comparison";
 import { Headline } from "./headline";
 import { JobCharts, type Other, chartKey } from "./job-charts";
@@ -21,13 +21,14 @@ import { printable } from "./text";
 
 /** What is no series is read again so often while the job runs. */
 const REFRESH_MS = 5_000;
+const CPU = "cpu_seconds";
 
 export function showJob(shell: Shell, root: HTMLElement, id: string, signal: AbortSignal): void {
   shell.title(printable(id, 60));
   const waiting = h("p", { class: "muted about" }, "Reading the recording …");
   append(root, waiting);
   const read = async () => {
-    const [page, names] = await Promise.all([getJob(id, signal), getSeriesNames(id, signal)]);
+    const [page, names] = await readJob(id, signal);
     if (signal.aborted) return;
     within(signal, () => new JobView(shell, root, id, page, names, signal));
   };
@@ -35,6 +36,19 @@ export function showJob(shell: Shell, root: HTMLElement, id: string, signal: Abo
     if (signal.aborted) return;
     replace(root, h("p", { class: "about" }, error.message, " ", link("/jobs", {}, "All jobs")));
   });
+}
+
+async function readJob(id: string, signal: AbortSignal): Promise<[JobPage, SeriesName[]]> {
+  const [page, names] = await Promise.all([getJob(id, signal), getSeriesNames(id, signal)]);
+  // What was computed stands beside what was read and written.
+  if (page.io_over_time !== null && names.some((name) => name.metric === CPU && name.scope === "job")) {
+    const from = nanoseconds(page.job.started);
+    const to = from + BigInt(Math.ceil(page.duration * 1e9));
+    const { time, last } = await getSeries({ job: id, metric: CPU, scope: "job", from, to, points: 2000 }, signal);
+    const at = time.map((t) => Math.max(t - Number(from) / 1e9, 0));
+    page.series = { [CPU]: { total: at.length, at, value: last } };
+  }
+  return [page, names];
 }
 
 class JobView {
@@ -160,7 +174,7 @@ class JobView {
     if (this.isReading && !isLast || document.hidden && !isLast || !isLast && this.isInUse()) return;
     this.isReading = true;
     try {
-      const [page, names] = await Promise.all([getJob(this.id, this.signal), getSeriesNames(this.id, this.signal)]);
+      const [page, names] = await readJob(this.id, this.signal);
       if (this.signal.aborted) return;
       Object.assign(this, { page, names });
       this.phases.take(page);

@@ -9,7 +9,7 @@ const WORDS: [string, string][] = [
   ["Enter", "open the row's job"],
   ["n", "the node, now"],
   ["l", "the list of jobs"],
-  ["Esc", "leave the filter; close this"],
+  ["Esc", "empty the filter and leave it; close this"],
   ["+ - 0 ← →", "on a chart: closer, wider, all, earlier, later"],
   ["?", "these words"],
 ];
@@ -39,8 +39,8 @@ export class Keys {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || this.help.open) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
     const isTyping = target?.matches("input, select, textarea") ?? false;
-    if (event.key === "Escape" && isTyping) target?.blur();
-    if (isTyping || !this.act(event.key)) return;
+    if (event.key === "Escape" && isTyping) leave(target);
+    else if (isTyping || !this.act(event.key)) return;
     event.preventDefault();
   }
 
@@ -64,4 +64,12 @@ export class Keys {
     next?.focus();
     return next !== undefined;
   }
+}
+
+function leave(field: HTMLElement | null): void {
+  if (field instanceof HTMLInputElement && field.type === "search" && field.value !== "") {
+    field.value = "";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  field?.blur();
 }

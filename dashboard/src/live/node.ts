@@ -6,6 +6,7 @@ import type { TopReport } from "../generated";
 import { AllValues } from "./all-values";
 import { Cores, clockOf } from "./cores";
 import { Keyed } from "./keyed";
+import { printable, titled } from "./text";
 import { type Form, type NodeMetric, Plot, type Reading, nodeValue, part, read } from "./reading";
 
 /** One row: its words, and what it reads of a report. */
@@ -54,8 +55,8 @@ const CARDS: [string, RowSpec[]][] = [
     { title: "busy", read: busy, top: cpus },
     cpuPart("in programs", "node_cpu_user_seconds_total"),
     cpuPart("in the kernel", "node_cpu_system_seconds_total"),
-    cpuPart("idle, waiting for I/O", "node_cpu_iowait_seconds_total"),
-    cpuPart("taken by the host", "node_cpu_steal_seconds_total"),
+    cpuPart("waiting for I/O", "node_cpu_iowait_seconds_total"),
+    cpuPart("stolen by host", "node_cpu_steal_seconds_total"),
     { ...metric("load, 1 min", "node_load_1m_threads", "value"), top: cpus },
   ]],
   ["Memory", [
@@ -63,15 +64,15 @@ const CARDS: [string, RowSpec[]][] = [
     metric("page cache", "node_memory_cached_bytes", "value"),
     metric("dirty", "node_memory_dirty_bytes", "value"),
     { title: "swap used", read: swapUsed, top: (report) => number(report, "node_swap_total_bytes") ?? 0 },
-    metric("major page faults", "node_page_faults_major_total", "rate"),
-    metric("OOM kills since boot", "node_oom_kills_total", "value"),
+    metric("major faults", "node_page_faults_major_total", "rate"),
+    metric("OOM kills", "node_oom_kills_total", "value"),
   ]],
-  ["Pressure: time in which threads wait", [
-    pressure("for CPU, some", "node_pressure_cpu_some_seconds_total"),
-    pressure("for memory, some", "node_pressure_memory_some_seconds_total"),
-    pressure("for memory, all", "node_pressure_memory_full_seconds_total"),
-    pressure("for I/O, some", "node_pressure_io_some_seconds_total"),
-    pressure("for I/O, all", "node_pressure_io_full_seconds_total"),
+  ["Pressure: time in waiting", [
+    pressure("CPU, some", "node_pressure_cpu_some_seconds_total"),
+    pressure("memory, some", "node_pressure_memory_some_seconds_total"),
+    pressure("memory, all", "node_pressure_memory_full_seconds_total"),
+    pressure("I/O, some", "node_pressure_io_some_seconds_total"),
+    pressure("I/O, all", "node_pressure_io_full_seconds_total"),
   ]],
   ["Processes", [
     metric("processes", "node_processes", "value"),
@@ -199,7 +200,7 @@ class ScopeRow {
 
   constructor(name: string, private readonly columns: Column[]) {
     this.plots = columns.map((c) => new Plot(c.top));
-    this.element = h("tr", {}, h("th", { scope: "row", class: "mono name", title: name }, name),
+    this.element = h("tr", {}, h("th", { scope: "row", class: "mono name", title: titled(name) }, printable(name)),
       ...this.plots.map((plot) => h("td", {}, h("div", { class: "cell" }, plot.spark.canvas, plot.value))));
   }
 
@@ -223,7 +224,7 @@ class Collectors {
     const never = report.collectors.filter((c) => c.status === "unavailable" || c.status === "disabled");
     const since = (seconds: number | null | undefined) =>
       seconds == null ? "no data" : `no data since ${clockOf(new Date(Date.parse(report.time) - seconds * 1000))}`;
-    const lines = lost.map((c) => `${c.name} (${c.mechanism}): ${since(c.no_data_seconds)}${c.reason ? `, ${c.reason}` : ""}; ` +
+    const lines = lost.map((c) => `${c.name} (${c.mechanism}): ${since(c.no_data_seconds)}${c.reason ? `, ${printable(c.reason)}` : ""}; ` +
       `${count(c.failures)} attempts failed`);
     const text = JSON.stringify([lines, never]);
     if (text === this.text) return;
@@ -231,6 +232,6 @@ class Collectors {
     replace(this.missing, ...lines.map((line) => h("p", { class: "banner open" }, line)));
     this.element.hidden = never.length === 0;
     replace(this.element, h("summary", {}, `${count(never.length)} collectors have no data on this machine`),
-      h("ul", { class: "lines" }, ...never.map((c) => h("li", {}, `${c.name} (${c.mechanism}): ${c.reason ?? c.status}`))));
+      h("ul", { class: "lines" }, ...never.map((c) => h("li", {}, `${c.name} (${c.mechanism}): ${printable(c.reason ?? c.status)}`))));
   }
 }

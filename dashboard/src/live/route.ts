@@ -24,9 +24,10 @@ function decoded(text: string): string {
   }
 }
 
-/** The path of a job's page; null where the browser would make a way up of its name. */
+/** The path of a job's page; null where the browser would make a way up of its name, or nothing at all. */
 export function jobPath(id: string): string | null {
-  return id === "" || id === "." || id === ".." ? null : `/jobs/${encodeURIComponent(id)}`;
+  const isNoName = id === "" || id === "." || id === ".." || /\p{Surrogate}/u.test(id);
+  return isNoName ? null : `/jobs/${encodeURIComponent(id)}`;
 }
 
 /** Says on the page that another view is wanted. */

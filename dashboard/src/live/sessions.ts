@@ -117,9 +117,9 @@ class SessionRow {
   private named = "";
 
   constructor(job: Running) {
-    const cell = (plot: Plot) => h("td", {}, h("div", { class: "cell" }, plot.spark.canvas, plot.value));
+    const cell = (plot: Plot, title: string) => h("td", { "data-title": title }, h("div", { class: "cell" }, plot.spark.canvas, plot.value));
     this.element = h("tr", { class: "pick", "data-key": job.key }, this.name,
-      cell(this.cpu), cell(this.memory), cell(this.processes), this.limits);
+      cell(this.cpu, "CPUs"), cell(this.memory, "memory"), cell(this.processes, "processes"), this.limits);
   }
 
   update(job: Running): void {
