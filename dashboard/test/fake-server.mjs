@@ -18,8 +18,9 @@ export class FakeServer {
   series = new Map();
   /** Paths that were asked for. */
   asked = [];
-  /** Whether streams are refused. */
+  /** Whether streams break off, or are refused. */
   isDown = false;
+  isLocked = false;
   streams = new Set();
   sockets = new Set();
 
@@ -93,6 +94,9 @@ export class FakeServer {
 
   stream(query, request, response) {
     if (this.isDown) return request.socket.destroy();
+    if (this.isLocked) {
+      return send(response, 401, "application/json", JSON.stringify({ schema: "weigh.error/1", error: "no token", expected: "the address that was printed" }));
+    }
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     response.write(": hello\n\n");
     const stream = { query, response };

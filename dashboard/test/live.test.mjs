@@ -173,10 +173,12 @@ const checks = {
       assert.equal(await page.locator(".cores canvas").count(), 1);
       assert.ok((await page.locator(".cores canvas").boundingBox()).height < 600);
       assert.match(await text(page, "#node .scopes"), /sda/);
-      // The next report.
+      // The next report. Rows stay the same elements.
+      await page.evaluate(() => { document.querySelector("#busiest tbody tr").dataset.mine = document.querySelector("#jobs-now .pick").dataset.mine = "1"; });
       await until("a stream", () => server.streams.size === 1 || server.streams.size);
       server.tell("node", node((report) => { report.metrics.node.node_context_switches_total.per_second = 31_337; }));
       await until("31 337 a second", async () => (await text(page, "#node")).replace(/\s/g, "").includes("31337/s"));
+      assert.equal(await page.locator("[data-mine]").count(), 2);
       assert.equal(await text(page, ".connection"), "live");
     });
   },
@@ -411,6 +413,9 @@ const checks = {
     await until("lost", async () => /^no connection since \d+:\d+:\d+; next try in \d+ s$/.test(await text(page, ".connection")));
     assert.ok((await text(page, "#node")).includes("GiB"), "what was known stays");
     server.isDown = false;
+    server.isLocked = true;
+    await until("refused", async () => (await text(page, ".connection")).endsWith(": no token (expected: the address that was printed)"), 30_000);
+    server.isLocked = false;
     await until("live again", async () => await text(page, ".connection") === "live", 30_000);
     server.tell("node", node((found) => { found.node = "back"; }));
     await until("new data", async () => (await text(page, ".about")).startsWith("back"));

@@ -27,7 +27,10 @@ export interface JobRow {
   category: string | null;
   labels: Record<string, string>;
   state: JobState;
-  started: string;
+  /** Why it is broken. */
+  reason?: string | null;
+  /** Null where it cannot be read. */
+  started: string | null;
   ended: string | null;
   exit: Exit | null;
   metrics: Record<string, JobValue>;
@@ -36,12 +39,13 @@ export interface JobRow {
   pid?: number | null;
 }
 
-export type JobPage = Page & { state: JobState };
+export type JobPage = Page & { state: JobState; reason?: string | null };
 
 export interface SeriesName {
   metric: string;
   scope: string;
-  unit: Unit;
+  /** Null where only the program knows it. */
+  unit: Unit | null;
   samples: number;
 }
 
@@ -72,9 +76,13 @@ const BASE = "/api/v1";
 
 export const getNode = (signal: AbortSignal): Promise<TopReport> => get("/node", signal);
 
-export async function getJobs(signal: AbortSignal): Promise<JobRow[]> {
-  return (await get<{ jobs: JobRow[] }>("/jobs", signal)).jobs;
+export interface JobList {
+  jobs: JobRow[];
+  /** Recordings that are too many for the list. */
+  jobs_left_out?: number;
 }
+
+export const getJobs = (signal: AbortSignal): Promise<JobList> => get("/jobs", signal);
 
 export async function getJob(id: string, signal: AbortSignal): Promise<JobPage> {
   const page = await get<JobPage>(`/jobs/${encodeURIComponent(id)}`, signal);
@@ -121,6 +129,14 @@ export function nanoseconds(time: string): bigint {
   return BigInt(Number.isFinite(whole) ? whole : 0) * 1_000_000n + BigInt(fraction.padEnd(9, "0").slice(0, 9));
 }
 
+/** Why the server refuses a stream; null if it does not. */
+export async function refusal(url: string, signal: AbortSignal): Promise<string | null> {
+  const answer = await fetch(url, { signal, headers: { accept: "text/event-stream" } });
+  if (!answer.ok) return await reason(answer);
+  await answer.body?.cancel();
+  return null;
+}
+
 export function streamUrl(query: Record<string, string>): string {
   return `${BASE}/stream?${new URLSearchParams(query)}`;
 }
@@ -142,9 +158,6 @@ async function ask(path: string, signal: AbortSignal, accept = "application/octe
 }
 
 async function reason(answer: Response): Promise<string> {
-  if (answer.status === 401 || answer.status === 403) {
-    return "This page needs a token. Open the address that `weigh serve` printed, or the one of `weigh agent url`.";
-  }
   try {
     const { error, expected } = await answer.json() as { error: string; expected?: string };
     return expected ? `${error} (expected: ${expected})` : error;

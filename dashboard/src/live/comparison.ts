@@ -1,7 +1,7 @@
 // The choice of another run whose series stand beside those of the job.
 
 import { h, replace } from "../dom";
-import { type JobRow, getJobs } from "./api";
+import { type JobList, type JobRow, getJobs } from "./api";
 import { note } from "./route";
 import { commandLine, moment, printable } from "./text";
 
@@ -16,10 +16,10 @@ export function comparison(id: string, query: URLSearchParams, signal: AbortSign
     note({ with: select.value, shift: Number(shift.value) === 0 ? null : shift.value });
     changed();
   };
-  const fill = (jobs: JobRow[]) => {
+  const fill = ({ jobs }: JobList) => {
     const own = jobs.find((job) => job.id === id);
     const same = (job: JobRow) => Number(own !== undefined && commandLine(job.command) === commandLine(own.command));
-    const others = jobs.filter((job) => job.id !== id).sort((a, b) => same(b) - same(a) || (a.started < b.started ? 1 : -1));
+    const others = jobs.filter((job) => job.id !== id).sort((a, b) => same(b) - same(a) || ((a.started ?? "") < (b.started ?? "") ? 1 : -1));
     replace(select, h("option", { value: "" }, "no other run"), ...others.slice(0, MOST).map((job) =>
       h("option", { value: job.id }, `${moment(job.started)} ${printable(commandLine(job.command), 60)}`)));
     select.value = chosen;

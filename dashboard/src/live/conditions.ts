@@ -41,8 +41,14 @@ export function valuesOf(job: JobRow, field: Field): string[] {
     case "category": return job.category === null ? [] : [job.category];
     case "label": return Object.entries(job.labels).map(([key, value]) => `${key}=${value}`);
     case "state": return [job.state];
-    case "folder": return [job.folder];
+    case "folder": return [parent(job.folder)];
   }
+}
+
+/** The folder that a recording's folder is in. */
+function parent(folder: string): string {
+  const end = folder.lastIndexOf("/");
+  return end > 0 ? folder.slice(0, end) : folder;
 }
 
 /** The values that there are, with how many jobs have each: the commonest first. */

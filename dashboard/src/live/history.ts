@@ -4,7 +4,7 @@ import { append, h, replace } from "../dom";
 import { amount, count } from "../format";
 import type { Exit } from "../generated";
 import { within } from "../lifetime";
-import { type JobRow, type JobState, type JobValue, getJobs } from "./api";
+import { type JobList, type JobRow, type JobState, type JobValue, getJobs } from "./api";
 import { type Conditions, fits, readConditions, words } from "./conditions";
 import { Filters } from "./filters";
 import { jobLink } from "./link";
@@ -38,12 +38,12 @@ const metric = (title: string, name: string): Column => {
 };
 
 const COLUMNS: Column[] = [
-  { title: "", name: "state", isNumber: false, order: (job) => job.state, cell: (job) => stateMark(job) },
+  { title: "", name: "state", isNumber: false, order: (job) => job.state, cell: (job) => stateMark(job), exact: (job) => titled(job.reason ?? "") },
   { title: "command", name: "command", isNumber: false, order: (job) => job.command.join(" "), cell: (job) => jobLink(job.id, commandLine(job.command)) },
   text("user", "user", (job) => job.user),
   text("category", "category", (job) => job.category ?? ""),
   text("labels", "labels", (job) => Object.entries(job.labels).map(([key, value]) => `${key}=${value}`).join(", ")),
-  { title: "started", name: "started", isNumber: false, order: (job) => job.started, cell: (job) => moment(job.started), exact: (job) => job.started },
+  { title: "started", name: "started", isNumber: false, order: (job) => job.started ?? "", cell: (job) => moment(job.started), exact: (job) => titled(job.started ?? "") },
   metric("time", "wall_seconds"),
   metric("CPU time", "cpu_seconds"),
   metric("peak memory", "memory_peak_bytes"),
@@ -57,7 +57,7 @@ export function showHistory(shell: Shell, root: HTMLElement, signal: AbortSignal
   shell.title("Jobs");
   shell.filter(view.filters.search);
   shell.rows(() => view.rows);
-  const refresh = () => getJobs(signal).then((jobs) => within(signal, () => view.take(jobs)),
+  const refresh = () => getJobs(signal).then((list) => within(signal, () => view.take(list)),
     (error: Error) => !signal.aborted && view.fail(error));
   void refresh();
   shell.stream({}, { jobs: () => void refresh() }, signal);
@@ -67,6 +67,7 @@ class History {
   rows: HTMLElement[] = [];
   readonly filters: Filters;
   private jobs: JobRow[] | null = null;
+  private leftOut = 0;
   private conditions = readConditions(readRoute().query);
   private order: string;
   private isUpwards: boolean;
@@ -88,8 +89,9 @@ class History {
     this.elements = [h("h1", { class: "unseen" }, "Jobs"), this.filters.element, this.tally, this.table, this.more];
   }
 
-  take(jobs: JobRow[]): void {
+  take({ jobs, jobs_left_out: leftOut }: JobList): void {
     this.jobs = jobs;
+    this.leftOut = leftOut ?? 0;
     this.filters.offer(jobs);
     this.draw();
   }
@@ -125,7 +127,7 @@ class History {
     this.rows.find((one) => one.dataset.job === focused)?.querySelector("a")?.focus();
     this.table.hidden = found.length === 0;
     this.more.hidden = found.length <= this.most;
-    replace(this.tally, tally(found.length, this.jobs.length));
+    replace(this.tally, tally(found.length, this.jobs.length) + (this.leftOut > 0 ? `; ${count(this.leftOut)} older ones are not listed` : ""));
     COLUMNS.forEach((column, i) => this.heads[i]?.setAttribute("aria-sort",
       column.name !== this.order ? "none" : this.isUpwards ? "ascending" : "descending"));
   }

@@ -109,7 +109,7 @@ class JobView {
     within(this.zonesEnd.signal, () => {
       this.headline.take(page);
       const shown = isRunning ? { ...page, outcome: { words: "running", tone: "open" as const } } : page;
-      replace(this.top, header(shown), this.headline.element, ...banners(page, isRunning), digest(page), adviceSection(page));
+      replace(this.top, header(shown), page.reason ? h("p", { class: "note" }, printable(page.reason)) : null, this.headline.element, ...banners(page, isRunning), digest(page), adviceSection(page));
       replace(this.bands, phasesSection(page, phases, view));
       replace(this.below, ...belowCharts(page, view, phases));
       replace(this.rest, ...details(page, view, phases));
@@ -157,6 +157,7 @@ class JobView {
     };
     this.shell.stream({ job: this.id }, {
       job: (data) => take(data as JobNews),
+      missed: () => this.jobCharts?.reload(),
       [RECONNECTED]: () => this.jobCharts?.reload(),
     }, signal);
   }

@@ -4,7 +4,9 @@ export class Keyed<T, R extends { element: HTMLElement; end?(): void }> {
   readonly rows = new Map<string, R>();
 
   constructor(private readonly parent: HTMLElement, private readonly keyOf: (item: T) => string,
-    private readonly create: (item: T) => R, private readonly update: (row: R, item: T) => void) {}
+    private readonly create: (item: T) => R, private readonly update: (row: R, item: T) => void,
+    /** Stays before all rows. */
+    private readonly head: Element | null = null) {}
 
   set(items: T[]): void {
     const present = new Set(items.map(this.keyOf));
@@ -14,7 +16,7 @@ export class Keyed<T, R extends { element: HTMLElement; end?(): void }> {
       row.end?.();
       this.rows.delete(key);
     }
-    let before: Element | null = this.parent.firstElementChild;
+    let before = this.head === null ? this.parent.firstElementChild : this.head.nextElementSibling;
     for (const item of items) {
       const key = this.keyOf(item);
       const row = this.rows.get(key) ?? this.create(item);

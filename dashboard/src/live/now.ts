@@ -17,10 +17,11 @@ export function showNow(shell: Shell, root: HTMLElement, signal: AbortSignal): v
   append(root, ...view.elements);
   shell.title("Now");
   shell.filter(view.filter);
+  shell.rows(() => [...root.querySelectorAll<HTMLElement>(".pick")]);
   let recordings: JobRow[] = [];
   let report: TopReport | null = null;
   const draw = () => within(signal, () => report && view.update(report, recordings));
-  const refresh = () => getJobs(signal).then((jobs) => {
+  const refresh = () => getJobs(signal).then(({ jobs }) => {
     recordings = jobs;
     draw();
   }, () => { /* Without a folder there are no recordings: the node is shown all the same. */ });

@@ -1,7 +1,7 @@
 // Jobs that run, by user: sessions of `weigh run` on the node, with the recordings that they write where these are in
 // the server's folders.
 
-import { append, h, replace } from "../dom";
+import { h, replace } from "../dom";
 import { amount, count } from "../format";
 import type { TopJob, TopReport } from "../generated";
 import type { JobLimit, JobRow } from "./api";
@@ -52,17 +52,15 @@ const COLUMNS = ["job", "CPUs busy", "memory, resident", "processes", "limits"];
 
 export class Sessions {
   readonly element: HTMLElement;
-  private readonly table = h("table", { class: "readings sessions" },
-    h("thead", {}, h("tr", {}, ...COLUMNS.map((title) => h("th", { scope: "col" }, title)))));
+  private readonly heads = h("thead", {}, h("tr", {}, ...COLUMNS.map((title) => h("th", { scope: "col" }, title))));
+  private readonly table = h("table", { class: "readings sessions" }, this.heads);
   private readonly empty = h("p", { class: "note" });
   private readonly users: Keyed<[string, Running[]], UserRows>;
 
   constructor() {
-    const bodies = h("div");
-    this.users = new Keyed(this.table, ([user]) => user, ([user]) => new UserRows(user), (rows, [, jobs]) => rows.update(jobs));
-    append(bodies, h("div", { class: "wide" }, this.table), this.empty);
+    this.users = new Keyed(this.table, ([user]) => user, ([user]) => new UserRows(user), (rows, [, jobs]) => rows.update(jobs), this.heads);
     this.element = h("section", { id: "jobs-now", "aria-labelledby": "jobs-now-title" },
-      h("h2", { id: "jobs-now-title" }, "Jobs that run"), bodies);
+      h("h2", { id: "jobs-now-title" }, "Jobs that run"), h("div", { class: "wide" }, this.table), this.empty);
   }
 
   update(report: TopReport, recordings: JobRow[], words: string[]): void {
@@ -87,17 +85,12 @@ class UserRows {
   constructor(user: string) {
     this.element = h("tbody", {}, h("tr", { class: "group" }, h("th", { colspan: COLUMNS.length, scope: "rowgroup" },
       printable(user), " ", this.sum)));
-    const head = this.element.firstElementChild as HTMLElement;
-    this.rows = new Keyed(this.element, (job) => job.key, (job) => new SessionRow(job), (row, job) => row.update(job));
-    this.head = head;
+    this.rows = new Keyed(this.element, (job) => job.key, (job) => new SessionRow(job), (row, job) => row.update(job),
+      this.element.firstElementChild);
   }
 
-  private readonly head: HTMLElement;
-
   update(jobs: Running[]): void {
-    this.head.remove();
     this.rows.set(jobs);
-    this.element.prepend(this.head);
     const text = jobs.length === 1 ? "1 job" : `${count(jobs.length)} jobs`;
     if (this.sum.textContent !== text) replace(this.sum, text);
   }

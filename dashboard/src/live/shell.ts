@@ -70,6 +70,7 @@ function words(connection: Connection): string {
     case "opening": return "connecting …";
     case "open": return "live";
     case "resting": return "resting";
-    case "lost": return `no connection since ${clockOf(connection.since)}; next try in ${Math.ceil(connection.pauseMs / 1000)} s`;
+    case "lost": return `no connection since ${clockOf(connection.since)}; next try in ${Math.ceil(connection.pauseMs / 1000)} s` +
+      (connection.why === null ? "" : `: ${connection.why}`);
   }
 }

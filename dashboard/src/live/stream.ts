@@ -2,7 +2,7 @@
 // rests while nobody can see the page.
 
 import { within } from "../lifetime";
-import { streamUrl } from "./api";
+import { refusal, streamUrl } from "./api";
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
@@ -13,7 +13,7 @@ export type Connection =
   | { kind: "opening" }
   | { kind: "open" }
   | { kind: "resting" }
-  | { kind: "lost"; since: Date; pauseMs: number };
+  | { kind: "lost"; since: Date; pauseMs: number; why: string | null };
 
 export type Handlers = Record<string, (data: unknown) => void>;
 
@@ -69,9 +69,14 @@ export class Stream {
   }
 
   private lost(): void {
+    // The browser gives up by itself where the server answers, but with no stream.
+    const isRefused = this.source?.readyState === EventSource.CLOSED;
     this.close();
-    this.lostSince ??= new Date();
-    this.say({ kind: "lost", since: this.lostSince, pauseMs: this.pause });
+    const since = this.lostSince ??= new Date();
+    const pauseMs = this.pause;
+    const say = (why: string | null) => this.lostSince === since && this.say({ kind: "lost", since, pauseMs, why });
+    say(null);
+    if (isRefused) refusal(streamUrl(this.query), this.signal).then((why) => why !== null && say(why), () => { /* It cannot be reached. */ });
     this.timer = setTimeout(() => this.open(), this.pause);
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE_MS);
   }

@@ -22,7 +22,8 @@ export function commandLine(words: string[]): string {
 }
 
 /** A moment, in the reader's time zone. */
-export function moment(time: string): string {
+export function moment(time: string | null): string {
+  if (time === null) return "–";
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return printable(time);
   const two = (n: number) => String(n).padStart(2, "0");
