@@ -446,6 +446,34 @@ const checks = {
     });
   },
 
+  "a view that was left is gone": async () => {
+    server.node = node();
+    server.jobs = [job("one")];
+    offer("one");
+    await quiet("/", {}, async (page) => {
+      const devtools = await page.context().newCDPSession(page);
+      await devtools.send("Performance.enable");
+      const rounds = async (n) => {
+        for (let i = 0; i < n; i += 1) {
+          await page.keyboard.press("l");
+          await page.locator(".history a").click();
+          await page.locator("#series canvas").first().waitFor();
+          await page.keyboard.press("n");
+          await page.locator("#node .value").first().waitFor();
+        }
+        for (let i = 0; i < 4; i += 1) await devtools.send("HeapProfiler.collectGarbage");
+        const { metrics } = await devtools.send("Performance.getMetrics");
+        return Object.fromEntries(metrics.map(({ name, value }) => [name, value]));
+      };
+      const early = await rounds(4);
+      const late = await rounds(12);
+      for (const name of ["Nodes", "JSEventListeners"]) {
+        assert.ok(late[name] < early[name] * 1.5, `${name}: ${early[name]}, later ${late[name]}`);
+      }
+      console.log(`      ${late.Nodes} nodes, ${(late.JSHeapUsedSize / 2 ** 20).toFixed(1)} MiB after 16 rounds`);
+    });
+  },
+
   "what is not there, in words": async () => {
     server.jobs = [];
     await quiet("/jobs", {}, (page) => until("empty", async () => (await text(page, ".tally")).startsWith("There is no recording")));
