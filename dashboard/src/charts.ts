@@ -229,6 +229,12 @@ function extremes(chart: Chart, shown: boolean[], view: View, lowest: number, hi
 /** Behind a line: between what its samples lie, so that one alone is seen among millions. */
 function paintSpreads(u: uPlot, chart: Chart, shown: boolean[], view: View): void {
   const { ctx: context, bbox } = u;
+  const wide = Math.max(Math.round(devicePixelRatio), 1);
+  const perSecond = bbox.width / (view.to - view.from);
+  const left = bbox.left - wide / 2;
+  const ground = u.valToPos(0, "y", true);
+  const top = u.scales["y"]?.max ?? 1;
+  const perValue = (ground - u.valToPos(top, "y", true)) / top;
   context.save();
   context.beginPath();
   context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -238,10 +244,9 @@ function paintSpreads(u: uPlot, chart: Chart, shown: boolean[], view: View): voi
     context.fillStyle = style(`--colour-${i % COLOURS}`);
     context.globalAlpha = 0.45;
     line.at.forEach((time, point) => {
-      if (time < view.from || time > view.to) return;
-      const [x, top, bottom] = [u.valToPos(time, "x", true), u.valToPos(line.high?.[point] ?? 0, "y", true),
-        u.valToPos(line.low?.[point] ?? 0, "y", true)];
-      if (bottom - top >= 1) context.fillRect(x - devicePixelRatio / 2, top, Math.max(devicePixelRatio, 1), bottom - top);
+      const height = ((line.high?.[point] ?? 0) - (line.low?.[point] ?? 0)) * perValue;
+      if (height < 1 || time < view.from || time > view.to) return;
+      context.fillRect(Math.round(left + (time - view.from) * perSecond), ground - (line.high?.[point] ?? 0) * perValue, wide, height);
     });
   });
   context.restore();

@@ -14,13 +14,18 @@ import { comparison } from "./comparison";
 import { Headline } from "./headline";
 import { JobCharts, type Other, chartKey } from "./job-charts";
 import { link } from "./link";
-import { note, readRoute } from "./route";
+import { isWall, note, readRoute } from "./route";
 import type { Shell } from "./shell";
 import { RECONNECTED } from "./stream";
 import { printable } from "./text";
 
 /** What is no series is read again so often while the job runs. */
 const REFRESH_MS = 5_000;
+const FIRST_MS = 1_000;
+/** A pointer that has not moved for so long means nothing. */
+const HOVER_MS = 4_000;
+/** All that shows time is drawn again at most so often because the job takes longer. */
+const GROW_MS = 250;
 const CPU = "cpu_seconds";
 
 export function showJob(shell: Shell, root: HTMLElement, id: string, signal: AbortSignal): void {
@@ -67,6 +72,9 @@ class JobView {
   private key = "";
   private other: Other | null = null;
   private isReading = false;
+  private grownAt = -Infinity;
+  private movedAt = -Infinity;
+  private readAt = -Infinity;
 
   constructor(private readonly shell: Shell, root: HTMLElement, private readonly id: string, private page: JobPage,
     private names: SeriesName[], private readonly signal: AbortSignal) {
@@ -148,6 +156,7 @@ class JobView {
     const signal = AbortSignal.any([this.signal, ended.signal]);
     const timer = setInterval(() => void this.refresh(false), REFRESH_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
+    document.addEventListener("pointermove", () => { this.movedAt = performance.now(); }, { signal });
     const take = (news: JobNews) => {
       this.take(news);
       if (news.id !== this.id || news.state === "running") return;
@@ -168,12 +177,17 @@ class JobView {
     const wall = latest === 0 ? 0 : (latest - Number(this.origin)) / 1e9;
     this.headline.news(news, wall);
     this.jobCharts?.news(news);
+    // The first samples are there: the charts, too, then.
+    if (this.jobCharts?.element === null && performance.now() - this.readAt > FIRST_MS) void this.refresh(false);
+    if (performance.now() - this.grownAt < GROW_MS) return;
+    this.grownAt = performance.now();
     this.view.grow(wall);
   }
 
   private async refresh(isLast: boolean): Promise<void> {
-    if (this.isReading && !isLast || document.hidden && !isLast || !isLast && this.isInUse()) return;
+    if (this.isReading && !isLast || document.hidden && !isWall() && !isLast || !isLast && this.isInUse()) return;
     this.isReading = true;
+    this.readAt = performance.now();
     try {
       const [page, names] = await readJob(this.id, this.signal);
       if (this.signal.aborted) return;
@@ -189,8 +203,10 @@ class JobView {
     }
   }
 
-  /** What somebody points at or types into is not taken away. */
+  /** What the reader points at or types into is not taken away. */
   private isInUse(): boolean {
-    return [this.top, this.bands, this.below, this.rest].some((zone) => zone.matches(":hover") || zone.contains(document.activeElement));
+    const isPointing = performance.now() - this.movedAt < HOVER_MS;
+    const focused = document.activeElement?.matches("input, select") ? document.activeElement : null;
+    return [this.top, this.bands, this.below, this.rest].some((zone) => isPointing && zone.matches(":hover") || zone.contains(focused));
   }
 }
