@@ -2,7 +2,7 @@
 // comes anew while the job runs.
 
 import type { Figure } from "../charts";
-import { type Chart, type Line, rate } from "../series";
+import { type Line, rate } from "../series";
 import type { View } from "../view";
 import { ApiError, type Columns, type JobNews, getSeries } from "./api";
 
@@ -12,6 +12,8 @@ export interface Source {
   metric: string;
   /** What lies at time 0 of the chart, in nanoseconds since the epoch. */
   origin: bigint;
+  /** Whether its run begins there. */
+  isFromStart: boolean;
   line: Line;
   columns: Columns;
 }
@@ -27,7 +29,7 @@ export class Feed {
   private timer = 0;
   private loading: AbortController | null = null;
 
-  constructor(private readonly chart: Chart, private readonly sources: Source[], private readonly figure: Figure,
+  constructor(private readonly sources: Source[], private readonly figure: Figure,
     private readonly view: View, private readonly failed: (text: string) => void, private readonly signal: AbortSignal) {
     signal.addEventListener("abort", () => {
       clearTimeout(this.timer);
@@ -59,7 +61,8 @@ export class Feed {
     const to = loaded.isTail ? Math.max(view.duration, loaded.to) : loaded.to;
     const isOutside = view.from < loaded.from || view.to > to;
     const most = Math.max(...this.sources.map(({ columns }) => columns.time.length));
-    return isOutside || to - loaded.from > (view.to - view.from) * COARSE + 1e-9 && most > this.points / 4 || most > 2.5 * this.points;
+    const isCoarse = to - loaded.from > (view.to - view.from) * COARSE + 1e-9;
+    return isOutside || isCoarse || most > 2.5 * this.points;
   }
 
   private async load(): Promise<void> {
@@ -102,12 +105,8 @@ export class Feed {
   }
 
   private draw(): void {
-    for (const source of this.sources) fill(source, this.loaded?.from === 0);
+    for (const source of this.sources) fill(source, this.loaded?.from === 0 && source.isFromStart);
     this.figure.update();
-  }
-
-  get isEmpty(): boolean {
-    return this.chart.lines.every((line) => line.at.length === 0);
   }
 }
 

@@ -45,7 +45,7 @@ export class JobCharts {
       failure.hidden = text === "";
       replace(failure, text);
     };
-    const feed = new Feed(chart, sources, figure, this.view, failed, this.signal);
+    const feed = new Feed(sources, figure, this.view, failed, this.signal);
     onVisible(figure.element, (isVisible) => feed.setVisible(isVisible));
     return { element: figure.element, feed };
   }
@@ -58,7 +58,7 @@ export class JobCharts {
       .map((line): Line => ({ ...line, at: [], value: [], isOther: true }));
     chart.names = [...own, ...twins.map((twin) => `${own[chart.lines.findIndex((line) => line.metric === twin.metric)] ?? ""} of ${printable(id, 24)}`)];
     chart.lines.push(...twins);
-    sources.push(...twins.map((line) => sourceOf(line, id, origin)));
+    sources.push(...twins.map((line) => sourceOf(line, id, origin, shift === 0)));
   }
 
   news(news: JobNews): void {
@@ -76,8 +76,8 @@ export function chartKey(page: JobPage, names: SeriesName[]): string {
   return charts.map((chart) => chart.lines.map((line) => line.metric.name).join()).join(";");
 }
 
-function sourceOf(line: Line, job: string, origin: bigint): Source {
-  return { job, metric: line.metric.series ?? "", origin, line, columns: { time: [], min: [], max: [], last: [] } };
+function sourceOf(line: Line, job: string, origin: bigint, isFromStart = true): Source {
+  return { job, metric: line.metric.series ?? "", origin, isFromStart, line, columns: { time: [], min: [], max: [], last: [] } };
 }
 
 /** What is nothing at the end was nothing all the time. */
