@@ -31,7 +31,7 @@ function metricRow(m: MetricRow): HTMLElement {
       h("summary", {}, h("code", {}, m.name), h("span", { class: "help" }, m.help)),
       h("p", { class: "counts" }, ...coded(m.counts)),
       h("p", { class: "counts muted" }, `${m.kind}, ${m.unit}${m.series ? `, series ${m.series}` : ""}`))),
-    h("td", { class: "number" }, m.text ?? "–",
+    h("td", { class: "number", title: m.value === null ? undefined : `${m.value} ${m.unit}` }, m.text ?? "–",
       isScaled && h("span", { class: "raw" }, `${count(m.value ?? 0)} B`)),
     h("td", { class: "trust" }, badge(m), h("span", { class: "muted" }, m.source === "none" ? "" : m.source),
       m.reason !== null && h("p", { class: "reason" }, m.reason)));

@@ -87,6 +87,15 @@ class Timeline {
     this.rebuild();
   }
 
+  private changeRange(): void {
+    const { from, to } = this.view;
+    const hasGrown = from === this.wish.from && to >= this.wish.to;
+    // A run that goes on takes away neither what is selected nor where one has scrolled to.
+    if (!hasGrown) return this.change({ from, to });
+    Object.assign(this.wish, { from, to });
+    this.rebuild();
+  }
+
   private rebuild(): void {
     this.shown = rows(this.list, this.roots, this.wish);
     this.scroller.style.height = `${Math.max(2, Math.min(this.shown.length, MOST_ROWS)) * ROW + this.painter.head}px`;
@@ -115,7 +124,7 @@ class Timeline {
   private listen(): void {
     this.scroller.addEventListener("scroll", () => { this.hideTip(); this.redraw(); });
     new ResizeObserver(() => this.redraw()).observe(this.scroller);
-    this.view.onRange(() => this.change({ from: this.view.from, to: this.view.to }));
+    this.view.onRange(() => this.changeRange());
     this.view.onCursor(() => this.redraw());
     onThemeChange(() => this.redraw());
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));

@@ -7,17 +7,18 @@ mod common {
     pub mod golden;
     pub mod sample;
     pub mod sample_moments;
+    pub mod top;
     pub mod typescript;
 }
 
 use common::golden::check;
 use common::sample_moments::{io_over_time, regions, series};
 use common::typescript::Types;
-use common::{events, explained, sample};
+use common::{events, explained, sample, top};
 use weigh_schema::event::CollectorState;
 use weigh_schema::region::RegionKind;
 use weigh_schema::summary::{ExitKind, Sender, SenderKind};
-use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Quality, Unit};
+use weigh_schema::{Group, METRICS, Mechanism, Metric, MetricKind, NODE_METRICS, Quality, Unit};
 use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
 use weigh_show::report::{FileColumns, page};
@@ -81,7 +82,27 @@ fn the_pages_types_are_current() {
         types.learn(&weigh_show::explain::page::page(&report));
     }
     types.learn(&events::page());
+    types.learn(&top::full());
+    types.learn(&top::first());
     let names: Vec<_> = METRICS.iter().map(|m| format!("  | \"{}\"", m.name)).collect();
     let metric_name = format!("export type MetricName =\n{};\n\n", names.join("\n"));
     check("../../dashboard/src/generated.ts", &(HEAD.to_string() + &metric_name + &types.text()));
+}
+
+const NODE_HEAD: &str = "\
+// Derived from crates/schema/src/node_metric.rs; do not edit by hand.
+// `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
+
+/** What each metric of the node is, in a few words. */
+export const NODE_METRICS = {
+";
+
+#[test]
+fn the_metrics_of_the_node_are_current() {
+    let line = |m: &&Metric| {
+        let help = serde_json::to_string(m.help).expect("a string");
+        format!("  {}: {help},\n", m.name)
+    };
+    let lines: String = NODE_METRICS.iter().map(line).collect();
+    check("../../dashboard/src/node-metrics.ts", &format!("{NODE_HEAD}{lines}}} as const;\n"));
 }

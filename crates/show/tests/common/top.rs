@@ -1,0 +1,84 @@
+//! Reports of the node, for the types of the live page.
+
+use std::collections::BTreeMap;
+
+use weigh_schema::event::CollectorState;
+use weigh_schema::top::{CoreUse, TOP, TopCollector, TopJob, TopProcess, TopReport, TopValue};
+use weigh_schema::{Mechanism, Number, Quality, Unit};
+
+/// Has all that can be present.
+pub fn full() -> TopReport {
+    let value = TopValue {
+        value: Some(Number::Whole(7)),
+        unit: Unit::Bytes,
+        quality: Quality::Exact,
+        per_second: Some(Some(1.5)),
+    };
+    let values = BTreeMap::from([("node_forks_total".to_string(), value)]);
+    TopReport {
+        schema: TOP.into(),
+        node: "n1".into(),
+        time: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        interval_seconds: Some(1.0),
+        user: Some("ada".into()),
+        metrics: BTreeMap::from([("node".to_string().into(), values)]),
+        cores: vec![CoreUse { core: 0, busy_ratio: Some(0.5), steal_ratio: Some(0.0) }],
+        collectors: vec![TopCollector {
+            name: "disks".into(),
+            mechanism: Mechanism::Proc,
+            status: CollectorState::Degraded,
+            reason: Some("no such file".into()),
+            no_data_seconds: Some(2.0),
+            failures: 2,
+        }],
+        jobs: vec![TopJob {
+            pid: 7,
+            user: "ada".into(),
+            command: vec!["weigh".into()],
+            command_base64: vec!["/w==".into()],
+            processes: 1,
+            cpu_cores: Some(1.0),
+            memory_rss_sum_bytes: 4096,
+        }],
+        processes: vec![TopProcess {
+            pid: 8,
+            parent_pid: 7,
+            user: "ada".into(),
+            name: "a".into(),
+            name_base64: Some("/w==".into()),
+            command: vec!["a".into()],
+            command_base64: vec!["/w==".into()],
+            state: "R".into(),
+            threads: 1,
+            cpu_cores: Some(1.0),
+            cpu_seconds: 2.0,
+            memory_rss_bytes: 4096,
+            job: Some(7),
+        }],
+        processes_unreadable: 0,
+    }
+}
+
+/// The first look, which lacks what can be absent or null.
+pub fn first() -> TopReport {
+    let mut report = full();
+    report.interval_seconds = None;
+    report.user = None;
+    for value in report.metrics.values_mut().flat_map(|values| values.values_mut()) {
+        (value.value, value.per_second) = (None, None);
+    }
+    for core in &mut report.cores {
+        (core.busy_ratio, core.steal_ratio) = (None, None);
+    }
+    for collector in &mut report.collectors {
+        (collector.reason, collector.no_data_seconds) = (None, None);
+    }
+    for job in &mut report.jobs {
+        (job.cpu_cores, job.command_base64) = (None, Vec::new());
+    }
+    for process in &mut report.processes {
+        (process.cpu_cores, process.name_base64, process.job) = (None, None, None);
+        process.command_base64.clear();
+    }
+    report
+}

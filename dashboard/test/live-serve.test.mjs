@@ -1,0 +1,115 @@
+// Checks the live page of a real `weigh serve` with a real job of `weigh run`: how long a write() of the job takes to be
+// a number on the page, and that each number is the one of summary.json.
+// usage: npm run test-live-serve -- WEIGH
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { launch } from "./pages.mjs";
+
+const WRITES = 40;
+const BYTES = 1_000_003;
+/** Writes now and then, and says at its end when each write was made. */
+const JOB = `
+const fs = require("node:fs");
+const [path, writes, bytes] = [process.argv[1], Number(process.argv[2]), Number(process.argv[3])];
+const file = fs.openSync(path, "w");
+const data = Buffer.alloc(bytes, "x");
+const times = [];
+const step = () => {
+  times.push(Date.now());
+  fs.writeSync(file, data, 0, bytes, 0);
+  if (times.length < writes) return setTimeout(step, 150 + Math.random() * 100);
+  console.log(JSON.stringify(times));
+  setTimeout(() => {}, 600);
+};
+setTimeout(step, 3000);
+`;
+
+const weigh = process.argv[2] && resolve(process.argv[2]);
+if (!weigh) {
+  console.error("usage: npm run test-live-serve -- WEIGH");
+  process.exit(2);
+}
+
+const folder = await mkdtemp(join(tmpdir(), "weigh-live-"));
+const children = [];
+let browser;
+let failed = false;
+try {
+  await check();
+  console.log("ok    live, weigh serve: a write() of the job is soon on the page, and its numbers are the summary's");
+} catch (error) {
+  failed = true;
+  console.log(`FAIL  live, weigh serve: a write() of the job is soon on the page, and its numbers are the summary's\n${error.stack}`);
+}
+await browser?.close();
+for (const child of children) child.kill();
+await rm(folder, { recursive: true, force: true });
+process.exit(failed ? 1 : 0);
+
+function start(...words) {
+  const child = spawn(weigh, words, { stdio: ["ignore", "pipe", "inherit"] });
+  children.push(child);
+  const lines = createInterface({ input: child.stdout });
+  return { child, line: new Promise((done) => lines.once("line", done)), ended: new Promise((done) => child.once("exit", done)) };
+}
+
+async function check() {
+  const serve = start("serve", "--http", "127.0.0.1:0", folder);
+  const url = await serve.line;
+  browser = await launch();
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const errors = [];
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(error.stack));
+  await page.goto(url);
+  assert.equal(new URL(page.url()).search, "", "the token is not left in the URL");
+  await page.waitForSelector("#node .value");
+  await page.locator("nav a", { hasText: "Jobs" }).click();
+  await page.locator(".tally", { hasText: "no recording" }).waitFor();
+
+  const run = start("run", "--quiet", "-o", join(folder, "job"), "--", process.execPath, "-e", JOB, join(folder, "data"), String(WRITES), String(BYTES));
+  await page.locator(".history a").click({ timeout: 20_000 });
+  await page.locator(".outcome", { hasText: "running" }).waitFor();
+  await page.evaluate(() => {
+    window.seen = [];
+    const look = () => {
+      const title = document.querySelector('.headline [data-metric="io_written_bytes_total"] .amount')?.title ?? "";
+      const value = parseInt(title, 10);
+      const last = window.seen[window.seen.length - 1]?.[1];
+      if (Number.isFinite(value) && value !== last) window.seen.push([Date.now(), value]);
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+  const times = JSON.parse(await run.line);
+  assert.equal(await run.ended, 0);
+  await page.locator(".outcome.good").waitFor();
+
+  const seen = await page.evaluate(() => window.seen);
+  const delays = times.map((time, i) => {
+    const found = seen.find(([, value]) => value >= (i + 1) * BYTES);
+    return (found?.[0] ?? Infinity) - time;
+  }).sort((a, b) => a - b);
+  const at = (part) => delays[Math.ceil(delays.length * part) - 1];
+  console.log(`      write() to number on the page: median ${at(0.5)} ms, p95 ${at(0.95)} ms, at most ${at(1)} ms of ${delays.length}`);
+  assert.ok(at(0.95) < 3_000, `p95 ${at(0.95)} ms`);
+
+  const { metrics } = JSON.parse(await readFile(join(folder, "job/summary.json"), "utf8"));
+  await page.evaluate(() => document.querySelectorAll("details").forEach((found) => { found.open = true; }));
+  let known = 0;
+  for (const [name, { value, unit }] of Object.entries(metrics)) {
+    if (value === null || value === undefined) continue;
+    known += 1;
+    assert.equal(await page.locator(`.metrics tr[data-metric="${name}"] td.number`).getAttribute("title"), `${value} ${unit}`, name);
+    const figure = page.locator(`.headline [data-metric="${name}"] .amount`);
+    if (await figure.count() > 0) assert.equal(await figure.getAttribute("title"), `${value} ${unit}`, `${name} above`);
+  }
+  console.log(`      ${known} numbers are those of summary.json`);
+  assert.ok(known > 20);
+  assert.deepEqual(errors, [], "errors on the console");
+}
