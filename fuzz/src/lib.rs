@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod mounts;
+mod nodes;
 mod profiles;
 mod recordings;
 mod sessions;
@@ -45,6 +46,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("amounts", amounts),
     ("client_message", client_message),
     ("configuration", configuration),
+    ("control_groups", nodes::control_groups),
     ("executables", executables),
     ("fanotify_records", fanotify_records),
     ("journal_line", journal_line),
@@ -55,6 +57,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("limits_file", limits_file),
     ("metric_name", metric_name),
     ("mount_requests", mounts::mount_requests),
+    ("node_files", nodes::node_files),
     ("otlp_spans", spans::otlp_spans),
     ("parquet_file", parquet_file),
     ("proc_machine", proc_machine),

@@ -7,9 +7,14 @@
 mod block;
 mod cpu;
 mod disks;
+mod drm;
 mod error;
 mod file;
 mod gpus;
+mod group_info;
+mod group_source;
+mod group_tree;
+mod groups;
 mod interfaces;
 mod machine;
 mod memory;
@@ -31,7 +36,9 @@ use weigh_schema::sample::Sample;
 use block::SampleBlock;
 pub use error::{NodeError, NodeRoots};
 use file::ReadBuffer;
+pub use group_info::NodeGroup;
 use reader::NodeReader;
+pub use weigh_parse::node::GroupKind;
 
 use crate::clock::Moment;
 
@@ -78,6 +85,8 @@ const COLLECTORS: &[NodeCollector] = &[
         longest_pause: Duration::from_secs(600),
         open: gpus::open,
     },
+    NodeCollector { period: drm::PERIOD, ..of_proc("drm", drm::open) },
+    NodeCollector { period: SECOND, ..of_proc("groups", groups::open) },
 ];
 
 /// How a collector of the node fares.
@@ -146,6 +155,11 @@ impl NodeCollectors {
         self.slots.iter().filter(|slot| slot.is_fresh).flat_map(|slot| slot.block.samples())
     }
 
+    /// The control groups that are jobs, units or containers, as the last tick found them.
+    pub fn groups(&self) -> impl Iterator<Item = &NodeGroup> {
+        self.slots.iter().filter_map(|slot| slot.reader.as_ref()).flat_map(|reader| reader.groups())
+    }
+
     /// How each collector fares.
     pub fn statuses(&self) -> impl Iterator<Item = NodeStatus<'_>> {
         self.slots.iter().map(CollectorSlot::status)
@@ -210,8 +224,11 @@ impl CollectorSlot {
         self.failures += 1;
         self.failures_in_a_row += 1;
         self.reason = Some(weigh_schema::printable::in_words(error.to_string()));
-        let pause = SECOND.saturating_mul(1 << self.failures_in_a_row.min(12).saturating_sub(1));
-        let pause = pause.min(self.declaration.longest_pause).as_nanos() as u64;
+        let growing = SECOND.saturating_mul(1 << self.failures_in_a_row.min(12).saturating_sub(1));
+        // What the machine has not got seldom comes.
+        let is_absent = matches!(error, NodeError::Absent(_)) && self.last.is_none();
+        let longest = self.declaration.longest_pause;
+        let pause = if is_absent { longest } else { growing.min(longest) }.as_nanos() as u64;
         self.due_ns = now.ns().saturating_add(pause);
     }
 

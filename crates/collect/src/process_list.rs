@@ -1,10 +1,13 @@
 //! The processes of the machine, from `/proc`: for a view of the moment, not for accounting.
 //!
-//! Reads `/proc/PID/stat` and, once per program, `cmdline`; emits a row per process. Processes of a hidden `/proc`
+//! Reads `/proc/PID/stat` and, once per program, `cmdline` and `cgroup`; emits a row per process. Processes of a hidden `/proc`
 //! (hidepid) are not in it.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+
+use weigh_parse::node::control_group;
 
 use crate::host::user_name;
 use crate::procfs::{self, Stat, parse_cmdline, parse_stat};
@@ -24,6 +27,8 @@ pub struct ProcessLook {
     pub cpu_seconds: f64,
     /// Resident size.
     pub rss_bytes: u64,
+    /// The path of the control group that is a job, a unit or a container, if it is in one.
+    pub group: Option<Vec<u8>>,
 }
 
 impl ProcessLook {
@@ -33,12 +38,16 @@ impl ProcessLook {
     }
 }
 
-/// A program's arguments, and at which look they were last needed.
+/// A program's arguments and its group, and at which look they were last needed.
 struct CachedCommand {
     name: String,
     command: Vec<String>,
+    group: Option<Vec<u8>>,
     look: u64,
 }
+
+/// Processes change groups seldom but when they are started: each is asked again after so many looks.
+const LOOKS_OF_GROUP: u64 = 8;
 
 /// Lists processes, and keeps what does not change.
 pub struct ProcessList {
@@ -98,12 +107,13 @@ impl ProcessList {
     }
 
     fn row(&mut self, stat: Stat, uid: u32) -> ProcessLook {
-        let command = self.command(&stat);
+        let (command, group) = self.command(&stat);
         let user = self.users.entry(uid).or_insert_with(|| user_name(uid)).clone();
         ProcessLook {
             cpu_seconds: (stat.user_ticks + stat.system_ticks) as f64 / self.ticks_per_second,
             rss_bytes: stat.rss_pages.saturating_mul(self.page_bytes),
             command,
+            group,
             user,
             uid,
             stat,
@@ -111,19 +121,22 @@ impl ProcessList {
     }
 
     /// An exec gives a process another name and other arguments.
-    fn command(&mut self, stat: &Stat) -> Vec<String> {
+    fn command(&mut self, stat: &Stat) -> (Vec<String>, Option<Vec<u8>>) {
         let key = (stat.pid, stat.start_ticks);
         let look = self.looks;
         if let Some(cached) = self.commands.get_mut(&key)
             && cached.name == stat.name
         {
             cached.look = look;
-            return cached.command.clone();
+            if (look + u64::from(stat.pid)).is_multiple_of(LOOKS_OF_GROUP) {
+                cached.group = read_group(stat.pid);
+            }
+            return (cached.command.clone(), cached.group.clone());
         }
-        let command = read_command(stat.pid);
-        let cached = CachedCommand { name: stat.name.clone(), command: command.clone(), look };
-        self.commands.insert(key, cached);
-        command
+        let (command, group) = (read_command(stat.pid), read_group(stat.pid));
+        let (name, of_row) = (stat.name.clone(), (command.clone(), group.clone()));
+        self.commands.insert(key, CachedCommand { name, command, group, look });
+        of_row
     }
 }
 
@@ -133,6 +146,14 @@ const MOST_BYTES: usize = 4096;
 fn read_command(pid: u32) -> Vec<String> {
     let text = procfs::read_of(pid, "cmdline").unwrap_or_default();
     parse_cmdline(&text[..text.len().min(MOST_BYTES)])
+}
+
+/// Where several hierarchies have it: the job's before the container's before the unit's.
+fn read_group(pid: u32) -> Option<Vec<u8>> {
+    let text = procfs::read_of(pid, "cgroup").ok()?;
+    let lines = procfs::parse_cgroup(&text);
+    let groups = lines.iter().filter_map(|line| control_group(line.path.as_os_str().as_bytes()));
+    groups.max_by_key(|group| group.kind).map(|group| group.path.to_vec())
 }
 
 /// Threads of the kernel descend from the second process.

@@ -4,14 +4,20 @@
 //! Each walks the text once, allocates nothing and hands out what it finds. A line that it does not understand, or that
 //! is cut off, is left out: never a guessed 0.
 
+mod cgroup;
+mod drm;
+mod group;
 mod mounts;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use cgroup::{IoBytes, first_number, io_bytes};
+pub use drm::{DrmLine, each_drm_line};
+pub use group::{ControlGroup, GroupKind, control_group};
 pub use mounts::{LustreLine, LustreUnit, NfsLine, each_lustre_line, each_nfs_line};
 pub use text::number;
-use text::{lines, numbers, words};
+use text::{decimal, lines, numbers, words};
 
 /// A decimal number with a sign, alone on its line: an attribute of sysfs.
 pub fn attribute(text: &[u8]) -> Option<i64> {
@@ -124,10 +130,7 @@ pub struct LoadAverages {
 /// Parses `/proc/loadavg`: `0.20 0.18 0.12 1/345 11206`.
 pub fn load_averages(text: &[u8]) -> Option<LoadAverages> {
     let mut words = words(text.strip_suffix(b"\n")?);
-    let mut average = || {
-        let word = std::str::from_utf8(words.next()?).ok()?;
-        word.parse::<f64>().ok().filter(|load| load.is_finite() && *load >= 0.0)
-    };
+    let mut average = || decimal(words.next()?);
     let averages = [average()?, average()?, average()?];
     let of_threads = words.next()?;
     let slash = of_threads.iter().position(|byte| *byte == b'/')?;
@@ -142,9 +145,15 @@ pub fn open_files(text: &[u8]) -> Option<(u64, u64)> {
 
 /// The totals of a pressure file in microseconds: of `some` and of `full`.
 pub fn pressure_totals(text: &[u8]) -> [Option<u64>; 2] {
-    let total = |name: &[u8]| {
-        let line = lines(text).find(|line| words(line).next() == Some(name))?;
-        words(line).find_map(|word| word.strip_prefix(b"total=")).and_then(number)
-    };
-    [total(b"some"), total(b"full")]
+    let mut totals = [None; 2];
+    for line in lines(text) {
+        let mut words = words(line);
+        let total = match words.next() {
+            Some(b"some") => &mut totals[0],
+            Some(b"full") => &mut totals[1],
+            _ => continue,
+        };
+        *total = words.find_map(|word| word.strip_prefix(b"total=")).and_then(number);
+    }
+    totals
 }

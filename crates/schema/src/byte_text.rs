@@ -166,6 +166,7 @@ mod tests {
         "PhaseUsage.command",
         "PhaseUsage.phase",
         "TopCollector.name",
+        "TopGroup.manager",
         "TopJob.user",
         "TopProcess.state",
         "TopProcess.user",

@@ -142,6 +142,8 @@ pub enum MetricScope {
     PowerZone,
     /// One GPU.
     Gpu,
+    /// One control group that is a job, a unit or a container.
+    ControlGroup,
 }
 
 impl MetricScope {

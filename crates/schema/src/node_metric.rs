@@ -340,4 +340,53 @@ node_metrics! {
     node_gpu_joules_total: Counter Joules in Gpu of Gpu;
         help "GPU energy"
         counts "Energy since the driver was loaded (NVML), on GPUs from Volta on."
+    node_gpu_engine_seconds_total: Counter Seconds in Gpu of Gpu;
+        help "time of the GPU's engines"
+        counts "Time for which the engines of a GPU without NVML worked, summed over engines, from weigh's start on, as its driver says for each client (`drm-engine-*` in `fdinfo` of files of `/dev/dri`, which weigh reads each 5 s). Clients that begin and end in between are not in it: `estimated`. Not run on a real one."
+    node_gpu_clients: Gauge Count in Gpu of Gpu;
+        help "programs that use the GPU"
+        counts "Clients that have a GPU without NVML open (`drm-client-id` in `fdinfo`). Not run on a real one."
+    node_gpu_resident_bytes: Gauge Bytes in Gpu of Gpu;
+        help "memory of the GPU's clients"
+        counts "Buffers of all clients that are resident, in the GPU's memory or in the machine's (`drm-resident-*`, or `drm-memory-*` of older drivers, in `fdinfo`); one that several clients share counts for each: `estimated`. Not run on a real one."
+
+    node_group_cpu_seconds_total: Counter Seconds in Cpu of ControlGroup;
+        help "CPU time of the group"
+        counts "CPU time of all processes that are or were in the group and in those below it (`usage_usec` in `cpu.stat`; version 1: `cpuacct.usage`)."
+    node_group_cpu_throttled_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which the group had used up its CPU quota"
+        counts "Time for which the group's own quota of CPU kept its threads from running, summed over CPUs (`throttled_usec` in `cpu.stat`; version 1: `throttled_time`). Quotas of groups above and below it are not in it."
+    node_group_memory_bytes: Gauge Bytes in Memory of ControlGroup;
+        help "memory of the group"
+        counts "Memory that is charged to the group and to those below it, page cache and the kernel's included (`memory.current`; version 1: `memory.usage_in_bytes`). The kernel charges in batches: `estimated`."
+    node_group_memory_limit_bytes: Gauge Bytes in Memory of ControlGroup;
+        help "memory that the group may have"
+        counts "The group's own limit (`memory.max`; version 1: `memory.limit_in_bytes`); unavailable where it has none. A group above it may have a lower one."
+    node_group_oom_kills_total: Counter Count in Memory of ControlGroup;
+        help "processes of the group killed for lack of memory"
+        counts "Processes that the kernel killed for lack of memory (`oom_kill` in `memory.events`, groups below it included; version 1: in `memory.oom_control`, of the group itself)."
+    node_group_read_bytes_total: Counter Bytes in Storage of ControlGroup;
+        help "bytes the group read from devices"
+        counts "Bytes read from block devices for the group and those below it (`rbytes` in `io.stat`; version 1: `blkio.throttle.io_service_bytes_recursive`)."
+    node_group_written_bytes_total: Counter Bytes in Storage of ControlGroup;
+        help "bytes the group wrote to devices"
+        counts "Bytes written to block devices for the group and those below it (`wbytes` in `io.stat`; version 1: `blkio.throttle.io_service_bytes_recursive`). Version 1 charges pages that are written later to the root."
+    node_group_threads: Gauge Count in Processes of ControlGroup;
+        help "threads of the group"
+        counts "Threads in the group and in those below it at this moment (`pids.current`)."
+    node_group_pressure_cpu_some_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which some thread of the group waited for a CPU"
+        counts "Time for which some thread of the group that could have worked waited for a CPU (`total` of `some` in `cpu.pressure`; version 2 alone)."
+    node_group_pressure_memory_some_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which some thread of the group waited for memory"
+        counts "Time for which some thread of the group that could have worked waited for memory (`total` of `some` in `memory.pressure`; version 2 alone)."
+    node_group_pressure_memory_full_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which all threads of the group waited for memory"
+        counts "Time for which all threads of the group that could have worked waited for memory (`total` of `full` in `memory.pressure`; version 2 alone)."
+    node_group_pressure_io_some_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which some thread of the group waited for I/O"
+        counts "Time for which some thread of the group that could have worked waited for I/O (`total` of `some` in `io.pressure`; version 2 alone)."
+    node_group_pressure_io_full_seconds_total: Counter Seconds in Waiting of ControlGroup;
+        help "time for which all threads of the group waited for I/O"
+        counts "Time for which all threads of the group that could have worked waited for I/O (`total` of `full` in `io.pressure`; version 2 alone)."
 }

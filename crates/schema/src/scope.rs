@@ -35,6 +35,10 @@ pub enum Scope {
     PowerZone(String),
     /// A GPU, by its number.
     Gpu(u32),
+    /// A GPU without a number of NVML, by its bus: `0000:0c:00.0`.
+    GpuDevice(String),
+    /// A control group that is a job, a unit or a container, by its path.
+    Group(String),
     /// A scope of another version, as its text.
     Other(String),
 }
@@ -53,6 +57,8 @@ impl From<String> for Scope {
             _ => (number("process:").map(Scope::Process))
                 .or_else(|| number("core:").map(Scope::Core))
                 .or_else(|| number("gpu:").map(Scope::Gpu))
+                .or_else(|| named("gpu:").map(Scope::GpuDevice))
+                .or_else(|| named("group:").map(Scope::Group))
                 .or_else(|| named("disk:").map(Scope::Disk))
                 .or_else(|| named("interface:").map(Scope::Interface))
                 .or_else(|| named("mount:").map(Scope::Mount))
@@ -84,6 +90,8 @@ impl fmt::Display for Scope {
             Scope::Process(pid) => write!(f, "process:{pid}"),
             Scope::Core(core) => write!(f, "core:{core}"),
             Scope::Gpu(number) => write!(f, "gpu:{number}"),
+            Scope::GpuDevice(bus) => write!(f, "gpu:{bus}"),
+            Scope::Group(path) => write!(f, "group:{path}"),
             Scope::Disk(name) => write!(f, "disk:{name}"),
             Scope::Interface(name) => write!(f, "interface:{name}"),
             Scope::Mount(point) => write!(f, "mount:{point}"),

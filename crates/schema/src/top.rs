@@ -32,7 +32,7 @@ pub struct TopReport {
     pub cores: Vec<CoreUse>,
     /// How each collector fares.
     pub collectors: Vec<TopCollector>,
-    /// Sessions of `weigh run`.
+    /// Sessions of `weigh run`; then control groups: jobs of Slurm, containers, units of systemd.
     pub jobs: Vec<TopJob>,
     /// Processes, the greatest users of CPU first.
     pub processes: Vec<TopProcess>,
@@ -99,21 +99,59 @@ pub struct TopCollector {
     pub failures: u64,
 }
 
-/// A session of `weigh run`, as far as its processes descend from weigh.
+/// How a job was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopJobKind {
+    /// A session of `weigh run`, as far as its processes descend from weigh.
+    #[default]
+    Weigh,
+    /// A control group of Slurm.
+    Slurm,
+    /// A control group of systemd: a service or scope.
+    Unit,
+    /// A control group of a container.
+    Container,
+}
+
+/// The control group that a job is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopGroup {
+    /// Under this its values are in the report's metrics.
+    pub scope: Scope,
+    /// The job's number, the unit's name, the container's number; bytes that are no UTF-8 are U+FFFD.
+    pub name: String,
+    /// The bytes of it, in base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
+    /// Who manages it: `slurm`, `systemd`, `docker`, `podman`, `containerd`, `cri-o`, `kubernetes` …
+    pub manager: String,
+    /// Metrics that the machine does not have of it, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
+}
+
+/// A session of `weigh run`, or a control group with processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopJob {
-    /// PID of `weigh run`.
+    /// How it was found.
+    #[serde(default)]
+    pub kind: TopJobKind,
+    /// Its control group; absent for sessions of `weigh run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Box<TopGroup>>,
+    /// PID of `weigh run`; of a group: the lowest of the processes that are listed.
     pub pid: u32,
-    /// Its user.
+    /// The user of that process.
     pub user: String,
-    /// Its command line.
+    /// The command line of that process.
     pub command: Vec<String>,
     /// The bytes of each, in base64, where any is no UTF-8.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command_base64: Vec<String>,
-    /// Processes that descend from it.
+    /// Processes that descend from it, or are in the group and listed.
     pub processes: u64,
-    /// CPUs that they kept busy since the look before; null where it is not known.
+    /// CPUs that they kept busy since the look before, by the group's own count where it has one; null where it is not known.
     pub cpu_cores: Option<f64>,
     /// Sum of their resident sizes, shared pages counted for each.
     pub memory_rss_sum_bytes: u64,

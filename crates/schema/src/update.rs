@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back_as_it_was(text in "(job|process:|core:|gpu:|disk:|interface:|mount:|operation:|sensor:|power:)?[-+:/0-9a-z]{0,12}") {
+        fn any_text_comes_back_as_it_was(text in "(job|process:|core:|gpu:|disk:|interface:|mount:|operation:|sensor:|power:|group:)?[-+:/0-9a-z]{0,12}") {
             prop_assert_eq!(Scope::from(text.clone()).to_string(), text);
         }
     }

@@ -134,6 +134,100 @@ fn a_process_that_burns_cpu_is_listed_with_its_job() {
     assert!(!text.stdout.contains(&0x1b), "{}", String::from_utf8_lossy(&text.stdout));
 }
 
+/// Control groups that are removed in the end.
+struct TestGroups(Vec<std::path::PathBuf>);
+
+impl TestGroups {
+    /// As Slurm makes them, in each hierarchy that has CPU time or memory.
+    fn of_job(job: u32) -> TestGroups {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+        let has = |line: &str| {
+            let options = line.rsplit(' ').next().unwrap_or_default();
+            let is_version_1 = options.split(',').any(|o| matches!(o, "cpuacct" | "memory"));
+            line.contains(" - cgroup2 ") || (line.contains(" - cgroup ") && is_version_1)
+        };
+        let points =
+            mounts.lines().filter(|line| has(line)).filter_map(|line| line.split(' ').nth(4));
+        let folders = points.map(|point| format!("{point}/slurm/uid_7/job_{job}").into());
+        let groups = TestGroups(folders.collect());
+        groups.0.iter().for_each(|folder| std::fs::create_dir_all(folder).expect("a group"));
+        groups
+    }
+
+    fn take(&self, pid: u32) {
+        for folder in &self.0 {
+            std::fs::write(folder.join("cgroup.procs"), pid.to_string()).expect("a member");
+        }
+    }
+
+    /// CPU time by the kernel's own file, in seconds.
+    fn cpu_seconds(&self) -> f64 {
+        let number =
+            |text: String| text.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+        let read = |name: &str| {
+            self.0.iter().find_map(|folder| std::fs::read_to_string(folder.join(name)).ok())
+        };
+        let nanoseconds = read("cpuacct.usage").and_then(number).map(|ns| ns * 1e-9);
+        nanoseconds.or_else(|| read("cpu.stat").and_then(number).map(|us| us * 1e-6)).expect("time")
+    }
+}
+
+impl Drop for TestGroups {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // Its last process is gone a moment after it has ended.
+            for _ in 0..100 {
+                if std::fs::remove_dir(folder).is_ok() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            let above = folder.ancestors().skip(1).take(2);
+            above.for_each(|folder| drop(std::fs::remove_dir(folder)));
+        }
+    }
+}
+
+/// Real control groups, laid out as Slurm does; no slurmd runs here.
+#[test]
+fn a_job_is_found_by_its_control_group() {
+    needs_root!();
+    let job = std::process::id();
+    let groups = TestGroups::of_job(job);
+    let mut burner =
+        Command::new("sh").args(["-c", "ulimit -t 60; while :; do :; done"]).spawn().expect("sh");
+    groups.take(burner.id());
+    let before = groups.cpu_seconds();
+    let mut found = None;
+    let is_it = |job: u32| {
+        move |row: &weigh_schema::top::TopJob| {
+            row.group.as_ref().is_some_and(|group| group.name == job.to_string())
+        }
+    };
+    wait_until("it has used CPU", 30.0, || {
+        let report = report(&["--all", "--interval", "1s"]);
+        let row = report.jobs.iter().find(|row| is_it(job)(row)).cloned();
+        found = row.filter(|row| row.cpu_cores > Some(0.01)).map(|row| (row, report));
+        found.is_some()
+    });
+    let after = groups.cpu_seconds();
+    let _ = burner.kill();
+    let _ = burner.wait();
+    let (row, report) = found.expect("it was found");
+    assert_eq!(row.kind, weigh_schema::top::TopJobKind::Slurm);
+    assert_eq!((row.pid, row.processes), (burner.id(), 1));
+    let group = row.group.expect("its group");
+    assert_eq!(group.scope.to_string(), format!("group:/slurm/uid_7/job_{job}"));
+    let cpu = value(&report, &group.scope, "node_group_cpu_seconds_total");
+    assert!((before..=after).contains(&cpu), "{before} {cpu} {after}");
+    let memory = report.metrics[&group.scope].get("node_group_memory_bytes").expect("a value");
+    // Where the controller is not mounted, it is not known, and says why.
+    assert_eq!(memory.value.is_none(), group.missing.contains_key("node_group_memory_bytes"));
+    for why in group.missing.values() {
+        assert!(!why.is_empty());
+    }
+}
+
 #[test]
 fn an_ordinary_user_sees_the_node_and_its_own_processes() {
     needs_root!();

@@ -127,6 +127,11 @@ impl BlockWriter<'_> {
         self.put(metric, quality, value.map(|parts| Number::Real(parts as f64 / of_one)));
     }
 
+    /// So many samples are not written, for lack of room.
+    pub fn leave_out(&mut self, samples: u64) {
+        self.block.left_out += samples;
+    }
+
     /// What was there and was not written is gone.
     pub fn finish(self) {
         self.block.instances.truncate(self.instances);

@@ -62,7 +62,12 @@ impl NodeReader for Disks {
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
         let mut line = 0;
-        each_disk(self.file.read(buffer)?, |disk| {
+        let text = self.file.read(buffer)?;
+        each_disk(text, |disk| {
+            // Each has its counters; else it is no disk.
+            if disk.fields[0].is_none() {
+                return;
+            }
             let is_whole = || self.blocks.join(folder(disk.name)).is_dir();
             let is_shown = self.are_whole.get(line, disk.name, is_whole) && has_worked(&disk);
             line += 1;
@@ -71,7 +76,10 @@ impl NodeReader for Disks {
                 put_fields(&disk, out);
             }
         });
-        Ok(())
+        match line > 0 || text.is_empty() {
+            true => Ok(()),
+            false => Err(self.file.holds_no("disk")),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the collectors of the node read, and why one has no values.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the kernel's file systems are: recorded trees stand elsewhere.
 #[derive(Clone, Debug)]
@@ -10,6 +10,13 @@ pub struct NodeRoots {
     pub proc: PathBuf,
     /// `/sys`.
     pub sys: PathBuf,
+}
+
+impl NodeRoots {
+    /// Where a path that the kernel names lies.
+    pub(super) fn place(&self, path: &Path) -> PathBuf {
+        path.strip_prefix("/sys").map_or_else(|_| path.to_owned(), |below| self.sys.join(below))
+    }
 }
 
 impl Default for NodeRoots {
@@ -39,5 +46,13 @@ pub enum NodeError {
         path: PathBuf,
         /// What was looked for.
         what: &'static str,
+    },
+    /// A file is longer than any that is read; half of it would be taken for the whole.
+    #[error("{path} is longer than {bytes} bytes")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The longest that is read.
+        bytes: usize,
     },
 }

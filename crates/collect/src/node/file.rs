@@ -11,6 +11,8 @@ use super::error::NodeError;
 pub(super) enum FileShape {
     /// All in one read, if there is room.
     OneRecord,
+    /// As `OneRecord`, and a few numbers: for `/proc/sys` the kernel clears as much memory as is asked for.
+    Small,
     /// In records of at most [`LONGEST`] bytes, as many as fit into a page.
     ShortRecords,
     /// Until a read gives nothing.
@@ -21,8 +23,10 @@ pub(super) enum FileShape {
 const LONGEST: usize = 512;
 /// A seq_file fills its buffer of at least one page before it gives out anything.
 const PAGE: usize = 4096;
+/// Longer than any small file.
+const SMALL: usize = 128;
 /// No file that is read here is longer.
-const MOST: usize = 16 << 20;
+const MOST: usize = 4 << 20;
 
 /// Memory that all files are read into, one after the other.
 pub(super) struct ReadBuffer(Vec<u8>);
@@ -51,25 +55,31 @@ impl KernelFile {
 
     /// Its text, from the beginning to the end.
     pub fn read<'b>(&self, buffer: &'b mut ReadBuffer) -> Result<&'b [u8], NodeError> {
-        self.read_until(buffer, |_| false)
+        self.read_first(buffer, MOST)
     }
 
-    /// Its text up to where it is enough.
-    pub fn read_until<'b>(
+    /// So many bytes of its text, or a few less: the kernel writes no more lines than that takes.
+    pub fn read_first<'b>(
         &self,
         ReadBuffer(buffer): &'b mut ReadBuffer,
-        mut is_enough: impl FnMut(&[u8]) -> bool,
+        bytes: usize,
     ) -> Result<&'b [u8], NodeError> {
+        let most = bytes.min(MOST);
         let mut filled = 0;
         loop {
-            let room = buffer.len() - filled;
-            let count = self.read_at(&mut buffer[filled..], filled)?;
+            let small = if self.shape == FileShape::Small && filled == 0 { SMALL } else { most };
+            let end = buffer.len().min(most).min(small);
+            let room = end - filled;
+            let count = self.read_at(&mut buffer[filled..end], filled)?;
             filled += count;
-            if self.is_end(count, room) || filled >= MOST || is_enough(&buffer[..filled]) {
+            if self.is_end(count, room) || (filled >= most && most < MOST) {
                 return Ok(&buffer[..filled]);
             }
+            if filled >= MOST {
+                return Err(NodeError::TooLong { path: self.path.clone(), bytes: MOST });
+            }
             if buffer.len() - filled < PAGE {
-                buffer.resize(buffer.len() * 2, 0);
+                buffer.resize((buffer.len() * 2).min(MOST), 0);
             }
         }
     }
@@ -89,7 +99,7 @@ impl KernelFile {
     fn is_end(&self, count: usize, room: usize) -> bool {
         match self.shape {
             _ if count == 0 => true,
-            FileShape::OneRecord => count < room,
+            FileShape::OneRecord | FileShape::Small => count < room,
             FileShape::ShortRecords => count < room && count + LONGEST <= PAGE,
             FileShape::AnyRecords => false,
         }

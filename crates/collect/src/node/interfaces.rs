@@ -22,6 +22,8 @@ static FIELDS: [(usize, &Metric); 8] = [
     (11, &node_net_send_drops_total),
 ];
 
+const HEAD: &[u8] = b"Inter-";
+
 struct Interfaces(KernelFile);
 
 pub(super) fn open(
@@ -38,13 +40,19 @@ impl NodeReader for Interfaces {
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
         let text = self.0.read(buffer)?;
+        let mut has_any = false;
         each_interface(text, |interface| {
+            has_any = true;
             let scope = || Scope::Interface(byte_text::keep(interface.name));
             out.instance([b"interface", interface.name], scope);
             for (field, metric) in &FIELDS {
                 out.count(metric, Quality::Exact, interface.fields[*field]);
             }
         });
-        Ok(())
+        // A namespace may have none, and the head alone.
+        match has_any || text.starts_with(HEAD) {
+            true => Ok(()),
+            false => Err(self.0.holds_no("interface")),
+        }
     }
 }

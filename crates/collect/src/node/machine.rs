@@ -46,7 +46,7 @@ pub(super) fn open_files(
     roots: &NodeRoots,
     _: &mut ReadBuffer,
 ) -> Result<Box<dyn NodeReader>, NodeError> {
-    Ok(Box::new(Files(KernelFile::open(roots.proc.join("sys/fs/file-nr"), FileShape::OneRecord)?)))
+    Ok(Box::new(Files(KernelFile::open(roots.proc.join("sys/fs/file-nr"), FileShape::Small)?)))
 }
 
 impl NodeReader for Files {

@@ -79,12 +79,18 @@ struct Pairs {
     factor: u64,
     /// By the number of the line: which pair stands there. The lines of a running kernel stay.
     lines: Vec<Option<usize>>,
+    /// What stands behind the last line that is mapped need not be read.
+    end_bytes: usize,
     values: Vec<Option<u64>>,
 }
 
+/// Behind a name: blanks, a number of 64 bits, a unit, and room for other numbers to grow.
+const VALUE_BYTES: usize = 64;
+
 impl Pairs {
     fn new(file: KernelFile, pairs: &'static [Pair], factor: u64) -> Pairs {
-        Pairs { file, pairs, factor, lines: Vec::new(), values: vec![None; pairs.len()] }
+        let (lines, values) = (Vec::new(), vec![None; pairs.len()]);
+        Pairs { file, pairs, factor, lines, end_bytes: usize::MAX, values }
     }
 
     /// Finds out which pair stands in which line.
@@ -105,7 +111,7 @@ impl Pairs {
 
     /// Whether each line is still what it was.
     fn take(&mut self, text: &[u8]) -> bool {
-        let mut found = 0;
+        let (mut found, mut end_bytes) = (0, 0);
         let is_mapped = |at: usize| self.lines.get(at).copied().flatten().is_some();
         each_pair(text, is_mapped, |at, name, value| {
             if let Some(pair) =
@@ -113,8 +119,11 @@ impl Pairs {
             {
                 self.values[pair] = value.checked_mul(self.factor);
                 found += 1;
+                let offset = name.as_ptr().addr() - text.as_ptr().addr();
+                end_bytes = offset + name.len() + VALUE_BYTES;
             }
         });
+        self.end_bytes = end_bytes;
         found > 0 && found == self.lines.iter().flatten().count()
     }
 }
@@ -125,11 +134,7 @@ impl NodeReader for Pairs {
         buffer: &mut ReadBuffer,
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
-        // What stands behind the last line that is mapped need not be read.
-        let lines = self.lines.len();
-        let is_enough =
-            |text: &[u8]| lines > 0 && text.iter().filter(|byte| **byte == b'\n').count() >= lines;
-        let text = self.file.read_until(buffer, is_enough)?;
+        let text = self.file.read_first(buffer, self.end_bytes)?;
         if !self.take(text) {
             let text = self.file.read(buffer)?;
             self.values.fill(None);

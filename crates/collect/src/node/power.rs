@@ -50,7 +50,7 @@ fn open_zone(path: &Path, folder: &str) -> Result<Zone, NodeError> {
     let name = first_line(&path.join("name")).unwrap_or_default();
     let range = first_line(&path.join("max_energy_range_uj")).and_then(|text| text.parse().ok());
     Ok(Zone {
-        file: KernelFile::open(path.join("energy_uj"), FileShape::OneRecord)?,
+        file: KernelFile::open(path.join("energy_uj"), FileShape::Small)?,
         name: format!("{folder}/{name}"),
         range_uj: range.unwrap_or(u64::MAX),
         last_uj: None,

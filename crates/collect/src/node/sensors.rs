@@ -46,7 +46,7 @@ fn chip_inputs(folder: &Path, chip: &str) -> Vec<Input> {
         let (metric, of_one, stem) = kind(file)?;
         let label = first_line(&folder.join(format!("{stem}_label")));
         Some(Input {
-            file: KernelFile::open(folder.join(file), FileShape::OneRecord).ok()?,
+            file: KernelFile::open(folder.join(file), FileShape::Small).ok()?,
             name: format!("{chip}/{name}/{}", label.as_deref().unwrap_or(stem)),
             metric,
             of_one,

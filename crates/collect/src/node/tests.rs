@@ -3,6 +3,9 @@ use std::path::Path;
 use super::*;
 use weigh_schema::Number;
 
+mod failures;
+mod groups;
+
 /// A tree of files as the kernel would show it.
 fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, NodeRoots) {
     let folder = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod calls;
 pub mod control;
+mod groups;
 pub mod io;
 pub mod node;
 pub mod run;

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use weigh_collect::clock::Moment;
-use weigh_collect::node::{NodeCollectors, NodeStatus};
+use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
 use weigh_schema::sample::Sample;
 
 use crate::command::Command;
@@ -30,6 +30,11 @@ impl<'a> NodeTick<'a> {
     /// How each collector fares.
     pub fn statuses(self) -> impl Iterator<Item = NodeStatus<'a>> {
         self.collectors.statuses()
+    }
+
+    /// The control groups that are jobs, units or containers.
+    pub fn groups(self) -> impl Iterator<Item = &'a NodeGroup> {
+        self.collectors.groups()
     }
 }
 

@@ -1,4 +1,4 @@
-//! `weigh top`: the node, the jobs of `weigh run` and the processes of a user, again and again.
+//! `weigh top`: the node, the jobs of `weigh run` and of control groups, and the processes of a user, again and again.
 //!
 //! Reads the collectors of the node and `/proc`; emits a report per interval. It needs no agent and no privileges.
 
@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use weigh_account::node::NodeView;
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
-use weigh_collect::node::{NodeCollectors, NodeStatus};
+use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
 use weigh_collect::process_list::{ProcessList, ProcessLook};
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorState;
-use weigh_schema::top::{TOP, TopCollector, TopJob, TopProcess, TopReport};
+use weigh_schema::top::{TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
 
+use super::groups::group_rows;
 use super::node::{NodeSource, NodeTick, SampleSink};
 use crate::command::Command;
 use crate::error::SourceError;
@@ -36,16 +37,18 @@ struct ViewSink {
     at: Option<Moment>,
     before: Option<Moment>,
     collectors: Vec<TopCollector>,
+    groups: Vec<NodeGroup>,
 }
 
-/// Looks after which a value that no collector emits any more is gone.
-const LOOKS_KEPT: Duration = Duration::from_secs(3);
+/// Time after which a value that no collector emits any more is gone; the slowest reads each 5 s.
+const LOOKS_KEPT: Duration = Duration::from_secs(6);
 
 impl SampleSink for ViewSink {
     fn take(&mut self, tick: NodeTick<'_>) {
         self.view.take(tick.at.ns(), tick.samples());
         self.before = self.at.replace(tick.at);
         self.collectors = tick.statuses().map(|status| collector(&status, tick.at)).collect();
+        self.groups = tick.groups().cloned().collect();
     }
 }
 
@@ -105,12 +108,13 @@ impl TopSource {
         let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
         sink.view.forget_older_than(looks.ceil() as u64);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
-        let collectors = sink.collectors.clone();
+        let (collectors, groups) = (sink.collectors.clone(), std::mem::take(&mut sink.groups));
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
         let (looks, unreadable) = self.processes.look(&|uid| everybody || uid == own);
-        let (jobs, processes) = self.rows(looks, interval);
+        let (mut jobs, processes) = self.rows(&looks, interval);
+        jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
         TopReport {
             schema: TOP.to_string(),
             node: host::node(),
@@ -128,10 +132,10 @@ impl TopSource {
 
     fn rows(
         &mut self,
-        looks: Vec<ProcessLook>,
+        looks: &[ProcessLook],
         interval: Option<f64>,
     ) -> (Vec<TopJob>, Vec<TopProcess>) {
-        let jobs = job_of_each(&looks);
+        let jobs = job_of_each(looks);
         let before = std::mem::take(&mut self.before);
         let mut rows: Vec<TopProcess> = looks
             .iter()
@@ -144,7 +148,7 @@ impl TopSource {
         self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
         let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
-        (job_rows(&rows, &looks), rows)
+        (job_rows(&rows, looks), rows)
     }
 }
 
@@ -220,6 +224,8 @@ fn job_rows(rows: &[TopProcess], looks: &[ProcessLook]) -> Vec<TopJob> {
         let members: Vec<&TopProcess> =
             rows.iter().filter(|row| row.job == Some(weigh.stat.pid)).collect();
         TopJob {
+            kind: TopJobKind::Weigh,
+            group: None,
             pid: weigh.stat.pid,
             user: weigh.user.clone(),
             command: weigh.command.iter().map(|word| byte_text::shown(word)).collect(),

@@ -7,7 +7,7 @@ use ratatui_core::text::Line;
 use weigh_schema::amount::show_size;
 use weigh_schema::event::CollectorState;
 use weigh_schema::printable::{ShellWords, printable};
-use weigh_schema::top::{TopCollector, TopJob, TopProcess, TopReport};
+use weigh_schema::top::{TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
 
 use super::view::{SortKey, TopView, UNKNOWN};
 use crate::text::cut;
@@ -45,10 +45,7 @@ pub(super) fn process_lines(
     columns: usize,
 ) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    if !report.jobs.is_empty() {
-        lines.push(Line::raw(format!("jobs of weigh run: {}", report.jobs.len())));
-        lines.extend(report.jobs.iter().map(|job| Line::raw(job_line(job, columns))));
-    }
+    lines.extend(job_lines(report, columns).into_iter().map(Line::raw));
     let title = format!(
         "{:>7} {:<9} S {:>6} {:>10} {:>4} {:>7} COMMAND",
         "PID", "USER", "CPU%", "RESIDENT", "THR", "JOB"
@@ -69,15 +66,52 @@ pub(super) fn process_lines(
     lines
 }
 
+/// A line for each job; units are many, so they share one.
+fn job_lines(report: &TopReport, columns: usize) -> Vec<String> {
+    let of_kind = |is_shown: fn(TopJobKind) -> bool| -> Vec<&TopJob> {
+        report.jobs.iter().filter(|job| is_shown(job.kind)).collect()
+    };
+    let weigh = of_kind(|kind| kind == TopJobKind::Weigh);
+    let groups = of_kind(|kind| matches!(kind, TopJobKind::Slurm | TopJobKind::Container));
+    let units = of_kind(|kind| kind == TopJobKind::Unit);
+    let mut lines = Vec::new();
+    for (title, jobs) in [("jobs of weigh run", weigh), ("jobs and containers", groups)] {
+        if !jobs.is_empty() {
+            lines.push(format!("{title}: {}", jobs.len()));
+            lines.extend(jobs.iter().map(|job| job_line(job, columns)));
+        }
+    }
+    if !units.is_empty() {
+        lines.push(unit_line(units, columns));
+    }
+    lines
+}
+
+/// Units that are named.
+const UNITS_NAMED: usize = 3;
+
+fn unit_line(mut units: Vec<&TopJob>, columns: usize) -> String {
+    units.sort_by(|a, b| b.cpu_cores.unwrap_or(-1.0).total_cmp(&a.cpu_cores.unwrap_or(-1.0)));
+    let busiest = units.iter().take(UNITS_NAMED).map(|unit| {
+        let name = unit.group.as_ref().map_or("", |group| &group.name);
+        format!("{} {} %", printable(name), cores(unit.cpu_cores))
+    });
+    let busiest = busiest.collect::<Vec<_>>().join(", ");
+    cut(&format!("units of systemd: {}, the busiest: {busiest}", units.len()), columns)
+}
+
 fn job_line(job: &TopJob, columns: usize) -> String {
+    let what = match &job.group {
+        Some(group) => format!("{} {}", printable(&group.manager), printable(&group.name)),
+        None => ShellWords(&job.command).to_string(),
+    };
     let line = format!(
-        "{:>7} {:<9} processes {}, CPU {} %, resident {}  {}",
+        "{:>7} {:<9} processes {}, CPU {} %, resident {}  {what}",
         job.pid,
         cut(&printable(&job.user), 9),
         job.processes,
         cores(job.cpu_cores),
         show_size(job.memory_rss_sum_bytes as f64),
-        ShellWords(&job.command),
     );
     cut(&line, columns)
 }

@@ -2,7 +2,9 @@ use super::*;
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
-use weigh_schema::top::{CoreUse, TOP, TopCollector, TopJob, TopProcess, TopValue};
+use weigh_schema::top::{
+    CoreUse, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopValue,
+};
 use weigh_schema::update::Scope;
 use weigh_schema::{Mechanism, Number, Quality, Unit};
 
@@ -58,6 +60,8 @@ fn report() -> TopReport {
             failures: 3,
         }],
         jobs: vec![TopJob {
+            kind: TopJobKind::Weigh,
+            group: None,
             pid: 7,
             user: EVIL.into(),
             command: vec!["weigh".into(), "run".into(), EVIL.into()],
@@ -73,6 +77,36 @@ fn report() -> TopReport {
         ],
         processes_unreadable: 0,
     }
+}
+
+/// A row of a control group whose name steers a terminal.
+fn group_job(kind: TopJobKind, name: &str, cpu_cores: Option<f64>) -> TopJob {
+    let group = TopGroup {
+        scope: Scope::Group(format!("/x/{name}")),
+        name: name.into(),
+        name_base64: None,
+        manager: "slurm".into(),
+        missing: BTreeMap::new(),
+    };
+    TopJob { kind, group: Some(Box::new(group)), cpu_cores, ..report().jobs[0].clone() }
+}
+
+#[test]
+fn groups_have_a_line_each_and_units_one_together() {
+    let mut report = report();
+    report.jobs.push(group_job(TopJobKind::Slurm, EVIL, None));
+    for (unit, cpu_cores) in [("a", 0.1), ("b", 0.3), ("c", 0.2), ("d", 0.0)] {
+        report.jobs.push(group_job(TopJobKind::Unit, unit, Some(cpu_cores)));
+    }
+    let text = text(&report, 120);
+    assert!(text.contains("jobs of weigh run: 1"), "{text}");
+    assert!(text.contains("jobs and containers: 1"), "{text}");
+    assert!(text.contains("CPU – %, resident 8 KiB  slurm \\u{1b}[2Jevil"), "{text}");
+    assert!(
+        text.contains("units of systemd: 4, the busiest: b 30.0 %, c 20.0 %, a 10.0 %"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 
 fn screen(view: &TopView) -> Vec<String> {
