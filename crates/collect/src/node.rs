@@ -9,6 +9,7 @@ mod cpu;
 mod disks;
 mod error;
 mod file;
+mod filesystems;
 mod gpus;
 mod interfaces;
 mod machine;
@@ -67,6 +68,7 @@ const COLLECTORS: &[NodeCollector] = &[
     of_proc("pressure", pressure::open),
     of_proc("disks", disks::open),
     of_proc("interfaces", interfaces::open),
+    NodeCollector { period: SECOND, ..of_proc("filesystems", filesystems::open) },
     NodeCollector { period: SECOND, ..of_proc("nfs", mounts::open_nfs) },
     NodeCollector { period: SECOND, ..of_proc("lustre", mounts::open_lustre) },
     NodeCollector { period: SECOND, ..of_proc("sensors", sensors::open) },
