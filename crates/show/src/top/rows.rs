@@ -2,8 +2,6 @@
 
 use std::cmp::Ordering;
 
-use ratatui_core::style::{Modifier, Style};
-use ratatui_core::text::Line;
 use weigh_schema::amount::show_size;
 use weigh_schema::event::CollectorState;
 use weigh_schema::printable::{ShellWords, printable};
@@ -20,7 +18,7 @@ pub(super) fn chosen<'a>(report: &'a TopReport, view: &TopView) -> Vec<&'a TopPr
     rows
 }
 
-fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
+pub(super) fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
     let cpu = |process: &TopProcess| process.cpu_cores.unwrap_or(-1.0);
     match sort {
         SortKey::Cpu => cpu(b).total_cmp(&cpu(a)).then(b.cpu_seconds.total_cmp(&a.cpu_seconds)),
@@ -30,43 +28,35 @@ fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
     }
 }
 
-fn head(text: String) -> Line<'static> {
-    Line::styled(text, Style::new().add_modifier(Modifier::REVERSED))
-}
-
-fn cores(cores: Option<f64>) -> String {
+pub(super) fn cores(cores: Option<f64>) -> String {
     cores.map_or_else(|| UNKNOWN.to_string(), |cores| format!("{:.1}", cores * 100.0))
 }
 
-/// Jobs first, then processes.
-pub(super) fn process_lines(
-    report: &TopReport,
-    view: &TopView,
-    columns: usize,
-) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    if !report.jobs.is_empty() {
-        lines.push(Line::raw(format!("jobs of weigh run: {}", report.jobs.len())));
-        lines.extend(report.jobs.iter().map(|job| Line::raw(job_line(job, columns))));
-    }
-    let title = format!(
+/// What a row of the node's list is about.
+#[derive(Clone, Copy)]
+pub(super) enum NodeRow<'a> {
+    Job(&'a TopJob),
+    Process(&'a TopProcess),
+}
+
+/// Jobs first, then the processes that the filter leaves.
+pub(super) fn node_rows<'a>(report: &'a TopReport, view: &TopView) -> Vec<NodeRow<'a>> {
+    let processes = chosen(report, view).into_iter().map(NodeRow::Process);
+    report.jobs.iter().map(NodeRow::Job).chain(processes).collect()
+}
+
+pub(super) fn process_title() -> String {
+    format!(
         "{:>7} {:<9} S {:>6} {:>10} {:>4} {:>7} COMMAND",
         "PID", "USER", "CPU%", "RESIDENT", "THR", "JOB"
-    );
-    lines.push(head(format!("{title:<columns$}")));
-    let rows = chosen(report, view);
-    if rows.is_empty() {
-        lines.push(Line::raw(match view.filter.is_empty() {
-            true => "no process of this user; a: everybody's",
-            false => "no process has that",
-        }));
+    )
+}
+
+pub(super) fn node_row(row: NodeRow<'_>, columns: usize) -> String {
+    match row {
+        NodeRow::Job(job) => job_line(job, columns),
+        NodeRow::Process(process) => process_line(process, columns),
     }
-    let first = view.first_row.min(rows.len().saturating_sub(1));
-    lines.extend(rows.into_iter().skip(first).map(|row| Line::raw(process_line(row, columns))));
-    if report.processes_unreadable > 0 {
-        lines.push(Line::raw(format!("{} more cannot be read", report.processes_unreadable)));
-    }
-    lines
 }
 
 fn job_line(job: &TopJob, columns: usize) -> String {
@@ -100,17 +90,14 @@ fn process_line(process: &TopProcess, columns: usize) -> String {
     cut(&line, columns)
 }
 
+/// The head of the list of collectors.
+pub(super) fn collector_title() -> String {
+    format!("{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED")
+}
+
 /// How each collector fares.
-pub(super) fn collector_lines(
-    report: &TopReport,
-    view: &TopView,
-    columns: usize,
-) -> Vec<Line<'static>> {
-    let title = format!("{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED");
-    let mut lines = vec![head(format!("{title:<columns$}"))];
-    let rows = report.collectors.iter().skip(view.first_row);
-    lines.extend(rows.map(|collector| Line::raw(collector_line(collector, columns))));
-    lines
+pub(super) fn collector_lines(report: &TopReport, columns: usize) -> Vec<String> {
+    report.collectors.iter().map(|collector| collector_line(collector, columns)).collect()
 }
 
 fn collector_line(collector: &TopCollector, columns: usize) -> String {
@@ -130,7 +117,7 @@ fn collector_line(collector: &TopCollector, columns: usize) -> String {
 }
 
 /// Whether a process has the text in its command, name, user or number.
-fn matches(process: &TopProcess, filter: &str) -> bool {
+pub(super) fn matches(process: &TopProcess, filter: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
     filter.is_empty()
         || has(&process.name)
