@@ -6,6 +6,7 @@ pub mod calls;
 pub mod control;
 pub mod io;
 pub mod node;
+pub mod rules;
 pub mod run;
 pub mod top;
 pub mod trace;
