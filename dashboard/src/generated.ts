@@ -77,9 +77,15 @@ export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 
 export type RegionKind = "thread" | "region" | "phase" | "range";
 
+export type RuleStanding = "holds" | "pending" | "unavailable";
+
 export type SenderKind = "kernel" | "itself" | "job" | "other";
 
+export type Severity = "critical" | "warning" | "note";
+
 export type Tone = "good" | "open" | "bad";
+
+export type TopJobKind = "weigh" | "slurm" | "unit" | "container";
 
 export type Unit = "seconds" | "bytes" | "count" | "cores" | "ratio" | "threads" | "celsius" | "watts" | "joules";
 
@@ -549,6 +555,22 @@ export interface RegionsPage {
   notes: string[];
 }
 
+export interface RuleStatus {
+  rule: string;
+  state: RuleStanding;
+  severity: Severity;
+  scope: string | null;
+  metric: string;
+  value: number | null;
+  unit: Unit;
+  per_second?: boolean;
+  true_seconds: number | null;
+  for_seconds: number;
+  text: string;
+  paste: string;
+  reason?: string | null;
+}
+
 export interface Sender {
   kind: SenderKind;
   pid: number | null;
@@ -581,7 +603,17 @@ export interface TopCollector {
   failures: number;
 }
 
+export interface TopGroup {
+  scope: string;
+  name: string;
+  name_base64: string | null;
+  manager: string;
+  missing: Record<string, string>;
+}
+
 export interface TopJob {
+  kind: TopJobKind;
+  group?: TopGroup | null;
   pid: number;
   user: string;
   command: string[];
@@ -589,6 +621,8 @@ export interface TopJob {
   processes: number;
   cpu_cores: number | null;
   memory_rss_sum_bytes: number;
+  cpus_requested: number | null;
+  memory_limit_bytes: number | null;
 }
 
 export interface TopProcess {
@@ -616,6 +650,7 @@ export interface TopReport {
   metrics: Record<string, Record<string, TopValue>>;
   cores: CoreUse[];
   collectors: TopCollector[];
+  rules: RuleStatus[];
   jobs: TopJob[];
   processes: TopProcess[];
   processes_unreadable: number;

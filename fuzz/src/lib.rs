@@ -8,6 +8,7 @@ mod mounts;
 mod nodes;
 mod profiles;
 mod recordings;
+mod rules;
 mod sessions;
 mod spans;
 mod streams;
@@ -65,6 +66,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("proc_process", proc_process),
     ("profile", profiles::profile),
     ("recording", recordings::recording),
+    ("rules_file", rules::rules_file),
     ("session_messages", sessions::session_messages),
     ("snapshots", snapshots),
     ("stream_conversation", streams::stream_conversation),

@@ -15,6 +15,7 @@ mod marks;
 mod memory;
 pub mod node;
 pub mod regions;
+pub mod rules;
 mod sampling;
 mod series;
 mod summary;

@@ -1,5 +1,6 @@
 //! `weigh top`: the node, jobs and processes on the terminal, or once as text or JSON.
 
+mod rules;
 mod screen;
 
 use std::io::IsTerminal as _;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use weigh_schema::top::TopReport;
-use weigh_session::products::top::{TopSettings, TopSource};
+use weigh_session::products::top::{TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
 
 use crate::arguments::TopArguments;
@@ -16,30 +17,49 @@ use crate::terminal::{check_output, print, print_json, screen};
 /// Shows it until it is told to end, or once.
 pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     let settings = TopSettings { interval: arguments.interval, everybody: arguments.all };
-    match arguments.once {
-        true => once(settings, arguments.json),
-        false => {
-            check_terminal()?;
-            screen::show(settings)
-        }
+    let rules = arguments.rules.as_deref().map(rules::read).transpose()?;
+    if !arguments.once {
+        check_terminal()?;
+        return screen::show(settings, rules);
     }
+    check_output()?;
+    let mut source = TopSource::new(settings, Some(2));
+    rules.into_iter().for_each(|rules| source.set_rules(rules));
+    once(source, arguments)
 }
 
 /// Two looks: rates are between them.
-fn once(settings: TopSettings, json: bool) -> anyhow::Result<ExitCode> {
-    check_output()?;
-    let mut source = TopSource::new(settings, Some(2));
+fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitCode> {
+    source.set_focus(arguments.job.map_or(TopFocus::Node, TopFocus::Whole));
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
     let report = source.take_report().context("interrupted before the second look")?;
-    match json {
-        true => print_json(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        false => print(&text(&report))?,
+    let columns = screen(&std::io::stdout(), 120).columns;
+    let text = match (arguments.job, arguments.json) {
+        (None, true) => serde_json::to_string_pretty(&report)? + "\n",
+        (None, false) => weigh_show::top::text(&report, columns),
+        (Some(pid), is_json) => {
+            let detail = source.take_detail().with_context(|| no_job(pid, &report))?;
+            match is_json {
+                true => serde_json::to_string_pretty(&detail)? + "\n",
+                false => weigh_show::top::detail_text(&detail, columns),
+            }
+        }
+    };
+    match arguments.json {
+        true => print_json(&text)?,
+        false => print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(report: &TopReport) -> String {
-    weigh_show::top::text(report, screen(&std::io::stdout(), 120).columns)
+fn no_job(pid: u32, report: &TopReport) -> String {
+    let jobs: Vec<String> = report.jobs.iter().map(|job| job.pid.to_string()).collect();
+    let jobs = match jobs.is_empty() {
+        true => "there is no job of weigh run now".to_string(),
+        false => format!("jobs of weigh run: {}", jobs.join(", ")),
+    };
+    let whose = if report.user.is_some() { " of yours (--all: of anybody)" } else { "" };
+    format!("--job {pid}: no job and no process{whose} has this PID; {jobs}")
 }
 
 /// It moves a cursor and reads keys: a file or a pipe has neither.

@@ -48,6 +48,7 @@ pub mod pages;
 mod perf;
 pub mod poll;
 pub mod preload;
+pub mod process_detail;
 pub mod process_list;
 pub mod procfs;
 pub mod profile;

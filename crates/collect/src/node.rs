@@ -10,6 +10,7 @@ mod disks;
 mod drm;
 mod error;
 mod file;
+mod filesystems;
 mod gpus;
 mod group_info;
 mod group_source;
@@ -74,6 +75,7 @@ const COLLECTORS: &[NodeCollector] = &[
     of_proc("pressure", pressure::open),
     of_proc("disks", disks::open),
     of_proc("interfaces", interfaces::open),
+    NodeCollector { period: SECOND, ..of_proc("filesystems", filesystems::open) },
     NodeCollector { period: SECOND, ..of_proc("nfs", mounts::open_nfs) },
     NodeCollector { period: SECOND, ..of_proc("lustre", mounts::open_lustre) },
     NodeCollector { period: SECOND, ..of_proc("sensors", sensors::open) },

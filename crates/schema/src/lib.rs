@@ -18,6 +18,7 @@
 //! * [`record`]: what the kernel side tells of a job.
 //! * [`profile`] and [`region`]: regions that programs name: how a profile lies in memory, and what is made of it.
 //! * [`ring`]: how the rings lie in memory that events come through.
+//! * [`rule`]: what rules over metrics say.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
 //! * [`availability`] and [`doctor`]: what can run here, and why not.
@@ -57,6 +58,7 @@ pub mod recording;
 pub mod region;
 pub mod resolved_config;
 pub mod ring;
+pub mod rule;
 pub mod sample;
 mod scope;
 pub mod snapshot;
@@ -64,6 +66,7 @@ pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
 pub mod top;
+pub mod top_detail;
 
 pub mod trace;
 mod unit;

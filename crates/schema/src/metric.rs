@@ -132,7 +132,7 @@ pub enum MetricScope {
     Disk,
     /// One network interface.
     Interface,
-    /// One mount of a network file system.
+    /// One mount of a file system.
     Mount,
     /// One kind of operation on one mount of a network file system.
     Operation,

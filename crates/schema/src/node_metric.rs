@@ -254,6 +254,19 @@ node_metrics! {
         help "requests outstanding"
         counts "Requests outstanding at this moment. Read from `/proc/diskstats`; since boot or since the disk appeared. Whole disks that have done something, no partitions."
 
+    node_filesystem_total_bytes: Gauge Bytes in Storage of Mount;
+        help "size of a file system"
+        counts "Size of a file system that lies on a device here, by its mount point, at most once a second (statvfs(2): `f_blocks`). File systems of other machines and of programs (FUSE) are left out, for asking them may wait for ever; so are those that nothing can be written to."
+    node_filesystem_available_bytes: Gauge Bytes in Storage of Mount;
+        help "space that users can have"
+        counts "Space of a file system that ordinary users can have; what is reserved for root is not in it (statvfs(2): `f_bavail`)."
+    node_filesystem_inodes: Gauge Count in Storage of Mount;
+        help "inodes of a file system"
+        counts "Inodes that a file system has room for (statvfs(2): `f_files`); unavailable where it makes them as they are needed."
+    node_filesystem_inodes_available: Gauge Count in Storage of Mount;
+        help "inodes that users can have"
+        counts "Inodes of a file system that ordinary users can have (statvfs(2): `f_favail`)."
+
     node_net_received_bytes_total: Counter Bytes in Network of Interface;
         help "bytes received"
         counts "Bytes received, with headers of the link. Read from `/proc/net/dev` of weigh's own network namespace; since the interface appeared."

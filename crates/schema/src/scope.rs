@@ -20,7 +20,7 @@ pub enum Scope {
     Disk(String),
     /// A network interface.
     Interface(String),
-    /// A mount of a network file system, by its mount point.
+    /// A mount of a file system, by its mount point.
     Mount(String),
     /// One kind of operation on such a mount.
     Operation {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::CollectorState;
 use crate::quality::{Mechanism, Quality};
+use crate::rule::RuleStatus;
 use crate::scope::Scope;
 use crate::unit::{Number, Unit};
 
@@ -32,6 +33,9 @@ pub struct TopReport {
     pub cores: Vec<CoreUse>,
     /// How each collector fares.
     pub collectors: Vec<TopCollector>,
+    /// Rules that hold, are about to, or cannot be judged, in this order; of each what matters most first.
+    #[serde(default)]
+    pub rules: Vec<RuleStatus>,
     /// Sessions of `weigh run`; then control groups: jobs of Slurm, containers, units of systemd.
     pub jobs: Vec<TopJob>,
     /// Processes, the greatest users of CPU first.
@@ -155,6 +159,13 @@ pub struct TopJob {
     pub cpu_cores: Option<f64>,
     /// Sum of their resident sizes, shared pages counted for each.
     pub memory_rss_sum_bytes: u64,
+    /// CPUs that were asked for it: of a batch system, by a quota, or by an affinity that leaves some of the node's out;
+    /// null where none were, or that cannot be read.
+    #[serde(default)]
+    pub cpus_requested: Option<f64>,
+    /// Memory past which its processes are killed, by its control groups; else what was asked of a batch system.
+    #[serde(default)]
+    pub memory_limit_bytes: Option<u64>,
 }
 
 /// A process.

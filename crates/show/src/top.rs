@@ -1,10 +1,13 @@
-//! The screen of `weigh top`: the node, its cores as one row, jobs and processes.
+//! The screen of `weigh top`: the node, its cores as one row, rules, jobs and processes; a job, a process.
 //!
-//! Reads a [`TopReport`] and what the user has chosen; emits a buffer of cells. What is not known is shown as `–`, never
-//! as 0. Names are escaped: nothing in them steers a terminal.
+//! Reads a [`TopReport`], a [`TopDetail`] and what the user has chosen; emits a buffer of cells. What is not known is shown
+//! as `–`, never as 0. Names are escaped: nothing in them steers a terminal.
 
+mod detail_rows;
 mod node_lines;
 mod rows;
+mod rule_lines;
+mod table;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -15,19 +18,28 @@ use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::Line;
 use weigh_schema::printable::printable;
 use weigh_schema::top::TopReport;
+use weigh_schema::top_detail::TopDetail;
 
-pub use view::{SortKey, TopView};
+use table::TopTable;
+pub use view::{SortKey, TopList, TopView};
 
-/// Draws a report.
-pub fn draw(report: &TopReport, view: &TopView, columns: u16, rows: u16) -> Buffer {
+/// Draws a report; of a job or a process its detail.
+pub fn draw(
+    report: &TopReport,
+    detail: Option<&TopDetail>,
+    view: &TopView,
+    columns: u16,
+    rows: u16,
+) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
-    let mut lines = node_lines::lines(report, view.color, usize::from(columns));
-    let head_lines = lines.len();
-    lines.extend(table(report, view, usize::from(columns)));
+    let width = usize::from(columns);
     let room = usize::from(rows).saturating_sub(1);
-    let body = lines.split_off(head_lines.min(lines.len()));
-    let shown = body.into_iter().take(room.saturating_sub(lines.len()));
-    for (y, line) in lines.into_iter().take(room).chain(shown).enumerate() {
+    let mut lines = head(report, view, width);
+    let table = TopTable::new(report, detail, view, width);
+    lines.truncate(room);
+    let left = room - lines.len();
+    lines.extend(table.lines(view.row, left, width));
+    for (y, line) in lines.into_iter().take(room).enumerate() {
         buffer.set_line(0, y as u16, &line, columns);
     }
     if let Some(last) = rows.checked_sub(1) {
@@ -36,11 +48,33 @@ pub fn draw(report: &TopReport, view: &TopView, columns: u16, rows: u16) -> Buff
     buffer
 }
 
+/// The node; below a job or a process, one line of it.
+fn head(report: &TopReport, view: &TopView, columns: usize) -> Vec<Line<'static>> {
+    let mut lines = node_lines::lines(report, view.color, columns);
+    if matches!(view.list, TopList::Job(_) | TopList::Process(_)) {
+        lines.truncate(1);
+    }
+    if view.list != TopList::Rules {
+        lines.extend(rule_lines::holding(report, view.color, columns));
+    }
+    lines
+}
+
 /// The same as text, every row of it: for a file or a pipe.
 pub fn text(report: &TopReport, columns: usize) -> String {
     let view = TopView::default();
     let mut lines = node_lines::lines(report, false, columns);
-    lines.extend(table(report, &view, columns));
+    lines.extend(rule_lines::all_true(report, columns));
+    lines.extend(TopTable::new(report, None, &view, columns).all_lines(columns));
+    as_text(&lines, columns)
+}
+
+/// A job and all of its processes as text.
+pub fn detail_text(detail: &TopDetail, columns: usize) -> String {
+    as_text(&table::detail_lines(detail, columns), columns)
+}
+
+fn as_text(lines: &[Line<'static>], columns: usize) -> String {
     let columns = u16::try_from(columns).unwrap_or(u16::MAX);
     let line = |line: &Line<'_>| {
         let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
@@ -52,30 +86,41 @@ pub fn text(report: &TopReport, columns: usize) -> String {
 }
 
 /// How many rows the filter leaves.
-pub fn row_count(report: &TopReport, view: &TopView) -> usize {
-    match view.shows_collectors {
-        true => report.collectors.len(),
-        false => rows::chosen(report, view).len(),
-    }
+pub fn row_count(report: &TopReport, detail: Option<&TopDetail>, view: &TopView) -> usize {
+    TopTable::new(report, detail, view, 80).row_count()
 }
 
-fn table(report: &TopReport, view: &TopView, columns: usize) -> Vec<Line<'static>> {
-    match view.shows_collectors {
-        true => rows::collector_lines(report, view, columns),
-        false => rows::process_lines(report, view, columns),
+/// What the chosen row is about: what Enter opens.
+pub fn chosen(report: &TopReport, detail: Option<&TopDetail>, view: &TopView) -> Option<TopList> {
+    match view.list {
+        TopList::Processes => match rows::node_rows(report, view).get(view.row)? {
+            rows::NodeRow::Job(job) if job.group.is_some() => None,
+            rows::NodeRow::Job(job) => Some(TopList::Job(job.pid)),
+            rows::NodeRow::Process(process) => Some(TopList::Process(process.pid)),
+        },
+        TopList::Job(_) => {
+            let rows = detail_rows::chosen(detail?, view);
+            rows.get(view.row).map(|row| TopList::Process(row.process.pid))
+        }
+        _ => None,
     }
 }
 
 fn help(view: &TopView) -> Line<'static> {
     let style = Style::new().add_modifier(Modifier::DIM);
-    match view.is_typing {
-        true => Line::raw(format!("filter: {}_", printable(&view.filter))),
-        false if !view.filter.is_empty() => Line::styled(
+    match (view.is_typing, view.list) {
+        (true, _) => Line::raw(format!("filter: {}_", printable(&view.filter))),
+        (_, TopList::Process(_)) => Line::styled("Esc back  arrows scroll  q quit", style),
+        (_, TopList::Job(_)) => Line::styled(
+            "Enter process  Esc back  sort: c CPU m memory t threads p PID  / filter  q quit",
+            style,
+        ),
+        _ if !view.filter.is_empty() => Line::styled(
             format!("filter '{}'   / change   Esc all   q quit", printable(&view.filter)),
             style,
         ),
-        false => Line::styled(
-            "q quit  sort: c CPU m memory t threads p PID  / filter  a everybody  s collectors",
+        _ => Line::styled(
+            "q quit  Enter open  sort: c m t p  / filter  a everybody  s collectors  r rules",
             style,
         ),
     }

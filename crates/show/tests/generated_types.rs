@@ -17,7 +17,9 @@ use common::typescript::Types;
 use common::{events, explained, sample, top};
 use weigh_schema::event::CollectorState;
 use weigh_schema::region::RegionKind;
+use weigh_schema::rule::{RuleStanding, Severity};
 use weigh_schema::summary::{ExitKind, Sender, SenderKind};
+use weigh_schema::top::TopJobKind;
 use weigh_schema::{Group, METRICS, Mechanism, Metric, MetricKind, NODE_METRICS, Quality, Unit};
 use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
@@ -40,8 +42,11 @@ fn the_pages_types_are_current() {
     types.declare::<Mechanism>();
     types.declare::<Quality>();
     types.declare::<RegionKind>();
+    types.declare::<RuleStanding>();
     types.declare::<SenderKind>();
+    types.declare::<Severity>();
     types.declare::<Tone>();
+    types.declare::<TopJobKind>();
     types.declare::<Unit>();
     // The first has all that can be present; the others lack what can be absent.
     let mut first = sample::limited(40);

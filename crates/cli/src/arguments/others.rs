@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use weigh_export::recording::{self, FORMATS, RecordingFormat};
 
 use super::calls::Share;
-use super::numbers::{interval, programs};
+use super::numbers::{interval, pid, programs};
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -195,14 +195,17 @@ pub struct AgentArguments {
 }
 
 const TOP_EXAMPLES: &str = "\
-Keys: q quits; c, m, t, p sort by CPU, memory, threads, PID; / filters by a text, Esc shows all; a lists everybody's
-processes; s lists the collectors of the node; arrows and pages scroll.
+Keys: q quits; Enter opens a job or a process, Esc goes back; c, m, t, p sort by CPU, memory, threads, PID; / filters by a
+text, Esc shows all; a lists everybody's processes; s lists the collectors of the node, r the rules; arrows and pages scroll.
 
 Examples:
   weigh top
+  weigh top --rules my-rules.toml
+  weigh top --once --json --job 4711
   weigh top --once --json | jq '.metrics.node.node_memory_available_bytes.value'
 
-See also: the page `top` of weigh's documentation (what is shown, the JSON, what is missing where).";
+See also: the pages `top` (what is shown, the JSON, what is missing where) and `rules` (the shipped rules, the form of
+the file) of weigh's documentation.";
 
 /// Options of `weigh top`.
 #[derive(Args, Debug)]
@@ -220,6 +223,12 @@ pub struct TopArguments {
     /// Print it as JSON.
     #[arg(long, requires = "once")]
     pub json: bool,
+    /// Print one job in detail, by the PID of its `weigh run`, or one process.
+    #[arg(long, value_name = "PID", requires = "once", value_parser = pid)]
+    pub job: Option<u32>,
+    /// Judge by the rules of this file (TOML), beside the shipped ones or in their place.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
 }
 
 /// Writes man pages, completions, and the references that follow from declarations.

@@ -31,6 +31,7 @@ const REFERENCES: &[DerivedFile] = &[
     ("io.md", crate::io::markdown),
     ("mechanisms.md", weigh_show::docs::mechanisms_markdown),
     ("recording.md", weigh_keep::recording_markdown),
+    ("rules.md", weigh_account::rules::markdown),
 ];
 
 /// Sources of libweigh; `libweigh/` holds a copy of each.

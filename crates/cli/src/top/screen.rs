@@ -12,20 +12,23 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use weigh_account::rules::RuleSet;
 use weigh_schema::top::TopReport;
-use weigh_session::products::top::{TopSettings, TopSource};
+use weigh_schema::top_detail::TopDetail;
+use weigh_session::products::top::{TopFocus, TopSettings, TopSource};
 use weigh_session::{Command, Launcher, Session, Source, SourceError};
-use weigh_show::top::{SortKey, TopView, draw, row_count};
+use weigh_show::top::{SortKey, TopList, TopView, chosen, draw, row_count};
 
 use crate::terminal::color;
 
 /// Shows it until q, or a signal that ends it.
-pub fn show(settings: TopSettings) -> anyhow::Result<ExitCode> {
+pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<ExitCode> {
     // Signals are taken before the terminal is changed: each finds it put right.
     let launcher = Launcher::prepare()?;
     let terminal = RawTerminal::open()?;
     let view = TopView { color: color(&std::io::stdout()), ..TopView::default() };
-    let source = TopSource::new(settings, None);
+    let mut source = TopSource::new(settings, None);
+    rules.into_iter().for_each(|rules| source.set_rules(rules));
     let everybody = settings.everybody;
     let mut screen = Screen {
         source,
@@ -33,6 +36,8 @@ pub fn show(settings: TopSettings) -> anyhow::Result<ExitCode> {
         view,
         everybody,
         report: None,
+        detail: None,
+        outer: Vec::new(),
         shown: Buffer::default(),
         is_over: false,
     };
@@ -88,6 +93,10 @@ struct Screen {
     view: TopView,
     everybody: bool,
     report: Option<TopReport>,
+    /// Of the job or the process that is open.
+    detail: Option<TopDetail>,
+    /// What Esc leads back to: lists, and the rows that were chosen there.
+    outer: Vec<(TopList, usize)>,
     shown: Buffer,
     is_over: bool,
 }
@@ -105,7 +114,10 @@ impl Source for Screen {
         self.source.poll(command)?;
         let report = self.source.take_report();
         let is_new = report.is_some();
-        self.report = report.or(self.report.take());
+        if is_new {
+            self.report = report;
+            self.detail = self.source.take_detail();
+        }
         let keys = self.read_keys()?;
         keys.chars().for_each(|key| self.press(key));
         let (columns, rows) = size();
@@ -150,11 +162,12 @@ impl Screen {
             'm' => self.view.sort = SortKey::Memory,
             't' => self.view.sort = SortKey::Threads,
             'p' => self.view.sort = SortKey::Pid,
-            's' => {
-                (self.view.shows_collectors, self.view.first_row) = (!self.view.shows_collectors, 0)
-            }
+            's' => self.switch(TopList::Collectors),
+            'r' => self.switch(TopList::Rules),
             '/' => self.view.is_typing = true,
-            ESCAPE => self.view.filter.clear(),
+            '\r' | '\n' => self.open(),
+            ESCAPE if !self.view.filter.is_empty() => self.view.filter.clear(),
+            ESCAPE => self.close(),
             'a' => {
                 self.everybody = !self.everybody;
                 self.source.list_everybody(self.everybody);
@@ -163,8 +176,44 @@ impl Screen {
         }
     }
 
+    /// To a list of the node, and back.
+    fn switch(&mut self, list: TopList) {
+        match self.view.list == list {
+            true => self.close(),
+            false => self.enter(list),
+        }
+    }
+
+    fn open(&mut self) {
+        let report = self.report.as_ref();
+        let list = report.and_then(|report| chosen(report, self.detail.as_ref(), &self.view));
+        list.into_iter().for_each(|list| self.enter(list));
+    }
+
+    fn enter(&mut self, list: TopList) {
+        self.outer.push((self.view.list, self.view.row));
+        self.look_at(list, 0);
+    }
+
+    fn close(&mut self) {
+        if let Some((list, row)) = self.outer.pop() {
+            self.look_at(list, row);
+        }
+    }
+
+    fn look_at(&mut self, list: TopList, row: usize) {
+        (self.view.list, self.view.row) = (list, row);
+        self.view.filter.clear();
+        self.source.set_focus(match list {
+            TopList::Job(pid) => TopFocus::Job(pid),
+            TopList::Process(pid) => TopFocus::Process(pid),
+            _ => TopFocus::Node,
+        });
+        self.detail = self.report.as_ref().and_then(|report| self.source.look_in_detail(report));
+    }
+
     fn type_filter(&mut self, key: char) {
-        self.view.first_row = 0;
+        self.view.row = 0;
         match key {
             '\r' | '\n' => self.view.is_typing = false,
             ESCAPE => {
@@ -181,9 +230,10 @@ impl Screen {
         let last = self
             .report
             .as_ref()
-            .map_or(0, |report| row_count(report, &self.view).saturating_sub(1));
-        let row = self.view.first_row;
-        self.view.first_row = match key {
+            .map_or(0, |report| row_count(report, self.detail.as_ref(), &self.view))
+            .saturating_sub(1);
+        let row = self.view.row.min(last);
+        self.view.row = match key {
             UP | 'k' => row.saturating_sub(1),
             DOWN | 'j' => row + 1,
             PAGE_UP => row.saturating_sub(10),
@@ -196,7 +246,7 @@ impl Screen {
     /// Writes the cells that differ from what is shown.
     fn redraw(&mut self, columns: u16, rows: u16) -> Result<(), SourceError> {
         let Some(report) = &self.report else { return Ok(()) };
-        let next = draw(report, &self.view, columns, rows);
+        let next = draw(report, self.detail.as_ref(), &self.view, columns, rows);
         let mut out = String::new();
         if self.shown.area != next.area {
             out += "\x1b[0m\x1b[2J";

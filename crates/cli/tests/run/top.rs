@@ -2,7 +2,9 @@
 
 use std::process::{Command, Output, Stdio};
 
+use weigh_schema::rule::RuleStanding;
 use weigh_schema::top::{TOP, TopReport};
+use weigh_schema::top_detail::{TOP_JOB, TopDetail};
 use weigh_schema::update::Scope;
 
 use crate::support::run::{Scratch, set_surroundings};
@@ -338,4 +340,135 @@ fn a_terminal_that_cannot_move_its_cursor_is_refused() {
     let (status, shown) = in_terminal(&scratch, "dumb").end();
     assert_eq!(status.code(), Some(125), "{shown}");
     assert!(shown.contains("TERM is dumb") && !shown.contains('\x1b'), "{shown}");
+}
+
+/// Two looks cannot tell whether a rule holds that has to be true for longer; one that need not be does.
+#[test]
+fn rules_of_a_file_are_judged_and_a_wrong_one_is_refused_with_its_place() {
+    let scratch = Scratch::new();
+    let file = scratch.path("rules.toml");
+    let rules = "[rule.now]\nseverity = \"critical\"\nwhen = \"node_threads > 0\"\ntext = \"{node_threads} threads\"\n\
+                 [rule.later]\nwhen = \"node_threads > 0\"\nfor = \"1h\"\ntext = \"t\"\n\
+                 [rule.never]\nwhen = \"gone > 0\"\ntext = \"t\"\n[metric.gone]\nunit = \"bytes\"\n";
+    std::fs::write(&file, rules).expect("a file");
+    let file = file.display().to_string();
+    let report = report(&["--interval", "0.1s", "--rules", &file]);
+    let state = |rule: &str| {
+        let found = report.rules.iter().find(|status| status.rule == rule);
+        found.map(|status| status.state).unwrap_or_else(|| panic!("{rule}: {:?}", report.rules))
+    };
+    assert_eq!(state("now"), RuleStanding::Holds);
+    assert_eq!(state("later"), RuleStanding::Pending);
+    assert_eq!(state("never"), RuleStanding::Unavailable);
+    // The shipped ones are in it, too.
+    let has_gpu = report.metrics.keys().any(|scope| matches!(scope, Scope::Gpu(_)));
+    assert!(has_gpu || state("gpu_idle") == RuleStanding::Unavailable);
+    let now = report.rules.iter().find(|status| status.rule == "now").expect("it holds");
+    assert!(now.text.ends_with(" threads") && now.value > Some(0.0), "{now:?}");
+    let text = top(&["--once", "--interval", "0.1s", "--rules", &file]).stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        text.lines().any(|line| line.starts_with("critical: ") && line.ends_with(" threads")),
+        "{text}"
+    );
+    std::fs::write(&file, "\n[rule.r]\nwhen = \"node_thread > 0\"\ntext = \"t\"\n")
+        .expect("a file");
+    let output = top(&["--once", "--rules", &file]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("rules.toml:3: rule.r.when: there is no metric 'node_thread'"), "{said}");
+    assert!(said.contains("did you mean node_threads"), "{said}");
+}
+
+/// A job's processes with threads, open files, limits and I/O, each held to what the job does.
+#[test]
+fn a_job_is_shown_in_detail() {
+    let scratch = Scratch::new();
+    let written = scratch.path("written");
+    // An exact odd amount, an open file, and a limit of its own.
+    let script = "ulimit -Sn 77; exec 7> \"$1\"; printf %123457s x >&7; cat; :";
+    let mut weigh = Command::new(weigh_binary());
+    weigh.args(["run", "-q", "--mechanism", "poll", "--", "bash", "-c", script, "bash"]);
+    weigh.arg(&written);
+    set_surroundings(&mut weigh, &scratch);
+    let mut weigh = weigh
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("weigh");
+    wait_until("it has written", 30.0, || {
+        std::fs::metadata(&written).is_ok_and(|about| about.len() == 123_457)
+    });
+    let pid = weigh.id().to_string();
+    let output = top(&["--once", "--json", "--job", &pid, "--interval", "0.2s"]);
+    let text = top(&["--once", "--job", &pid, "--interval", "0.2s"]);
+    let nobody = top(&["--once", "--json", "--job", "999999999", "--interval", "0.1s"]);
+    let screen = drill_down(&scratch, &pid);
+    // Its job is ended before anything is judged.
+    drop(weigh.stdin.take());
+    let _ = weigh.wait();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let detail: TopDetail = serde_json::from_slice(&output.stdout).expect("JSON of its schema");
+    assert_eq!(detail.schema, TOP_JOB);
+    assert_eq!(detail.job.as_ref().map(|job| job.pid.to_string()), Some(pid.clone()));
+    let bash = detail.processes.iter().find(|found| found.process.name == "bash").expect("bash");
+    let io = bash.io.value.expect("it is our own");
+    assert!(io.written_bytes >= 123_457 && io.read_bytes_per_second.is_some(), "{io:?}");
+    let files = bash.open_files.value.as_ref().expect("our own");
+    let target = written.canonicalize().expect("it is there").display().to_string();
+    assert!(
+        files.list.iter().any(|file| file.descriptor == 7 && file.target == target),
+        "{files:?}"
+    );
+    let limits = bash.limits.value.as_ref().expect("our own");
+    let open_files = limits.iter().find(|limit| limit.name == "open_files").expect("a limit");
+    assert_eq!(open_files.soft, Some(77));
+    let threads = bash.thread_list.value.as_ref().expect("our own");
+    assert_eq!((threads.len(), threads[0].tid), (1, bash.process.pid));
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(&format!("job {pid} of ")) && text.contains("open_files 77/"), "{text}");
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert_eq!(nobody.status.code(), Some(125), "{said}");
+    assert!(said.contains("no job and no process") && said.contains("jobs of weigh run"), "{said}");
+    assert!(screen.contains("open_files 77/"), "{screen}");
+}
+
+/// Enter on the job, Enter on its first process, Esc twice.
+fn drill_down(scratch: &Scratch, job: &str) -> String {
+    let mut terminal = in_terminal(scratch, "xterm");
+    terminal.wait_for("COMMAND", 1);
+    let head = format!("job {job} of ");
+    let mut columns = 80;
+    // Another size has all drawn again: what did not change is not written otherwise.
+    let mut redraw = |terminal: &Terminal| {
+        columns = 161 - columns;
+        terminal.resize(24, columns);
+        std::thread::sleep(patience(0.5));
+    };
+    // Jobs of others may come before it.
+    for _ in 0..100 {
+        terminal.types("\r");
+        redraw(&terminal);
+        if terminal.shown().contains(&head) {
+            break;
+        }
+        terminal.types("\x1bj");
+        std::thread::sleep(patience(0.1));
+    }
+    terminal.wait_for(&head, 1);
+    terminal.types("p\r");
+    redraw(&terminal);
+    terminal.wait_for("open_files 77/", 1);
+    let jobs = terminal.count(&head);
+    terminal.types("\x1b");
+    redraw(&terminal);
+    terminal.wait_for(&head, jobs + 1);
+    terminal.types("\x1b");
+    redraw(&terminal);
+    terminal.types("q");
+    is_put_right(&terminal);
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown}");
+    shown
 }

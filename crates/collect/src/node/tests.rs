@@ -336,3 +336,17 @@ fn every_sample_is_of_a_declared_metric_of_the_node() {
         assert_eq!(sample.value.is_none(), sample.quality == weigh_schema::Quality::Unavailable);
     }
 }
+
+#[test]
+fn a_file_system_has_the_sizes_that_the_kernel_says() {
+    let (_folder, roots) = tree(&[("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")]);
+    let mut collectors = NodeCollectors::new(roots);
+    collectors.tick(moment(0));
+    let found = rustix::fs::statvfs("/").unwrap();
+    let all = value(&collectors, "mount:/", "node_filesystem_total_bytes");
+    assert_eq!(all, Some((found.f_blocks * found.f_frsize) as f64));
+    let available = value(&collectors, "mount:/", "node_filesystem_available_bytes");
+    assert!(available > Some(0.0) && available < all, "{available:?}");
+    let inodes = value(&collectors, "mount:/", "node_filesystem_inodes");
+    assert_eq!(inodes, (found.f_files > 0).then_some(found.f_files as f64));
+}

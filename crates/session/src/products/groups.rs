@@ -63,6 +63,8 @@ fn group_row(
         processes: members.len() as u64,
         cpu_cores,
         memory_rss_sum_bytes: members.iter().map(|look| look.rss_bytes).sum(),
+        cpus_requested: None,
+        memory_limit_bytes: None,
     })
 }
 

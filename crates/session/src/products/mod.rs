@@ -7,6 +7,7 @@ pub mod control;
 mod groups;
 pub mod io;
 pub mod node;
+pub mod rules;
 pub mod run;
 pub mod top;
 pub mod trace;

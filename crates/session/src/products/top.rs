@@ -1,25 +1,36 @@
 //! `weigh top`: the node, the jobs of `weigh run` and of control groups, and the processes of a user, again and again.
 //!
-//! Reads the collectors of the node and `/proc`; emits a report per interval. It needs no agent and no privileges.
+//! Reads the collectors of the node and `/proc`; emits a report per interval, and what rules say of it. It needs no agent
+//! and no privileges.
+
+mod detail;
+mod request;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::node::NodeView;
+use weigh_account::rules::{self, RuleMoment, RuleSet, RuleState};
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
 use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
 use weigh_collect::process_list::{ProcessList, ProcessLook};
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorState;
+use weigh_schema::rule::RuleEvent;
 use weigh_schema::top::{TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
+use weigh_schema::top_detail::TopDetail;
 
 use super::groups::group_rows;
 use super::node::{NodeSource, NodeTick, SampleSink};
 use crate::command::Command;
 use crate::error::SourceError;
 use crate::source::Source;
+
+use detail::DetailReader;
+pub use detail::TopFocus;
+use request::{JobRequest, JobRequests};
 
 /// What is looked at, and how often.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +75,7 @@ fn collector(status: &NodeStatus<'_>, now: Moment) -> TopCollector {
     }
 }
 
-/// Makes reports, one per interval; over after so many, if that was asked for.
+/// Makes reports, one per interval; over after so many, if that was asked for. They are judged by the shipped rules.
 pub struct TopSource {
     node: NodeSource<ViewSink>,
     settings: TopSettings,
@@ -73,7 +84,17 @@ pub struct TopSource {
     before: HashMap<(u32, u64), f64>,
     latest: Option<TopReport>,
     reports_left: Option<u32>,
+    requests: JobRequests,
+    rules: RuleState,
+    /// What rules have said since it was last taken; the oldest go.
+    events: Vec<RuleEvent>,
+    focus: TopFocus,
+    details: DetailReader,
+    latest_detail: Option<TopDetail>,
 }
+
+/// Events that wait to be taken.
+const MOST_EVENTS: usize = 4096;
 
 impl TopSource {
     /// It ends after `reports`, or never.
@@ -87,7 +108,39 @@ impl TopSource {
             before: HashMap::new(),
             latest: None,
             reports_left: reports,
+            requests: JobRequests::default(),
+            rules: RuleState::new(RuleSet::shipped()),
+            events: Vec::new(),
+            focus: TopFocus::default(),
+            details: DetailReader::default(),
+            latest_detail: None,
         }
+    }
+
+    /// Judges by these rules in place of the shipped ones, from the next look on.
+    pub fn set_rules(&mut self, rules: RuleSet) {
+        self.rules = RuleState::new(rules);
+    }
+
+    /// What rules have said since this was asked last.
+    pub fn take_events(&mut self) -> Vec<RuleEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Looks at a job or a process in detail, from the next look on.
+    pub fn set_focus(&mut self, focus: TopFocus) {
+        (self.focus, self.details) = (focus, DetailReader::default());
+        self.latest_detail = None;
+    }
+
+    /// The detail of a report that has been taken: at once, without rates.
+    pub fn look_in_detail(&mut self, report: &TopReport) -> Option<TopDetail> {
+        self.details.look(self.focus, report)
+    }
+
+    /// The detail of the latest report, once; none where there is no such process any more.
+    pub fn take_detail(&mut self) -> Option<TopDetail> {
+        self.latest_detail.take()
     }
 
     /// The latest report, once.
@@ -113,9 +166,9 @@ impl TopSource {
         let everybody = self.settings.everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
         let (looks, unreadable) = self.processes.look(&|uid| everybody || uid == own);
-        let (mut jobs, processes) = self.rows(&looks, interval);
+        let (mut jobs, processes) = self.rows(&looks, interval, cores.len());
         jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
-        TopReport {
+        let mut report = TopReport {
             schema: TOP.to_string(),
             node: host::node(),
             time: Timestamp::now(),
@@ -124,16 +177,30 @@ impl TopSource {
             metrics,
             cores,
             collectors,
+            rules: Vec::new(),
             jobs,
             processes,
             processes_unreadable: unreadable,
-        }
+        };
+        self.judge(&mut report);
+        self.latest_detail = self.details.look(self.focus, &report);
+        report
+    }
+
+    fn judge(&mut self, report: &mut TopReport) {
+        let Some(at) = self.node.sink.at else { return };
+        let moment = RuleMoment { ns: at.ns(), time: report.time };
+        self.events.extend(self.rules.take(moment, &mut rules::inputs(report)));
+        let oldest = self.events.len().saturating_sub(MOST_EVENTS);
+        self.events.drain(..oldest);
+        report.rules = self.rules.statuses();
     }
 
     fn rows(
         &mut self,
         looks: &[ProcessLook],
         interval: Option<f64>,
+        node_cpus: usize,
     ) -> (Vec<TopJob>, Vec<TopProcess>) {
         let jobs = job_of_each(looks);
         let before = std::mem::take(&mut self.before);
@@ -148,7 +215,9 @@ impl TopSource {
         self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
         let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
-        (job_rows(&rows, looks), rows)
+        let jobs = job_rows(&rows, looks, &mut |job| self.requests.find(job, node_cpus));
+        self.requests.keep(|job| self.before.contains_key(job));
+        (jobs, rows)
     }
 }
 
@@ -219,8 +288,13 @@ fn process(look: &ProcessLook, cpu_cores: Option<f64>, jobs: &BTreeMap<u32, u32>
     }
 }
 
-fn job_rows(rows: &[TopProcess], looks: &[ProcessLook]) -> Vec<TopJob> {
+fn job_rows(
+    rows: &[TopProcess],
+    looks: &[ProcessLook],
+    request: &mut dyn FnMut((u32, u64)) -> JobRequest,
+) -> Vec<TopJob> {
     let row = |weigh: &ProcessLook| {
+        let asked = request(weigh.identity());
         let members: Vec<&TopProcess> =
             rows.iter().filter(|row| row.job == Some(weigh.stat.pid)).collect();
         TopJob {
@@ -237,6 +311,8 @@ fn job_rows(rows: &[TopProcess], looks: &[ProcessLook]) -> Vec<TopJob> {
                 .filter_map(|row| row.cpu_cores)
                 .reduce(|sum, cores| sum + cores),
             memory_rss_sum_bytes: members.iter().map(|row| row.memory_rss_bytes).sum(),
+            cpus_requested: asked.cpus,
+            memory_limit_bytes: asked.memory_bytes,
         }
     };
     // Helpers of weigh that are forks of it have its command line, and no process of the job.

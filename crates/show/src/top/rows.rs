@@ -2,8 +2,6 @@
 
 use std::cmp::Ordering;
 
-use ratatui_core::style::{Modifier, Style};
-use ratatui_core::text::Line;
 use weigh_schema::amount::show_size;
 use weigh_schema::event::CollectorState;
 use weigh_schema::printable::{ShellWords, printable};
@@ -20,7 +18,7 @@ pub(super) fn chosen<'a>(report: &'a TopReport, view: &TopView) -> Vec<&'a TopPr
     rows
 }
 
-fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
+pub(super) fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
     let cpu = |process: &TopProcess| process.cpu_cores.unwrap_or(-1.0);
     match sort {
         SortKey::Cpu => cpu(b).total_cmp(&cpu(a)).then(b.cpu_seconds.total_cmp(&a.cpu_seconds)),
@@ -30,61 +28,56 @@ fn order(sort: SortKey, a: &TopProcess, b: &TopProcess) -> Ordering {
     }
 }
 
-fn head(text: String) -> Line<'static> {
-    Line::styled(text, Style::new().add_modifier(Modifier::REVERSED))
-}
-
-fn cores(cores: Option<f64>) -> String {
+pub(super) fn cores(cores: Option<f64>) -> String {
     cores.map_or_else(|| UNKNOWN.to_string(), |cores| format!("{:.1}", cores * 100.0))
 }
 
-/// Jobs first, then processes.
-pub(super) fn process_lines(
-    report: &TopReport,
-    view: &TopView,
-    columns: usize,
-) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    lines.extend(job_lines(report, columns).into_iter().map(Line::raw));
-    let title = format!(
-        "{:>7} {:<9} S {:>6} {:>10} {:>4} {:>7} COMMAND",
-        "PID", "USER", "CPU%", "RESIDENT", "THR", "JOB"
-    );
-    lines.push(head(format!("{title:<columns$}")));
-    let rows = chosen(report, view);
-    if rows.is_empty() {
-        lines.push(Line::raw(match view.filter.is_empty() {
-            true => "no process of this user; a: everybody's",
-            false => "no process has that",
-        }));
-    }
-    let first = view.first_row.min(rows.len().saturating_sub(1));
-    lines.extend(rows.into_iter().skip(first).map(|row| Line::raw(process_line(row, columns))));
-    if report.processes_unreadable > 0 {
-        lines.push(Line::raw(format!("{} more cannot be read", report.processes_unreadable)));
-    }
-    lines
+/// What a row of the node's list is about.
+#[derive(Clone, Copy)]
+pub(super) enum NodeRow<'a> {
+    Job(&'a TopJob),
+    Process(&'a TopProcess),
 }
 
-/// A line for each job; units are many, so they share one.
-fn job_lines(report: &TopReport, columns: usize) -> Vec<String> {
-    let of_kind = |is_shown: fn(TopJobKind) -> bool| -> Vec<&TopJob> {
-        report.jobs.iter().filter(|job| is_shown(job.kind)).collect()
-    };
-    let weigh = of_kind(|kind| kind == TopJobKind::Weigh);
-    let groups = of_kind(|kind| matches!(kind, TopJobKind::Slurm | TopJobKind::Container));
-    let units = of_kind(|kind| kind == TopJobKind::Unit);
-    let mut lines = Vec::new();
-    for (title, jobs) in [("jobs of weigh run", weigh), ("jobs and containers", groups)] {
-        if !jobs.is_empty() {
-            lines.push(format!("{title}: {}", jobs.len()));
-            lines.extend(jobs.iter().map(|job| job_line(job, columns)));
-        }
+/// Jobs first, then the processes that the filter leaves.
+pub(super) fn node_rows<'a>(report: &'a TopReport, view: &TopView) -> Vec<NodeRow<'a>> {
+    let processes = chosen(report, view).into_iter().map(NodeRow::Process);
+    jobs(report).map(NodeRow::Job).chain(processes).collect()
+}
+
+/// Those that have a row of their own.
+pub(super) fn jobs(report: &TopReport) -> impl Iterator<Item = &TopJob> {
+    report.jobs.iter().filter(|job| job.kind != TopJobKind::Unit)
+}
+
+pub(super) fn process_title() -> String {
+    format!(
+        "{:>7} {:<9} S {:>6} {:>10} {:>4} {:>7} COMMAND",
+        "PID", "USER", "CPU%", "RESIDENT", "THR", "JOB"
+    )
+}
+
+pub(super) fn node_row(row: NodeRow<'_>, columns: usize) -> String {
+    match row {
+        NodeRow::Job(job) => job_line(job, columns),
+        NodeRow::Process(process) => process_line(process, columns),
     }
-    if !units.is_empty() {
-        lines.push(unit_line(units, columns));
-    }
-    lines
+}
+
+/// What stands above the rows: how many jobs come first; units are many, so they share one line.
+pub(super) fn job_head(report: &TopReport, columns: usize) -> Vec<String> {
+    let (units, jobs): (Vec<&TopJob>, Vec<&TopJob>) =
+        report.jobs.iter().partition(|job| job.kind == TopJobKind::Unit);
+    let own = jobs.iter().filter(|job| job.kind == TopJobKind::Weigh).count();
+    let counts = [("jobs of weigh run", own), ("jobs and containers", jobs.len() - own)];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{what}: {count}"))
+        .collect();
+    let first = (!counts.is_empty()).then(|| format!("{}; they come first", counts.join(", ")));
+    let units = (!units.is_empty()).then(|| unit_line(units, columns));
+    first.into_iter().chain(units).collect()
 }
 
 /// Units that are named.
@@ -134,17 +127,14 @@ fn process_line(process: &TopProcess, columns: usize) -> String {
     cut(&line, columns)
 }
 
+/// The head of the list of collectors.
+pub(super) fn collector_title() -> String {
+    format!("{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED")
+}
+
 /// How each collector fares.
-pub(super) fn collector_lines(
-    report: &TopReport,
-    view: &TopView,
-    columns: usize,
-) -> Vec<Line<'static>> {
-    let title = format!("{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED");
-    let mut lines = vec![head(format!("{title:<columns$}"))];
-    let rows = report.collectors.iter().skip(view.first_row);
-    lines.extend(rows.map(|collector| Line::raw(collector_line(collector, columns))));
-    lines
+pub(super) fn collector_lines(report: &TopReport, columns: usize) -> Vec<String> {
+    report.collectors.iter().map(|collector| collector_line(collector, columns)).collect()
 }
 
 fn collector_line(collector: &TopCollector, columns: usize) -> String {
@@ -164,7 +154,7 @@ fn collector_line(collector: &TopCollector, columns: usize) -> String {
 }
 
 /// Whether a process has the text in its command, name, user or number.
-fn matches(process: &TopProcess, filter: &str) -> bool {
+pub(super) fn matches(process: &TopProcess, filter: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
     filter.is_empty()
         || has(&process.name)

@@ -2,8 +2,12 @@ use super::*;
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
+use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::top::{
     CoreUse, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopValue,
+};
+use weigh_schema::top_detail::{
+    ProcessReading, TOP_JOB, TopFile, TopIo, TopLimit, TopOpenFiles, TopProcessDetail, TopThread,
 };
 use weigh_schema::update::Scope;
 use weigh_schema::{Mechanism, Number, Quality, Unit};
@@ -25,6 +29,63 @@ fn process(pid: u32, cpu_cores: Option<f64>, name: &str) -> TopProcess {
         cpu_seconds: 1.0,
         memory_rss_bytes: 4096 * u64::from(pid),
         job: None,
+    }
+}
+
+fn status(rule: &str, state: RuleStanding) -> RuleStatus {
+    RuleStatus {
+        rule: rule.into(),
+        state,
+        severity: Severity::Critical,
+        scope: Some(Scope::Node),
+        metric: "node_load_1m_threads".into(),
+        value: Some(1.0),
+        unit: Unit::Threads,
+        per_second: false,
+        true_seconds: Some(2.0),
+        for_seconds: 30.0,
+        text: format!("{rule} says {EVIL}"),
+        paste: format!("ls {EVIL}"),
+        reason: (state == RuleStanding::Unavailable).then(|| EVIL.to_string()),
+    }
+}
+
+fn detail() -> TopDetail {
+    let thread = |tid, cpu_cores| TopThread {
+        tid,
+        name: EVIL.into(),
+        name_base64: None,
+        state: 'S',
+        cpu_cores,
+        cpu_seconds: 0.25,
+    };
+    let io = TopIo { read_bytes: 12_345, read_bytes_per_second: Some(2048.0), ..TopIo::default() };
+    let open = TopFile { descriptor: 3, target: EVIL.into(), target_base64: None };
+    let whole = TopProcessDetail {
+        process: process(3, Some(1.5), "burn"),
+        io: ProcessReading::of(io),
+        thread_list: ProcessReading::of(vec![thread(3, Some(0.5)), thread(4, Some(1.0))]),
+        open_files: ProcessReading::of(TopOpenFiles { count: 7, list: vec![open] }),
+        limits: ProcessReading::of(vec![TopLimit {
+            name: "open_files".into(),
+            soft: Some(1024),
+            hard: None,
+        }]),
+    };
+    let closed = TopProcessDetail {
+        process: process(5, None, EVIL),
+        io: ProcessReading::unavailable("only its user and root may read it"),
+        thread_list: ProcessReading::unavailable(EVIL),
+        open_files: ProcessReading::unavailable("it has ended"),
+        limits: ProcessReading::of(Vec::new()),
+    };
+    TopDetail {
+        schema: TOP_JOB.into(),
+        node: EVIL.into(),
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        interval_seconds: Some(1.0),
+        job: Some(report().jobs[0].clone()),
+        processes: vec![whole, closed],
     }
 }
 
@@ -59,6 +120,11 @@ fn report() -> TopReport {
             no_data_seconds: Some(17.0),
             failures: 3,
         }],
+        rules: vec![
+            status("memory_low", RuleStanding::Holds),
+            status("steal", RuleStanding::Pending),
+            status("gpu_idle", RuleStanding::Unavailable),
+        ],
         jobs: vec![TopJob {
             kind: TopJobKind::Weigh,
             group: None,
@@ -69,6 +135,8 @@ fn report() -> TopReport {
             processes: 2,
             cpu_cores: None,
             memory_rss_sum_bytes: 8192,
+            cpus_requested: Some(4.0),
+            memory_limit_bytes: None,
         }],
         processes: vec![
             process(1, Some(0.5), EVIL),
@@ -99,9 +167,8 @@ fn groups_have_a_line_each_and_units_one_together() {
         report.jobs.push(group_job(TopJobKind::Unit, unit, Some(cpu_cores)));
     }
     let text = text(&report, 120);
-    assert!(text.contains("jobs of weigh run: 1"), "{text}");
-    assert!(text.contains("jobs and containers: 1"), "{text}");
-    assert!(text.contains("CPU – %, resident 8 KiB  slurm \\u{1b}[2Jevil"), "{text}");
+    assert!(text.contains("jobs of weigh run: 1, jobs and containers: 1;"), "{text}");
+    assert!(text.contains("CPU – %, resident 8.0 KiB  slurm \\u{1b}[2Jevil"), "{text}");
     assert!(
         text.contains("units of systemd: 4, the busiest: b 30.0 %, c 20.0 %, a 10.0 %"),
         "{text}"
@@ -109,8 +176,11 @@ fn groups_have_a_line_each_and_units_one_together() {
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 
+const LISTS: [TopList; 5] =
+    [TopList::Processes, TopList::Collectors, TopList::Rules, TopList::Job(7), TopList::Process(3)];
+
 fn screen(view: &TopView) -> Vec<String> {
-    let buffer = draw(&report(), view, 80, 24);
+    let buffer = draw(&report(), Some(&detail()), view, 80, 24);
     let rows = buffer.content.chunks(80);
     rows.map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>()).collect()
 }
@@ -138,9 +208,9 @@ fn what_is_not_known_is_no_zero() {
 
 #[test]
 fn names_steer_no_terminal() {
-    for shows_collectors in [false, true] {
-        let lines = screen(&TopView { shows_collectors, ..TopView::default() });
-        let text = lines.join("\n") + &text(&report(), 80);
+    for list in LISTS {
+        let lines = screen(&TopView { list, ..TopView::default() });
+        let text = lines.join("\n") + &text(&report(), 80) + &detail_text(&detail(), 80);
         let is_harmful = |c: char| c != '\n' && weigh_schema::printable::is_unprintable(c);
         assert!(!text.contains(is_harmful), "{text:?}");
         assert!(text.contains("\\u{1b}[2Jevil"), "{text}");
@@ -162,11 +232,75 @@ fn rows_are_sorted_and_filtered() {
 #[test]
 fn any_size_is_drawn() {
     for (columns, rows) in [(0, 0), (1, 1), (3, 2), (40, 5), (400, 100)] {
-        draw(&report(), &TopView::default(), columns, rows);
+        for list in LISTS {
+            for row in [0, 1, 1000] {
+                let view = TopView { list, row, ..TopView::default() };
+                draw(&report(), Some(&detail()), &view, columns, rows);
+                draw(&report(), None, &view, columns, rows);
+            }
+        }
     }
     let mut many = report();
     many.cores =
         (0..2000).map(|core| CoreUse { core, busy_ratio: Some(0.5), steal_ratio: None }).collect();
     let cells = text(&many, 80).matches('▅').count();
     assert!((256..=4 * 74).contains(&cells), "{cells}");
+}
+
+#[test]
+fn rules_that_hold_are_on_the_screen_and_the_others_in_their_list() {
+    let lines = screen(&TopView::default());
+    assert!(lines.iter().any(|line| line.starts_with("critical: memory_low says")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("steal says")), "{lines:#?}");
+    let text = text(&report(), 200);
+    assert!(text.contains("(for 2 s, has to be for 30 s)"), "{text}");
+    let lines = screen(&TopView { list: TopList::Rules, ..TopView::default() });
+    for (rule, state) in
+        [("memory_low", "holds"), ("steal", "pending"), ("gpu_idle", "unavailable")]
+    {
+        let is_its = |line: &&String| line.starts_with(rule) && line.contains(state);
+        assert_eq!(lines.iter().filter(is_its).count(), 1, "{rule}: {lines:#?}");
+    }
+    let mut many = report();
+    many.rules = vec![status("memory_low", RuleStanding::Holds); 9];
+    let lines = rule_lines::holding(&many, true, 80);
+    assert_eq!(lines.len(), 4);
+    assert!(lines[3].to_string().contains("and 6 more"), "{lines:?}");
+}
+
+#[test]
+fn enter_leads_from_a_job_to_a_process() {
+    let (report, detail) = (report(), detail());
+    let at =
+        |list, row| chosen(&report, Some(&detail), &TopView { list, row, ..TopView::default() });
+    assert_eq!(at(TopList::Processes, 0), Some(TopList::Job(7)));
+    assert_eq!(at(TopList::Processes, 1), Some(TopList::Process(3)));
+    assert_eq!(at(TopList::Processes, 9), None);
+    assert_eq!(at(TopList::Job(7), 0), Some(TopList::Process(3)));
+    assert_eq!(at(TopList::Process(3), 0), None);
+    let lines = screen(&TopView { list: TopList::Job(7), row: 1, ..TopView::default() });
+    let line = |part: &str| lines.iter().find(|line| line.contains(part)).expect(part);
+    assert!(line("job 7").contains("CPU – % of 4 CPUs"), "{lines:#?}");
+    assert!(line("burn").contains("2.0 KiB/s"), "{lines:#?}");
+    let lines = screen(&TopView { list: TopList::Process(3), ..TopView::default() });
+    let line = |part: &str| lines.iter().find(|line| line.contains(part)).expect(part);
+    assert!(line("I/O by calls").contains("read 2.0 KiB/s (12.1 KiB)"), "{lines:#?}");
+    assert!(line("limits").contains("open_files 1024/unlimited"), "{lines:#?}");
+    let threads: Vec<&String> = lines.iter().filter(|line| line.contains(" S ")).collect();
+    assert!(threads[1].trim_start().starts_with("4 S  100.0"), "{threads:#?}");
+    let text = detail_text(&detail, 80);
+    assert!(text.contains("I/O unavailable: only its user and root may read it"), "{text}");
+}
+
+#[test]
+fn the_chosen_row_is_always_among_those_shown() {
+    let mut report = report();
+    report.processes = (1..100).map(|pid| process(pid, Some(f64::from(pid)), "p")).collect();
+    for row in [0, 10, 50, 99] {
+        let view = TopView { row, ..TopView::default() };
+        let buffer = draw(&report, None, &view, 80, 24);
+        let reversed =
+            |cell: &&ratatui_core::buffer::Cell| cell.modifier.contains(Modifier::REVERSED);
+        assert_eq!(buffer.content.iter().filter(reversed).count(), 80, "{row}");
+    }
 }

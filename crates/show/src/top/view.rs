@@ -17,6 +17,22 @@ pub enum SortKey {
 /// What stands where a value is not known.
 pub(super) const UNKNOWN: &str = "–";
 
+/// What is listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TopList {
+    /// Jobs and processes of the node.
+    #[default]
+    Processes,
+    /// How collectors fare.
+    Collectors,
+    /// How rules stand.
+    Rules,
+    /// Processes of a job, by the PID of its `weigh run`.
+    Job(u32),
+    /// A process: threads, open files, limits.
+    Process(u32),
+}
+
 /// What the user has chosen to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopView {
@@ -26,10 +42,10 @@ pub struct TopView {
     pub filter: String,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// Whether collectors are listed in place of processes.
-    pub shows_collectors: bool,
-    /// The first row that is shown.
-    pub first_row: usize,
+    /// What is listed.
+    pub list: TopList,
+    /// The row that is chosen; of a list in which nothing can be chosen, the first that is shown.
+    pub row: usize,
     /// Whether there may be colours.
     pub color: bool,
 }

@@ -3,8 +3,39 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
-use weigh_schema::top::{CoreUse, TOP, TopCollector, TopJob, TopProcess, TopReport, TopValue};
+use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
+use weigh_schema::top::{
+    CoreUse, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopReport, TopValue,
+};
 use weigh_schema::{Mechanism, Number, Quality, Unit};
+
+fn group() -> TopGroup {
+    TopGroup {
+        scope: "group:/machine/a".to_string().into(),
+        name: "a".into(),
+        name_base64: Some("/w==".into()),
+        manager: "docker".into(),
+        missing: BTreeMap::from([("node_forks_total".to_string(), "no such file".to_string())]),
+    }
+}
+
+fn rule() -> RuleStatus {
+    RuleStatus {
+        rule: "swap".into(),
+        state: RuleStanding::Holds,
+        severity: Severity::Warning,
+        scope: Some("node".to_string().into()),
+        metric: "node_forks_total".into(),
+        value: Some(3.5),
+        unit: Unit::Bytes,
+        per_second: true,
+        true_seconds: Some(2.0),
+        for_seconds: 1.0,
+        text: "it swaps".into(),
+        paste: "free".into(),
+        reason: Some("no such file".into()),
+    }
+}
 
 /// Has all that can be present.
 pub fn full() -> TopReport {
@@ -16,6 +47,7 @@ pub fn full() -> TopReport {
     };
     let values = BTreeMap::from([("node_forks_total".to_string(), value)]);
     TopReport {
+        rules: vec![rule()],
         schema: TOP.into(),
         node: "n1".into(),
         time: "2026-01-02T03:04:05Z".parse().expect("a time"),
@@ -32,6 +64,10 @@ pub fn full() -> TopReport {
             failures: 2,
         }],
         jobs: vec![TopJob {
+            kind: TopJobKind::Container,
+            group: Some(Box::new(group())),
+            cpus_requested: Some(2.0),
+            memory_limit_bytes: Some(1 << 30),
             pid: 7,
             user: "ada".into(),
             command: vec!["weigh".into()],
@@ -74,7 +110,12 @@ pub fn first() -> TopReport {
         (collector.reason, collector.no_data_seconds) = (None, None);
     }
     for job in &mut report.jobs {
-        (job.cpu_cores, job.command_base64) = (None, Vec::new());
+        (job.cpu_cores, job.command_base64, job.group) = (None, Vec::new(), None);
+        (job.cpus_requested, job.memory_limit_bytes) = (None, None);
+    }
+    for rule in &mut report.rules {
+        (rule.scope, rule.value, rule.true_seconds, rule.reason) = (None, None, None, None);
+        rule.per_second = false;
     }
     for process in &mut report.processes {
         (process.cpu_cores, process.name_base64, process.job) = (None, None, None);

@@ -1,0 +1,61 @@
+//! The values that rules judge, when they were taken, and those of a look at the node.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use weigh_schema::rule::job_metric;
+use weigh_schema::top::{TopJob, TopReport};
+use weigh_schema::update::Scope;
+
+/// When a look was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleMoment {
+    /// Nanoseconds on a clock that nobody can set: what durations are counted by.
+    pub ns: u64,
+    /// The same by the clock of the day: what events say.
+    pub time: Timestamp,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleInput<'a> {
+    /// What it is about.
+    pub scope: Cow<'a, Scope>,
+    /// The metric's name.
+    pub metric: &'a str,
+    /// In the metric's unit; none where it is unavailable, which is not 0.
+    pub value: Option<f64>,
+    /// Its growth in a second, where that is known otherwise than by the values themselves.
+    pub per_second: Option<f64>,
+}
+
+/// The values of a look: those of the node, and of its jobs (`job:PID`).
+pub fn inputs(report: &TopReport) -> impl Iterator<Item = RuleInput<'_>> {
+    let node = report.metrics.iter().flat_map(|(scope, values)| {
+        values.iter().map(move |(metric, value)| RuleInput {
+            scope: Cow::Borrowed(scope),
+            metric,
+            value: value.value.map(|value| value.as_f64()),
+            per_second: value.per_second.flatten(),
+        })
+    });
+    node.chain(report.jobs.iter().flat_map(of_job))
+}
+
+fn of_job(job: &TopJob) -> impl Iterator<Item = RuleInput<'_>> {
+    let scope = Scope::Other(format!("job:{}", job.pid));
+    let bytes = |bytes: u64| bytes as f64;
+    let values = [
+        (job_metric::cpu_cores, job.cpu_cores),
+        (job_metric::memory_rss_sum_bytes, Some(bytes(job.memory_rss_sum_bytes))),
+        (job_metric::processes, Some(job.processes as f64)),
+        (job_metric::job_cpus_requested, job.cpus_requested),
+        (job_metric::job_memory_limit_bytes, job.memory_limit_bytes.map(bytes)),
+    ];
+    values.into_iter().map(move |(metric, value)| RuleInput {
+        scope: Cow::Owned(scope.clone()),
+        metric,
+        value,
+        per_second: None,
+    })
+}

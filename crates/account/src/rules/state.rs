@@ -1,0 +1,127 @@
+//! How rules stand: which hold, since when, and which cannot be judged.
+//!
+//! Takes the values of one look after the other; emits what has begun and ended. A rule begins after its condition has
+//! been true for its time without a break, and ends when it has not been for as long: values that go up and down about a
+//! threshold make one event, not many.
+
+use jiff::Timestamp;
+use weigh_schema::rule::{RuleEvent, RuleStanding, RuleStatus};
+use weigh_schema::update::Scope;
+
+use super::evaluate::Unknown;
+use super::input::{RuleInput, RuleMoment};
+use super::rule::Rule;
+use super::rule_set::RuleSet;
+use super::standing::{Standings, Verdict};
+use super::value_table::ValueTable;
+
+/// How rules stand.
+#[derive(Debug)]
+pub struct RuleState {
+    set: RuleSet,
+    values: ValueTable,
+    /// By the number of the rule, as what follows.
+    standings: Vec<Standings>,
+    /// Why no scope of a rule can be judged.
+    unknown: Vec<Option<Unknown>>,
+    at: RuleMoment,
+    look: u64,
+}
+
+impl RuleState {
+    /// Nothing has been judged yet.
+    pub fn new(set: RuleSet) -> RuleState {
+        let has_core_rules = set.rules().iter().flat_map(Rule::scopes).any(is_of_cores);
+        RuleState {
+            values: ValueTable::new(&set.metrics, has_core_rules),
+            standings: vec![Standings::new(); set.rules().len()],
+            unknown: vec![None; set.rules().len()],
+            set,
+            at: RuleMoment { ns: 0, time: Timestamp::UNIX_EPOCH },
+            look: 0,
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        self.set.rules()
+    }
+
+    /// Takes all values that are known at a moment, and says what has begun and ended by them.
+    pub fn take(
+        &mut self,
+        at: RuleMoment,
+        values: &mut dyn Iterator<Item = RuleInput<'_>>,
+    ) -> Vec<RuleEvent> {
+        (self.at, self.look) = (at, self.look + 1);
+        self.values.take(at.ns, values, &self.set.metrics);
+        let mut events = Vec::new();
+        for number in 0..self.set.rules().len() {
+            self.judge(number, &mut events);
+        }
+        events
+    }
+
+    fn judge(&mut self, number: usize, events: &mut Vec<RuleEvent>) {
+        let RuleState { set, values, standings, look, at, .. } = self;
+        let (rule, values, standings) = (&set.rules()[number], &*values, &mut standings[number]);
+        let verdict = Verdict { rule, values, at: *at, look: *look };
+        let mut outcomes = Outcomes::default();
+        match rule.scoped {
+            None => outcomes.add(verdict.pass(&Scope::Node, standings, events)),
+            Some(id) => {
+                let scopes = values.scopes(id).filter(|scope| rule.matches(scope));
+                scopes.for_each(|scope| outcomes.add(verdict.pass(scope, standings, events)));
+            }
+        }
+        // What they are about has no values any more.
+        let is_left = |scope: &&Scope| standings[*scope].look != *look;
+        let left: Vec<Scope> = standings.keys().filter(is_left).cloned().collect();
+        for scope in &left {
+            outcomes.add(verdict.pass(scope, standings, events));
+        }
+        let no_value = Unknown::NoValue(rule.scoped.unwrap_or(rule.metric_id));
+        self.unknown[number] = outcomes.unknown(no_value);
+    }
+
+    /// The rules that hold, those that are true but not for long enough, and those that cannot be judged, in this order; of
+    /// each what matters most first.
+    pub fn statuses(&self) -> Vec<RuleStatus> {
+        let mut found = Vec::new();
+        for (number, rule) in self.set.rules().iter().enumerate() {
+            let verdict = Verdict { rule, values: &self.values, at: self.at, look: self.look };
+            let standings = &self.standings[number];
+            found.extend(standings.iter().map(|(scope, standing)| verdict.status(scope, standing)));
+            if let (Some(unknown), true) = (self.unknown[number], standings.is_empty()) {
+                let reason = Some(unknown.reason(&self.set.metrics));
+                found.push(verdict.unavailable(RuleStanding::Unavailable, reason));
+            }
+        }
+        found.sort_by_key(|status| (status.state, status.severity));
+        found
+    }
+}
+
+fn is_of_cores(scope: &str) -> bool {
+    scope == "*" || scope.starts_with("core")
+}
+
+/// What judging a rule for all of its scopes has come to.
+#[derive(Default)]
+struct Outcomes {
+    is_judged: bool,
+    unknown: Option<Unknown>,
+}
+
+impl Outcomes {
+    fn add(&mut self, outcome: Result<(), Unknown>) {
+        match outcome {
+            Ok(()) => self.is_judged = true,
+            Err(unknown) => self.unknown = self.unknown.or(Some(unknown)),
+        }
+    }
+
+    fn unknown(self, no_scope: Unknown) -> Option<Unknown> {
+        (!self.is_judged).then(|| self.unknown.unwrap_or(no_scope))
+    }
+}
