@@ -3,7 +3,7 @@
 #   make run     installs what is missing, builds, and measures a real program
 #   make test    the same, and then every test
 #
-# The others: build, package, check, bench, test-vm, torture, fuzz, docs, clean.
+# The others: build, package, check, bench, servers, test-vm, torture, fuzz, docs, clean.
 
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 WEIGH := $(CARGO_TARGET_DIR)/release/weigh
 BUNDLE := dashboard/dist/report.js.sha256
 
-.PHONY: run test build package check bench test-vm torture fuzz docs clean workloads dependencies test-dependencies
+.PHONY: run test build package check bench servers test-vm torture fuzz docs clean workloads dependencies test-dependencies
 .DEFAULT_GOAL := build
 
 run: build
@@ -51,6 +51,12 @@ bench: build workloads
 		$(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) $(if $(QUICK),--quick)
 	$(if $(ONLY)$(WORK)$(QUICK),,$(MAKE) --no-print-directory docs)
 
+# Exporters against real servers: writes the table of docs/exporters.md, and the exchanges that `make test` replays.
+servers: dependencies
+	@scripts/install-dependencies.sh servers
+	cargo build --locked -p weigh-export --example export_reports
+	scripts/servers.py $(CARGO_TARGET_DIR)/debug/examples/export_reports
+
 # The same binary on Debian's stock 6.1 kernel, in QEMU.
 test-vm: test-dependencies build workloads
 	@scripts/test.sh vm
@@ -70,6 +76,7 @@ docs: build
 	$(WEIGH) generate $(CARGO_TARGET_DIR)/generated
 	cp $(CARGO_TARGET_DIR)/generated/docs/*.md docs/
 	cp -r $(CARGO_TARGET_DIR)/generated/libweigh/. libweigh/
+	cp $(CARGO_TARGET_DIR)/generated/grafana/*.json packaging/grafana/
 
 clean:
 	cargo clean

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Installs what is missing to build weigh, with `package` to package it, with `test` to test it too, and with `bench`
-# the tools that `make bench` compares it with. Does nothing, in well under a second, when all is there.
+# Installs what is missing to build weigh, with `package` to package it, with `test` to test it too, with `bench`
+# the tools that `make bench` compares it with, and with `servers` those that `make servers` exports to. Does nothing, in well under a second, when all is there.
 #
-# usage: install-dependencies.sh [build|package|test|bench]
+# usage: install-dependencies.sh [build|package|test|bench|servers]
 #
 # Debian and Ubuntu: by apt-get, with sudo where that is needed. Elsewhere, or without the rights,
 # it says what to install and ends with status 1. Rust comes from rustup: distributions' own
@@ -107,6 +107,15 @@ check_bench() {
 	python3 -c 'import venv, ensurepip' 2>/dev/null || want python3-venv
 }
 
+check_servers() {
+	have prometheus || want prometheus
+	have victoria-metrics || want victoria-metrics
+	# Elasticsearch.
+	have java || want default-jre-headless
+	have mvn || want maven
+	have unzip || want unzip
+}
+
 install_missing() {
 	local as_root=()
 	((${#missing[@]})) || return 0
@@ -199,8 +208,13 @@ bench)
 	install_packages bench/peers.txt bench-peers
 	exit
 	;;
+servers)
+	check_servers
+	install_missing
+	exit
+	;;
 *)
-	say "usage: $0 [build|package|test|bench]"
+	say "usage: $0 [build|package|test|bench|servers]"
 	exit 2
 	;;
 esac

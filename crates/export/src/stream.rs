@@ -11,7 +11,6 @@ pub mod jsonl;
 pub mod pairs;
 mod pcapng;
 mod perfetto;
-mod protobuf;
 mod whole_file;
 
 pub use format::{StreamFile, StreamFormat};

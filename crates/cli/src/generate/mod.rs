@@ -1,5 +1,5 @@
 //! `weigh generate`: man pages, completions, the references of metrics and recordings, and
-//! headers of libweigh, from the declarations they follow.
+//! headers of libweigh, dashboards, from the declarations they follow.
 //!
 //! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use weigh_export::metrics::grafana::{self, DataSource};
 use weigh_schema::{library, profile, ring};
 use weigh_trace::field_kind;
 
@@ -46,6 +47,12 @@ const SOURCES: &[DerivedFile] = &[
     ("rust/src/event.rs", field_kind::rust),
 ];
 
+/// Dashboards of Grafana; `packaging/grafana/` holds a copy of each.
+const DASHBOARDS: &[DerivedFile] = &[
+    ("weigh-nodes-prometheus.json", || grafana::dashboard(DataSource::Prometheus)),
+    ("weigh-nodes-elasticsearch.json", || grafana::dashboard(DataSource::Elasticsearch)),
+];
+
 /// Writes all of it and names each file.
 pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.directory;
@@ -53,6 +60,7 @@ pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     written.extend(completions(&directory.join("completions"))?);
     written.extend(derived_files(REFERENCES, &directory.join("docs"))?);
     written.extend(derived_files(SOURCES, &directory.join("libweigh"))?);
+    written.extend(derived_files(DASHBOARDS, &directory.join("grafana"))?);
     for path in written {
         crate::show::print_path(&path)?;
     }

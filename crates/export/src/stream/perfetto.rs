@@ -16,8 +16,8 @@ use weigh_trace::value::Value;
 
 use super::format::StreamFormat;
 use super::pairs;
-use super::protobuf::{Message, length};
 use super::whole_file::WholeFile;
+use crate::protobuf::{Message, length};
 
 /// A trace for Perfetto.
 pub const FORMAT: StreamFormat = StreamFormat {

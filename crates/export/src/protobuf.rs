@@ -11,6 +11,8 @@ pub trait Message {
     fn fixed(&mut self, field: u32, value: u64);
     /// Bytes, or a text.
     fn bytes(&mut self, field: u32, value: &[u8]);
+    /// Numbers that stand together.
+    fn packed(&mut self, field: u32, values: &[u64]);
     /// A message inside, below 256 MiB.
     fn message(&mut self, field: u32, fill: impl FnOnce(&mut Vec<u8>));
 }
@@ -38,6 +40,12 @@ impl Message for Vec<u8> {
         varint(self, u64::from(field << 3 | 2));
         varint(self, value.len() as u64);
         self.extend(value);
+    }
+
+    fn packed(&mut self, field: u32, values: &[u64]) {
+        let mut numbers = Vec::new();
+        values.iter().for_each(|value| varint(&mut numbers, *value));
+        self.bytes(field, &numbers);
     }
 
     fn message(&mut self, field: u32, fill: impl FnOnce(&mut Vec<u8>)) {

@@ -1,0 +1,28 @@
+//! Prometheus' own linter, where it is installed.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use weigh_export::metrics::{TextFormat, metrics_text};
+
+use crate::reports;
+
+#[test]
+fn promtool_finds_nothing_wrong() {
+    let command = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut promtool) = command else {
+        eprintln!("skipped: promtool is not installed (Debian package prometheus)");
+        return;
+    };
+    let mut text = String::new();
+    metrics_text(&reports()[0], TextFormat::Prometheus, &mut text);
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
