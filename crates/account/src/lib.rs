@@ -17,6 +17,7 @@ pub mod node;
 pub mod regions;
 mod sampling;
 mod series;
+pub mod stream;
 mod summary;
 mod tree;
 

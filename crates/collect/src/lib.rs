@@ -67,3 +67,5 @@ pub mod throttling;
 pub mod tools;
 pub mod trace;
 pub mod tracefs;
+
+pub use weigh_parse::statsd;
