@@ -17,6 +17,19 @@ pub const LONGEST_TEXT_BYTES: usize = 1024;
 /// The longest name of a rule, in bytes.
 pub const LONGEST_NAME_BYTES: usize = 64;
 
+/// The scope of a job in rules.
+pub fn scope_of_job(pid: u32) -> Scope {
+    Scope::Other(format!("{JOB}{pid}"))
+}
+
+/// The job that a scope is about.
+pub fn pid_of_job(scope: &Scope) -> Option<u32> {
+    let Scope::Other(text) = scope else { return None };
+    text.strip_prefix(JOB)?.parse().ok()
+}
+
+const JOB: &str = "job:";
+
 /// How much a rule matters; the most important first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,7 +15,7 @@ use crate::unit::{Number, Unit};
 pub const TOP: &str = "weigh.top/1";
 
 /// One look at the node, its jobs and its processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopReport {
     /// Always [`TOP`].
     pub schema: String,
@@ -42,6 +42,13 @@ pub struct TopReport {
     pub processes: Vec<TopProcess>,
     /// Processes of the user that could not be looked at.
     pub processes_unreadable: u64,
+    /// Processes that there was no room for: in a stream of the agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub processes_left_out: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One value of the node.
@@ -136,7 +143,7 @@ pub struct TopGroup {
 }
 
 /// A session of `weigh run`, or a control group with processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopJob {
     /// How it was found.
     #[serde(default)]

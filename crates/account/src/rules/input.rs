@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use weigh_schema::rule::job_metric;
-use weigh_schema::top::{TopJob, TopReport};
+use weigh_schema::rule::{job_metric, scope_of_job};
+use weigh_schema::top::{TopJob, TopJobKind, TopReport};
 use weigh_schema::update::Scope;
 
 /// When a look was taken.
@@ -39,11 +39,12 @@ pub fn inputs(report: &TopReport) -> impl Iterator<Item = RuleInput<'_>> {
             per_second: value.per_second.flatten(),
         })
     });
-    node.chain(report.jobs.iter().flat_map(of_job))
+    let jobs = report.jobs.iter().filter(|job| job.kind == TopJobKind::Weigh);
+    node.chain(jobs.flat_map(of_job))
 }
 
 fn of_job(job: &TopJob) -> impl Iterator<Item = RuleInput<'_>> {
-    let scope = Scope::Other(format!("job:{}", job.pid));
+    let scope = scope_of_job(job.pid);
     let bytes = |bytes: u64| bytes as f64;
     let values = [
         (job_metric::cpu_cores, job.cpu_cores),

@@ -192,6 +192,7 @@ fn label_names(scope: MetricScope) -> &'static [&'static str] {
         MetricScope::Sensor => &["sensor"],
         MetricScope::PowerZone => &["zone"],
         MetricScope::Gpu => &["gpu"],
+        MetricScope::ControlGroup => &["group"],
     }
 }
 

@@ -35,6 +35,8 @@ impl ScopeLabels {
             Scope::Sensor(name) => one("sensor", "sensor", name),
             Scope::PowerZone(name) => one("power", "zone", name),
             Scope::Gpu(number) => one("gpu", "gpu", &number.to_string()),
+            Scope::GpuDevice(bus) => one("gpu", "gpu", bus),
+            Scope::Group(path) => one("group", "group", path),
             Scope::Job | Scope::Process(_) | Scope::Other(_) => return None,
         })
     }
@@ -58,7 +60,8 @@ pub fn is_of(scope: &Scope, kind: MetricScope) -> bool {
             | (Scope::Operation { .. }, MetricScope::Operation)
             | (Scope::Sensor(_), MetricScope::Sensor)
             | (Scope::PowerZone(_), MetricScope::PowerZone)
-            | (Scope::Gpu(_), MetricScope::Gpu)
+            | (Scope::Gpu(_) | Scope::GpuDevice(_), MetricScope::Gpu)
+            | (Scope::Group(_), MetricScope::ControlGroup)
     )
 }
 

@@ -32,19 +32,7 @@ fn with_metrics(
     node: String,
     metrics: BTreeMap<Scope, BTreeMap<String, TopValue>>,
 ) -> TopReport {
-    TopReport {
-        schema: TOP.to_string(),
-        node,
-        time,
-        interval_seconds: None,
-        user: None,
-        metrics,
-        cores: Vec::new(),
-        collectors: Vec::new(),
-        jobs: Vec::new(),
-        processes: Vec::new(),
-        processes_unreadable: 0,
-    }
+    TopReport { schema: TOP.to_string(), node, time, metrics, ..TopReport::default() }
 }
 
 /// Any report: scopes of every kind with any names, metrics that are declared and others, any numbers.
@@ -59,7 +47,7 @@ pub fn any_report() -> impl Strategy<Value = TopReport> {
 
 fn any_scope() -> impl Strategy<Value = Scope> {
     const KINDS: &[&str] =
-        &["disk:", "interface:", "mount:", "sensor:", "power:", "operation:READ:", ""];
+        &["group:", "disk:", "interface:", "mount:", "sensor:", "power:", "operation:READ:", ""];
     prop_oneof![
         Just(Scope::Node),
         (0u32..4).prop_map(Scope::Core),

@@ -47,8 +47,6 @@ struct ViewSink {
     view: NodeView,
     at: Option<Moment>,
     before: Option<Moment>,
-    collectors: Vec<TopCollector>,
-    groups: Vec<NodeGroup>,
 }
 
 /// Time after which a value that no collector emits any more is gone; the slowest reads each 5 s.
@@ -58,8 +56,6 @@ impl SampleSink for ViewSink {
     fn take(&mut self, tick: NodeTick<'_>) {
         self.view.take(tick.at.ns(), tick.samples());
         self.before = self.at.replace(tick.at);
-        self.collectors = tick.statuses().map(|status| collector(&status, tick.at)).collect();
-        self.groups = tick.groups().cloned().collect();
     }
 }
 
@@ -82,6 +78,8 @@ pub struct TopSource {
     processes: ProcessList,
     /// CPU time of each process at the look before.
     before: HashMap<(u32, u64), f64>,
+    /// The user of each process at the latest look.
+    owners: BTreeMap<u32, u32>,
     latest: Option<TopReport>,
     reports_left: Option<u32>,
     requests: JobRequests,
@@ -106,6 +104,7 @@ impl TopSource {
             settings,
             processes: ProcessList::default(),
             before: HashMap::new(),
+            owners: BTreeMap::new(),
             latest: None,
             reports_left: reports,
             requests: JobRequests::default(),
@@ -153,7 +152,42 @@ impl TopSource {
         self.settings.everybody = everybody;
     }
 
-    fn report(&mut self) -> TopReport {
+    /// Reads the collectors if it is time: then there can be a [`TopSource::report`].
+    pub fn tick_if_due(&mut self) -> bool {
+        self.node.tick_if_due()
+    }
+
+    /// When the next tick is.
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.node.deadline()
+    }
+
+    /// Looks so often from now on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.settings.interval = interval;
+        self.node.set_interval(interval);
+    }
+
+    /// Reads a collector from now on, or not. Whether there is one of that name.
+    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
+        self.node.collectors().switch(name, is_on)
+    }
+
+    /// How each collector fares.
+    pub fn collectors(&self) -> Vec<TopCollector> {
+        let now = Moment::now();
+        self.node.statuses().map(|status| collector(&status, now)).collect()
+    }
+
+    /// The user of each process of the latest report.
+    pub fn owners(&self) -> &BTreeMap<u32, u32> {
+        &self.owners
+    }
+
+    /// What the latest tick has found, and the processes.
+    pub fn report(&mut self) -> TopReport {
+        let collectors = self.collectors();
+        let groups: Vec<NodeGroup> = self.node.groups().cloned().collect();
         let sink = &mut self.node.sink;
         let interval = sink.at.zip(sink.before).map(|(now, before)| {
             Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
@@ -161,7 +195,6 @@ impl TopSource {
         let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
         sink.view.forget_older_than(looks.ceil() as u64);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
-        let (collectors, groups) = (sink.collectors.clone(), std::mem::take(&mut sink.groups));
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
@@ -181,6 +214,7 @@ impl TopSource {
             jobs,
             processes,
             processes_unreadable: unreadable,
+            processes_left_out: 0,
         };
         self.judge(&mut report);
         self.latest_detail = self.details.look(self.focus, &report);
@@ -213,6 +247,7 @@ impl TopSource {
             })
             .collect();
         self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
+        self.owners = looks.iter().map(|look| (look.stat.pid, look.uid)).collect();
         let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
         let jobs = job_rows(&rows, looks, &mut |job| self.requests.find(job, node_cpus));
@@ -227,7 +262,7 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if self.node.tick_if_due() {
+        if self.tick_if_due() {
             self.latest = Some(self.report());
             self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
         }

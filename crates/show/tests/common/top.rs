@@ -92,6 +92,7 @@ pub fn full() -> TopReport {
             job: Some(7),
         }],
         processes_unreadable: 0,
+        processes_left_out: 0,
     }
 }
 
