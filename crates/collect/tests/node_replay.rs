@@ -123,6 +123,7 @@ fn memory_is_flat_and_nothing_is_lost_without_a_word() {
     let root = folder.path();
     let mounts = "31 24 0:27 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
     write(root.join("proc/self/mountinfo"), mounts);
+    std::fs::create_dir_all(root.join("sys/fs/cgroup")).expect("a folder");
     let blocks = (0..4).map(|n| root.join(format!("sys/block/sd{n}/size")));
     blocks.for_each(|path| write(path, "1\n"));
     let mut collectors =
