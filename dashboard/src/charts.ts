@@ -128,7 +128,7 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
   const names = seriesNames(chart);
   return chart.lines.map((line, i) => {
     const value = h("span", { class: "key-value" });
-    const element = h("button", { type: "button", class: `key colour-${i % COLOURS}`,
+    const element = h("button", { type: "button", class: `key colour-${(line.otherOf ?? i) % COLOURS}${line.otherOf === undefined ? "" : " dashed"}`,
       "aria-pressed": String(shown[i]), title: `${line.metric.help} (${line.metric.series})` },
       h("span", { class: "swatch" }), h("span", {}, names[i]), value);
     element.addEventListener("click", () => {
@@ -173,12 +173,12 @@ function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place:
         values: (_, splits) => splits.map((v) => tick(v, chart.measure)) },
     ],
     series: [{}, ...chart.lines.map((line, i) => {
-      const colour = style(`--colour-${i % COLOURS}`);
+      const colour = style(`--colour-${(line.otherOf ?? i) % COLOURS}`);
       return {
         show: shown[i] ?? true, stroke: colour, width: 1.5, spanGaps: true,
         points: { show: false },
         ...(chart.lines.length === 1 || i === 0 ? { fill: `${colour}1f` } : {}),
-        ...(line.isOther ? { dash: [5, 4], width: 1 } : {}),
+        ...(line.otherOf !== undefined ? { dash: [5, 4], width: 1 } : {}),
         ...(isRate[i] && stepped ? { paths: stepped } : {}),
       };
     })],
@@ -241,7 +241,7 @@ function paintSpreads(u: uPlot, chart: Chart, shown: boolean[], view: View): voi
   context.clip();
   chart.lines.forEach((line, i) => {
     if (line.low === undefined || line.high === undefined || !shown[i]) return;
-    context.fillStyle = style(`--colour-${i % COLOURS}`);
+    context.fillStyle = style(`--colour-${(line.otherOf ?? i) % COLOURS}`);
     context.globalAlpha = 0.45;
     line.at.forEach((time, point) => {
       const height = ((line.high?.[point] ?? 0) - (line.low?.[point] ?? 0)) * perValue;

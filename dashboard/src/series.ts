@@ -18,8 +18,8 @@ export interface Line {
   /** Where a point stands for many samples: the least and the greatest of them. */
   low?: number[];
   high?: number[];
-  /** Of another run, to compare with. */
-  isOther?: boolean;
+  /** Of another run, to compare with: has the colour of the line of that number. */
+  otherOf?: number;
 }
 
 export interface Chart {

@@ -22,6 +22,7 @@ export function comparison(id: string, query: URLSearchParams, signal: AbortSign
     const others = jobs.filter((job) => job.id !== id).sort((a, b) => same(b) - same(a) || ((a.started ?? "") < (b.started ?? "") ? 1 : -1));
     replace(select, h("option", { value: "" }, "no other run"), ...others.slice(0, MOST).map((job) =>
       h("option", { value: job.id }, `${moment(job.started)} ${printable(commandLine(job.command), 60)}`)));
+    if (chosen !== "" && !others.slice(0, MOST).some((job) => job.id === chosen)) select.append(h("option", { value: chosen }, printable(chosen, 60)));
     select.value = chosen;
   };
   const element = h("details", { class: "comparison", open: chosen !== "" }, h("summary", {}, "Compare"),

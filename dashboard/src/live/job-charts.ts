@@ -54,9 +54,9 @@ export class JobCharts {
   private compare(chart: Chart, sources: Source[], { page, id, names, shift }: Other): void {
     const own = seriesNames(chart);
     const origin = nanoseconds(page.job.started) - BigInt(Math.round(shift * 1e9));
-    const twins = chart.lines.filter(({ metric }) => lineFor(metric, names) !== null)
-      .map((line): Line => ({ ...line, at: [], value: [], isOther: true }));
-    chart.names = [...own, ...twins.map((twin) => `${own[chart.lines.findIndex((line) => line.metric === twin.metric)] ?? ""} of ${printable(id, 24)}`)];
+    const twins = chart.lines.flatMap((line, i): Line[] => (lineFor(line.metric, names) === null ? [] :
+      [{ metric: line.metric, at: [], value: [], top: NaN, otherOf: i }]));
+    chart.names = [...own, ...twins.map(({ otherOf }) => `${own[otherOf ?? 0] ?? ""} of ${printable(id, 24)}`)];
     chart.lines.push(...twins);
     sources.push(...twins.map((line) => sourceOf(line, id, origin, shift === 0)));
   }
