@@ -235,6 +235,7 @@ export interface FlatRegion {
   open_calls?: number;
   ranks?: RankImbalance | null;
   quality: Quality;
+  kernel_costs?: KernelCosts | null;
 }
 
 export interface FlowRow {
@@ -305,6 +306,21 @@ export interface Job {
   node: string;
   started: string;
   ended: string | null;
+}
+
+export interface KernelCosts {
+  quality: Quality;
+  reason?: string | null;
+  measured?: string[];
+  counters?: Record<string, number>;
+  parts?: Record<string, Record<string, number>>;
+  later?: Record<string, number>;
+}
+
+export interface KernelCostsRow {
+  row: number;
+  quality: Quality;
+  words: string[];
 }
 
 export interface KindRow {
@@ -526,6 +542,7 @@ export interface RegionTree {
   open: number[];
   unbalanced: number[];
   quality: Quality[];
+  kernel_costs: KernelCostsRow[];
 }
 
 export interface RegionsPage {
