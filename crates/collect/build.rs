@@ -230,8 +230,19 @@ const LIBWEIGH_PARTS: &[&str] =
     &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
 
 /// The conventions of annotated programs, and what they share.
-const TOOLS: &[&str] =
-    &["tools", "exec", "nvtx", "itt", "kokkos", "ompt", "mpi", "mpi_fortran", "rank", "markers"];
+const TOOLS: &[&str] = &[
+    "tools",
+    "exec",
+    "nvtx",
+    "itt",
+    "kokkos",
+    "ompt",
+    "mpi",
+    "mpi_requests",
+    "mpi_fortran",
+    "rank",
+    "markers",
+];
 const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 
 /// The parts of the library that both have.

@@ -249,7 +249,17 @@ class Flame {
       ...tree.kind[row] === "range" ? [["kind", "range: may overlap others"] as [string, string]] : [],
       ...frame.name === OTHER ? [["kind", "what found no room in the profile"] as [string, string]] : [],
       ...isEstimate(quality) ? [[quality, qualityWords(quality)] as [string, string]] : [],
+      ...this.kernelCosts(row),
     ];
+  }
+
+  /** What its system calls cost: told where any region of the program has an account of them. */
+  private kernelCosts(row: number): [string, string][] {
+    const all = this.regions.tree.kernel_costs;
+    if (all.length === 0) return [];
+    const costs = all.find((other) => other.row === row);
+    if (costs === undefined) return [["in the kernel", "unavailable: no account of calls is bound to the region"]];
+    return costs.words.map((words, place): [string, string] => [place === 0 ? "in the kernel" : "", words]);
   }
 }
 

@@ -247,6 +247,7 @@ export interface FlatRegion {
   open_calls?: number;
   ranks?: RankImbalance | null;
   quality: Quality;
+  kernel_costs?: KernelCosts | null;
 }
 
 export interface FlowRow {
@@ -317,6 +318,21 @@ export interface Job {
   node: string;
   started: string;
   ended: string | null;
+}
+
+export interface KernelCosts {
+  quality: Quality;
+  reason?: string | null;
+  measured?: string[];
+  counters?: Record<string, number>;
+  parts?: Record<string, Record<string, number>>;
+  later?: Record<string, number>;
+}
+
+export interface KernelCostsRow {
+  row: number;
+  quality: Quality;
+  words: string[];
 }
 
 export interface KindRow {
@@ -538,6 +554,7 @@ export interface RegionTree {
   open: number[];
   unbalanced: number[];
   quality: Quality[];
+  kernel_costs: KernelCostsRow[];
 }
 
 export interface RegionsPage {

@@ -508,6 +508,7 @@ function checks() {
         for (const [key, value] of Object.entries({ depth: 0, name: texts.length - 1, kind: "region", threads: 3, calls: 7,
           inclusive: d.duration, exclusive: d.duration, error: null, least: null, most: null, open_calls: 1, open: 0.5, unbalanced: 2,
           quality: "estimated" })) tree[key].push(value);
+        tree.kernel_costs.push({ row: tree.depth.length - 1, quality: "exact", words: ["411 B sent (socket)"] });
         const ranks = { ranks: 4, mean_seconds: 1, max_seconds: 2.5, max_rank: 3, imbalance_ratio: 2.5 };
         d.regions.flat.unshift({ name: "(other)", threads: 3, calls: 7, inclusive_seconds: 9, exclusive_seconds: 9e9,
           longest_thread_seconds: 9, min_seconds: null, max_seconds: null, open_calls: 1, quality: "estimated", ranks });
@@ -518,7 +519,7 @@ function checks() {
       assert.ok((await other.textContent()).includes("~"));
       await other.hover();
       const tip = await page.locator(".flame .floating").textContent();
-      for (const word of ["found no room", "estimated", "open at the end", "unbalanced", "3 threads"]) assert.ok(tip.includes(word), `${word}: ${tip}`);
+      for (const word of ["found no room", "estimated", "open at the end", "unbalanced", "3 threads", "in the kernel411 B sent"]) assert.ok(tip.includes(word), `${word}: ${tip}`);
       const first = await page.locator(".regions tbody tr").first().textContent();
       for (const word of ["(other)", "2.50", "estimated", "1 open"]) assert.ok(first.includes(word), `${word}: ${first}`);
       assert.match(await page.locator(".regions tbody tr").first().locator("td[title^='rank']").getAttribute("title"), /rank 3 took 2.5/);

@@ -4,17 +4,19 @@
 
 #include <stdint.h>
 
-#define PROFILE_LAYOUT 0x86987a3a35fb0048ULL
+#define PROFILE_LAYOUT 0xc3e0b740868cb105ULL
 #define PROFILE_IS 0x00656c69666f7270ULL
 #define PROFILE_OTHER_NAME "(other)"
 #define PROFILE_VARIABLE "WEIGH_REGIONS"
 #define PROFILE_ADDRESS_PREFIX "weigh-regions-"
 #define PROFILE_FILE_VARIABLE "WEIGH_PROFILE"
+#define PROFILE_COSTS_VARIABLE "WEIGH_REGION_COSTS"
 #define PROFILE_MOST_TEXT 1023
 #define PROFILE_FRAMES 64
 #define PROFILE_BRAKE_CALLS 100000ULL
 #define PROFILE_BRAKE_NS 2000ULL
 #define PROFILE_BRAKED_TIMED 64ULL
+#define PROFILE_ACCOUNT_LAYOUT 0x4f3225aad6546cfdULL
 
 #define PROFILE_NAMES 0 /* a section */
 #define PROFILE_NAMES_WORDS 4
@@ -37,7 +39,10 @@
 #define PROFILE_METADATA 6 /* a section */
 #define PROFILE_METADATA_WORDS 4
 #define PROFILE_METADATA_RECORDS 1024
-#define PROFILE_CONTROL 7 /* a section */
+#define PROFILE_COSTS 7 /* a section */
+#define PROFILE_COSTS_WORDS 180
+#define PROFILE_COSTS_RECORDS 512
+#define PROFILE_CONTROL 8 /* a section */
 #define PROFILE_CONTROL_WORDS 32
 #define PROFILE_CONTROL_RECORDS 64
 
@@ -63,8 +68,8 @@
 #define PROFILE_AT_CONTROL_WRITTEN 19 /* records of control ever written, by who measures */
 #define PROFILE_AT_CONTROL_READ 20 /* of those, how many the program has taken */
 #define PROFILE_AT_SECTIONS 21 /* of each section: its first word; its records */
-#define PROFILE_AT_USED 37 /* of each section: records in use; of rings (phases, events, control): ever written; of texts: words */
-#define PROFILE_LENGTH 45
+#define PROFILE_AT_USED 39 /* of each section: records in use; of rings (phases, events, control): ever written; of texts: words */
+#define PROFILE_LENGTH 48
 
 #define NAME_AT_TEXT 0 /* its first word in the section of texts */
 #define NAME_AT_BYTES 1 /* of the text, as kept; 0: not written yet */
@@ -88,9 +93,17 @@
 #define NODE_AT_KIND 4 /* enum profile_kind; 0: not written yet */
 #define NODE_AT_BRAKED 5 /* calls before it was braked; 0: it is not */
 #define NODE_AT_UNBALANCED 6 /* calls that ended by the end of one around them or of the thread, and ends without a begin */
-#define NODE_AT_ACCOUNT 7 /* token of the account of calls that is bound to it, and 1; 0: none */
+#define NODE_AT_COSTS 7 /* number of its record of costs, and 1; 0: no account of calls is bound to it; all ones: there was no room for one */
 #define NODE_AT_VERSIONS 8 /* its numbers, twice */
 #define NODE_LENGTH 24
+
+#define COSTS_AT_SEQUENCE 0 /* odd while it is written */
+#define COSTS_AT_NODE 1 /* whose it is */
+#define COSTS_AT_TOKEN 2 /* of the account */
+#define COSTS_AT_WANTED 3 /* bit set of the parts of the kernel that were to be looked into */
+#define COSTS_AT_REASON 4 /* why a call was not measured, of the last one that was not: enum weigh_reason */
+#define COSTS_AT_NUMBERS 5 /* struct weigh_account */
+#define COSTS_LENGTH 180
 
 #define FRAME_AT_NODE 0 /* of the region */
 #define FRAME_AT_BEGUN 1 /* ticks; 0: this call is not timed */

@@ -78,7 +78,7 @@ INLINE void push_quickly(struct region_thread *t, uint64_t name)
 	uint64_t key = child_key(outer->number, PROFILE_REGION, name);
 	const struct child *child = child_entry(t, key);
 
-	if (UNLIKELY(child->key != key || child->is_braked || call > t->last ||
+	if (UNLIKELY(child->key != key || child->is_special || call > t->last ||
 		     atomic_load_explicit(&weigh_regions.goes_long_way, memory_order_relaxed)))
 		return push(t, name, PROFILE_REGION, 0);
 	open_call(call, child, name);
@@ -135,7 +135,7 @@ static void consider_brake(struct region_thread *t, uint64_t number, uint64_t *n
 		return;
 	node[NODE_AT_BRAKED] = version[VERSION_AT_CALLS];
 	if (child_entry(t, key)->key == key)
-		child_entry(t, key)->is_braked = 1;
+		child_entry(t, key)->is_special = 1;
 }
 
 INLINE bool may_be_braked(uint64_t calls)

@@ -22,7 +22,7 @@
 #define WRITTEN_BEFORE() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define INLINE static inline __attribute__((always_inline))
 
-#define PROFILE_SECTIONS 8
+#define PROFILE_SECTIONS 9
 #define OTHER_NAME 1
 #define NO_NUMBER UINT64_MAX
 #define CACHE_BITS 8
@@ -36,7 +36,7 @@ struct child {
 	uint64_t key; /* 0: none */
 	uint64_t number;
 	uint64_t *node;
-	uint64_t is_braked;
+	uint64_t is_special; /* braked, or with an account: not for the short way */
 };
 
 /*
@@ -98,7 +98,7 @@ struct region_process {
 	uint64_t records[PROFILE_SECTIONS];
 	struct region_private *private;
 	bool by_counter; /* of the CPU */
-	/* Begins and ends cannot go the short way: the clock is another one, or names are off or have an account. */
+	/* Begins and ends cannot go the short way: the clock is another one, names are off, or have got an account late. */
 	_Atomic uint32_t goes_long_way;
 	const char *why; /* there is no profile */
 	uint32_t generation; /* another one in each process that was forked */
@@ -228,6 +228,7 @@ INLINE const struct child *child_of(struct region_thread *t, uint64_t parent, ui
 }
 
 void weigh_node_clear(uint64_t *node);
+bool weigh_name_is_used(uint64_t name);
 
 /* The older version, made a copy of the newer one. */
 uint64_t *weigh_version_turn(uint64_t *node, uint64_t epoch);
@@ -329,10 +330,12 @@ void weigh_publish_by_time(double seconds);
 /* region_account.c */
 void weigh_bound_begin(struct region_thread *t, struct open_call *call);
 void weigh_bound_end(struct region_thread *t, struct open_call *call);
-uint64_t weigh_bound_token(uint64_t name);
+void weigh_bound_keep_all(void);
+void weigh_bound_name(uint64_t name, const char *text, uint64_t bytes);
 
 /* region_control.c */
 void weigh_control_forget(void);
 void weigh_control_name(uint64_t name, const char *text, uint64_t bytes);
+bool weigh_control_matches(const char *pattern, const char *text, uint64_t bytes);
 
 #endif

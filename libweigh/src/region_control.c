@@ -70,7 +70,7 @@ static void switch_name(uint64_t name, bool is_off)
 }
 
 /* `*` stands for anything. */
-static bool matches(const char *pattern, const char *text, uint64_t bytes)
+bool weigh_control_matches(const char *pattern, const char *text, uint64_t bytes)
 {
 	const char *star = 0;
 	uint64_t at = 0, resumed = 0;
@@ -98,7 +98,7 @@ static bool matches(const char *pattern, const char *text, uint64_t bytes)
 void weigh_control_name(uint64_t name, const char *text, uint64_t bytes)
 {
 	for (int i = 0; i < patterns_count; i++) {
-		if (matches(patterns[i].text, text, bytes))
+		if (weigh_control_matches(patterns[i].text, text, bytes))
 			switch_name(name, patterns[i].is_off);
 	}
 }
@@ -117,7 +117,7 @@ static void switch_pattern(const char *pattern, bool is_off)
 	const char *text;
 
 	for (uint64_t i = OTHER_NAME; (text = weigh_name_text(i, &bytes)); i++) {
-		if (matches(pattern, text, bytes))
+		if (weigh_control_matches(pattern, text, bytes))
 			switch_name(i, is_off);
 	}
 	keep_pattern(pattern, is_off);

@@ -125,6 +125,7 @@ static uint32_t add_name(const char *text, size_t bytes, uint32_t cut, uint64_t 
 	texts_bytes += (uint32_t)bytes;
 	atomic_store(&names_count, number + 1);
 	weigh_control_name(number, own->texts + own->names[number].at, bytes);
+	weigh_bound_name(number, own->texts + own->names[number].at, bytes);
 	enter_table(number, hash);
 	return number;
 }

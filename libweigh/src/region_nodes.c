@@ -44,6 +44,23 @@ static void enter(uint64_t key, uint64_t node)
 	}
 }
 
+/* Names that a thread may have in its cache already, without an account. */
+static _Atomic bool used[PROFILE_NAMES_RECORDS];
+
+bool weigh_name_is_used(uint64_t name)
+{
+	return atomic_load(&used[name]);
+}
+
+/* Whether calls of it may not go the short way. Who binds an account looks the other way round. */
+static bool is_special(const uint64_t *node)
+{
+	uint64_t name = node[NODE_AT_NAME];
+
+	atomic_store(&used[name], true);
+	return node[NODE_AT_BRAKED] || __atomic_load_n(&weigh_name_flags[name], __ATOMIC_SEQ_CST) & NAME_BOUND;
+}
+
 /* There is no least call yet: each will be less. */
 void weigh_node_clear(uint64_t *node)
 {
@@ -62,8 +79,6 @@ static uint64_t new_node(struct region_thread *t, uint64_t parent, uint64_t kind
 	node[NODE_AT_PARENT] = parent;
 	node[NODE_AT_NAME] = name;
 	node[NODE_AT_THREAD] = t->number;
-	if (weigh_name_flags[name] & NAME_BOUND)
-		node[NODE_AT_ACCOUNT] = weigh_bound_token(name) + 1;
 	store(&node[NODE_AT_KIND], kind);
 	enter(table_key(parent, kind, name), number);
 	weigh_regions.private->has_children[parent] = 1;
@@ -98,7 +113,7 @@ const struct child *weigh_node_find(struct region_thread *t, uint64_t parent, ui
 	}
 	entry->number = number;
 	entry->node = node_numbered(number);
-	entry->is_braked = entry->node[NODE_AT_BRAKED];
+	entry->is_special = is_special(entry->node);
 	return entry;
 }
 

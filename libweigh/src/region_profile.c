@@ -23,7 +23,8 @@ static const struct {
 	{ PROFILE_NAMES_WORDS, PROFILE_NAMES_RECORDS },	      { PROFILE_TEXTS_WORDS, PROFILE_TEXTS_RECORDS },
 	{ PROFILE_NODES_WORDS, PROFILE_NODES_RECORDS },	      { PROFILE_THREADS_WORDS, PROFILE_THREADS_RECORDS },
 	{ PROFILE_PHASES_WORDS, PROFILE_PHASES_RECORDS },     { PROFILE_EVENTS_WORDS, PROFILE_EVENTS_RECORDS },
-	{ PROFILE_METADATA_WORDS, PROFILE_METADATA_RECORDS }, { PROFILE_CONTROL_WORDS, PROFILE_CONTROL_RECORDS },
+	{ PROFILE_METADATA_WORDS, PROFILE_METADATA_RECORDS }, { PROFILE_COSTS_WORDS, PROFILE_COSTS_RECORDS },
+	{ PROFILE_CONTROL_WORDS, PROFILE_CONTROL_RECORDS },
 };
 
 /* Records of the sections begin at lines of the cache. */
@@ -258,6 +259,7 @@ __attribute__((destructor)) static void end_profile(void)
 		return;
 	if (t->entry)
 		weigh_thread_end(t);
+	weigh_bound_keep_all();
 	weigh_clock_refresh();
 	store(&weigh_regions.words[PROFILE_AT_ENDED], 1);
 }

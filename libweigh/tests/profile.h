@@ -228,6 +228,17 @@ static inline uint64_t unbalanced_of(const struct profile *p, uint64_t node)
 	return node_at(p, node)[NODE_AT_UNBALANCED];
 }
 
+/* The account of a node, as the profile has it. */
+static inline const struct weigh_account *account_of(const struct profile *p, uint64_t node)
+{
+	const uint64_t *found;
+
+	CHECK(node != NOTHING && node_at(p, node)[NODE_AT_COSTS]);
+	found = record(p, PROFILE_COSTS, node_at(p, node)[NODE_AT_COSTS] - 1, COSTS_LENGTH);
+	SAME(found[COSTS_AT_NODE], node);
+	return (const struct weigh_account *)(found + COSTS_AT_NUMBERS);
+}
+
 /* Over all nodes of a name. */
 static inline uint64_t sum_of_name(const struct profile *p, const char *name, enum profile_kind kind, unsigned word)
 {

@@ -8,11 +8,13 @@
  *        regions_run control           publishes nothing by itself; says on standard output what it is sent, until the key "end"
  *        regions_run deaf              never asks, until it is killed
  *        regions_run two            the same step in two threads, 5 and 8 times
+ *        regions_run five           regions in one another by chance, and deeper than there are frames, in five threads
  *        regions_run exec PROGRAM [ARGUMENT]... 7 steps in a region that is open when it executes a program
  */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
 #include <weigh_region.h>
@@ -131,6 +133,61 @@ static void two_threads(void)
 		CHECK(!pthread_join(threads[i], 0));
 }
 
+static unsigned chance(uint64_t *state, unsigned most)
+{
+	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (unsigned)(*state >> 33) % most;
+}
+
+static void by_chance(uint64_t *state, int depth)
+{
+	static const char *const names[] = { "north", "east", "south", "west" };
+	weigh_name name = weigh_region_name(names[chance(state, 4)]);
+	bool is_phase = chance(state, 5) == 0;
+
+	if (is_phase)
+		weigh_phase_begin(name, (uint64_t)depth);
+	else
+		weigh_region_begin(name);
+	spin(1e-6 * chance(state, 30));
+	for (unsigned i = chance(state, 4); i && depth < 6; i--)
+		by_chance(state, depth + 1);
+	if (chance(state, 20))
+		weigh_region_end(name);
+	/* Else it ends with the one around. */
+}
+
+static void deep(int depth)
+{
+	WEIGH_REGION("deep");
+	spin(5e-6);
+	if (depth)
+		deep(depth - 1);
+	spin(5e-6);
+}
+
+static void *all_by_chance(void *seed)
+{
+	uint64_t state = (uint64_t)(uintptr_t)seed;
+
+	for (int i = 0; i < 100; i++) {
+		by_chance(&state, 0);
+		spin(1e-6 * chance(&state, 50));
+	}
+	deep(80);
+	return 0;
+}
+
+static void five_threads(void)
+{
+	pthread_t threads[5];
+
+	for (int i = 0; i < 5; i++)
+		CHECK(!pthread_create(&threads[i], 0, all_by_chance, (void *)(uintptr_t)(2 * i + 7)));
+	for (int i = 0; i < 5; i++)
+		CHECK(!pthread_join(threads[i], 0));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "count"))
@@ -145,6 +202,8 @@ int main(int argc, char **argv)
 		never_ask();
 	else if (argc > 1 && !strcmp(argv[1], "two"))
 		two_threads();
+	else if (argc > 1 && !strcmp(argv[1], "five"))
+		five_threads();
 	else if (argc > 2 && !strcmp(argv[1], "exec"))
 		execute(argv + 2);
 	else

@@ -244,8 +244,8 @@ static void elsewhere(void)
 	once("with an account");
 	node = REGION(&p, "with an account");
 	SAME(calls_of(&p, node), 1);
-	CHECK(node_at(&p, node)[NODE_AT_ACCOUNT]);
-	SAME(weigh_read(weigh_open(), node_at(&p, node)[NODE_AT_ACCOUNT] - 1)->calls, 1);
+	SAME(account_of(&p, node)->calls, 1);
+	SAME(account_of(&p, node)->unmeasured, bit(WEIGH_FIRST_OWN) - 1);
 }
 
 static void run_again(const char *path)

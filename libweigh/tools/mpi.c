@@ -3,8 +3,8 @@
  * MPI in C: each function is a region of its name, calls MPI's own by its profiling name, and adds its bytes to the
  * counter `NAME bytes`; a message, to those of its peer (`MPI to rank N bytes`, `... ns`; `from`).
  *
- * Ranks are those of MPI_COMM_WORLD. A receive's bytes are what came, where the call waits for it; messages that come by
- * MPI_Irecv have no counters here: who sent them has. What MPI's functions call of MPI themselves is not told.
+ * Ranks are those of MPI_COMM_WORLD. A receive's bytes are what came; of MPI_Irecv they are told where the program waits for
+ * it (mpi_requests.c). What MPI's functions call of MPI themselves is not told.
  */
 #include "mpi.h"
 
@@ -40,28 +40,22 @@ void *mpi_real(const char *name)
 	return found;
 }
 
-/* What differs between implementations. */
-static struct {
-	arg world;
-	arg no_status;
-	int source_at; /* in a status, as an int */
-	int no_rank; /* MPI_PROC_NULL */
-	/* Handles of Fortran are numbers, from which an implementation makes its own. NULL: they are the same. */
-	arg (*type_of)(int), (*comm_of)(int);
-} abi;
+struct mpi_abi mpi_abi;
 
-/* What stands for no status in Fortran: the variable of that name, in the compilers' spellings. */
-static const void *no_fortran_status[4];
+/* What stands for no status, or no statuses, in Fortran: the variable of that name, in the compilers' spellings. */
+static const void *no_fortran_status[8];
 
 static void find_fortran(void)
 {
 	static const char *const names[] = { "mpi_fortran_status_ignore_", "mpi_fortran_status_ignore",
-					     "mpi_fortran_status_ignore__" };
-	void *const *pointer = mpi_real("MPI_F_STATUS_IGNORE");
+					     "mpi_fortran_status_ignore__",	"mpi_fortran_statuses_ignore_",
+					     "mpi_fortran_statuses_ignore",	"mpi_fortran_statuses_ignore__" };
+	void *const *one = mpi_real("MPI_F_STATUS_IGNORE"), *const *several = mpi_real("MPI_F_STATUSES_IGNORE");
 
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
 		no_fortran_status[i] = mpi_real(names[i]);
-	no_fortran_status[3] = pointer ? *pointer : NULL;
+	no_fortran_status[6] = one ? *one : NULL;
+	no_fortran_status[7] = several ? *several : NULL;
 }
 
 /* MPICH has both: the library's name tells. */
@@ -78,19 +72,27 @@ static void find_abi(void)
 	void *open_mpi = mpi_real("ompi_mpi_comm_world");
 
 	find_fortran();
-	abi.type_of = mpi_real("PMPI_Type_f2c");
-	abi.comm_of = mpi_real("PMPI_Comm_f2c");
+	mpi_abi.type_of = mpi_real("PMPI_Type_f2c");
+	mpi_abi.comm_of = mpi_real("PMPI_Comm_f2c");
+	mpi_abi.request_bytes = sizeof(arg);
 	if (open_mpi) {
-		abi.world = (arg)open_mpi;
-		abi.no_rank = -2;
+		mpi_abi.world = (arg)open_mpi;
+		mpi_abi.no_rank = -2;
+		mpi_abi.byte = (arg)mpi_real("ompi_mpi_byte");
+		mpi_abi.status_bytes = 24;
 	} else if (!is_standard()) {
-		abi.world = 0x44000000;
-		abi.no_status = 1;
-		abi.source_at = 2;
-		abi.no_rank = -1;
+		mpi_abi.world = 0x44000000;
+		mpi_abi.no_status = 1;
+		mpi_abi.source_at = 2;
+		mpi_abi.no_rank = -1;
+		mpi_abi.byte = 0x4c00010d;
+		mpi_abi.status_bytes = 20;
+		mpi_abi.request_bytes = sizeof(int);
 	} else {
-		abi.world = 0x101;
-		abi.no_rank = -3;
+		mpi_abi.world = 0x101;
+		mpi_abi.no_rank = -3;
+		mpi_abi.byte = 0x247;
+		mpi_abi.status_bytes = 32;
 	}
 }
 
@@ -148,14 +150,14 @@ void mpi_begin(struct mpi_call *call, enum mpi_number number, const arg *args, b
 	*call = (struct mpi_call){ 0 };
 	if (depth || !mpi_listens())
 		return;
-	*call = (struct mpi_call){ &functions[number], args, is_fortran, 0 };
+	*call = (struct mpi_call){ &functions[number], args, number, is_fortran, 0, NULL };
 	depth++;
 	tools_begin(&owner, cached(&regions[number], "%s", functions[number].name));
 	if (functions[number].peer)
 		call->begun_ns = now_ns();
 }
 
-static arg handle(const struct mpi_call *call, unsigned at, arg (*convert)(int))
+arg mpi_handle_at(const struct mpi_call *call, unsigned at, arg (*convert)(int))
 {
 	if (!call->is_fortran)
 		return call->args[at - 1];
@@ -163,7 +165,7 @@ static arg handle(const struct mpi_call *call, unsigned at, arg (*convert)(int))
 	return convert ? convert(number) : number;
 }
 
-static int64_t number(const struct mpi_call *call, unsigned at)
+int64_t mpi_number_at(const struct mpi_call *call, unsigned at)
 {
 	return call->is_fortran ? *(const int *)call->args[at - 1] : (int)call->args[at - 1];
 }
@@ -188,28 +190,46 @@ static int size_of_comm(arg comm)
 	return real && !real(comm, &ranks) ? ranks : 0;
 }
 
+/* The other side of an intercommunicator. */
+arg mpi_group_of(arg comm)
+{
+	int (*test_inter)(arg, int *) = mpi_real("PMPI_Comm_test_inter");
+	int (*comm_group)(arg, arg *) = mpi_real("PMPI_Comm_group");
+	int (*remote_group)(arg, arg *) = mpi_real("PMPI_Comm_remote_group");
+	int is_inter = 0;
+	/* MPICH writes an int. */
+	arg group = 0;
+
+	if (!test_inter || !comm_group || !remote_group)
+		return 0;
+	test_inter(comm, &is_inter);
+	return (is_inter ? remote_group : comm_group)(comm, &group) ? 0 : group;
+}
+
+int mpi_rank_in_world(arg group, int rank)
+{
+	int (*translate)(arg, int, const int *, arg, int *) = mpi_real("PMPI_Group_translate_ranks");
+	int (*free_group)(arg *) = mpi_real("PMPI_Group_free");
+	arg world = translate && free_group ? mpi_group_of(mpi_abi.world) : 0;
+	int found = -1;
+
+	if (!world)
+		return -1;
+	if (translate(group, 1, &rank, world, &found) || found < 0)
+		found = -1;
+	free_group(&world);
+	return found;
+}
+
 /* The rank in MPI_COMM_WORLD of a rank in another communicator, or -1. */
 static int translated(arg comm, int rank)
 {
-	int (*test_inter)(arg, int *) = mpi_real("PMPI_Comm_test_inter");
-	int (*translate)(arg, int, const int *, arg, int *) = mpi_real("PMPI_Group_translate_ranks");
-	int (*comm_group)(arg, arg *) = mpi_real("PMPI_Comm_group");
-	int (*remote_group)(arg, arg *) = mpi_real("PMPI_Comm_remote_group");
 	int (*free_group)(arg *) = mpi_real("PMPI_Group_free");
-	arg group = 0, world = 0;
-	int is_inter = 0, found = -1;
+	arg group = mpi_group_of(comm);
+	int found = group ? mpi_rank_in_world(group, rank) : -1;
 
-	if (!test_inter || !translate || !comm_group || !remote_group || !free_group)
-		return -1;
-	test_inter(comm, &is_inter);
-	if ((is_inter ? remote_group : comm_group)(comm, &group))
-		return -1;
-	if (!comm_group(abi.world, &world)) {
-		if (translate(group, 1, &rank, world, &found) || found < 0)
-			found = -1;
-		free_group(&world);
-	}
-	free_group(&group);
+	if (group && free_group)
+		free_group(&group);
 	return found;
 }
 
@@ -221,7 +241,7 @@ static struct {
 } translations[TRANSLATED];
 static pthread_mutex_t translation_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void forget(arg comm)
+void mpi_forget(arg comm)
 {
 	pthread_mutex_lock(&translation_lock);
 	for (unsigned i = 0; i < TRANSLATED; i++)
@@ -230,9 +250,14 @@ static void forget(arg comm)
 	pthread_mutex_unlock(&translation_lock);
 }
 
-static int world_rank(arg comm, int rank)
+bool mpi_is_world(arg comm)
 {
-	if (comm == abi.world || (int)comm == (int)abi.world)
+	return comm == mpi_abi.world || (int)comm == (int)mpi_abi.world;
+}
+
+int mpi_world_rank(arg comm, int rank)
+{
+	if (mpi_is_world(comm))
 		return rank;
 	unsigned at = ((uintptr_t)comm / 16 + (unsigned)rank) % TRANSLATED;
 	pthread_mutex_lock(&translation_lock);
@@ -273,11 +298,16 @@ static weigh_name peer_name(int rank, bool from, bool of_time)
 
 static void tell_peer(arg comm, int rank, bool from, int64_t bytes, uint64_t ns)
 {
-	if (rank == abi.no_rank || rank < 0)
+	if (rank == mpi_abi.no_rank || rank < 0)
 		return;
-	int world = world_rank(comm, rank);
+	int world = mpi_world_rank(comm, rank);
 	tools_api.weigh_counter_add(peer_name(world, from, false), bytes);
 	tools_api.weigh_counter_add(peer_name(world, from, true), (int64_t)ns);
+}
+
+void mpi_tell_bytes_from(int world, int64_t bytes)
+{
+	tools_api.weigh_counter_add(peer_name(world, true, false), bytes);
 }
 
 static int64_t sum_listed(const struct mpi_call *call, unsigned at, int ranks)
@@ -298,15 +328,15 @@ static int64_t received(arg status, arg type, int *source)
 
 	if (!real)
 		real = mpi_real("PMPI_Get_count");
-	*source = ((const int *)status)[abi.source_at];
+	*source = ((const int *)status)[mpi_abi.source_at];
 	return real && !real(status, type, &elements) && elements > 0 ? elements : 0;
 }
 
-static bool is_no_status(const struct mpi_call *call, arg status)
+bool mpi_is_no_status(const struct mpi_call *call, arg status)
 {
 	if (!call->is_fortran)
-		return status == abi.no_status || !status;
-	for (unsigned i = 0; i < 4; i++)
+		return status == mpi_abi.no_status || !status;
+	for (unsigned i = 0; i < sizeof no_fortran_status / sizeof *no_fortran_status; i++)
 		if (no_fortran_status[i] && (const void *)status == no_fortran_status[i])
 			return true;
 	return !status;
@@ -314,7 +344,7 @@ static bool is_no_status(const struct mpi_call *call, arg status)
 
 arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room)
 {
-	if (!call->function || !is_no_status(call, given))
+	if (!call->function || !mpi_is_no_status(call, given))
 		return given;
 	memset(status_room, 0, MPI_STATUS_WORDS * sizeof *status_room);
 	return (arg)status_room;
@@ -323,11 +353,11 @@ arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room)
 /* A message that was received, by the status of the call. */
 static int64_t tell_received(const struct mpi_call *call, arg status, unsigned type_at, unsigned comm_at, uint64_t ns)
 {
-	arg type = handle(call, type_at, abi.type_of);
+	arg type = mpi_handle_at(call, type_at, mpi_abi.type_of);
 	int source;
 	int64_t bytes = received(status, type, &source) * size_of_type(type);
 
-	tell_peer(handle(call, comm_at, abi.comm_of), source, true, bytes, ns);
+	tell_peer(mpi_handle_at(call, comm_at, mpi_abi.comm_of), source, true, bytes, ns);
 	return bytes;
 }
 
@@ -336,7 +366,7 @@ static arg status_of(const struct mpi_call *call, unsigned at, arg *status_room)
 {
 	arg status = call->args[at - 1];
 
-	return is_no_status(call, status) ? (arg)status_room : status;
+	return mpi_is_no_status(call, status) ? (arg)status_room : status;
 }
 
 static int64_t tell_message(const struct mpi_call *call, arg *status_room, uint64_t ns)
@@ -345,9 +375,9 @@ static int64_t tell_message(const struct mpi_call *call, arg *status_room, uint6
 
 	if (f->moves == MOVES_FROM)
 		return tell_received(call, status_of(call, 7, status_room), f->type, f->comm, ns);
-	arg comm = handle(call, f->comm, abi.comm_of);
-	int64_t sent = number(call, f->count) * size_of_type(handle(call, f->type, abi.type_of));
-	tell_peer(comm, (int)number(call, f->peer), false, sent, ns);
+	arg comm = mpi_handle_at(call, f->comm, mpi_abi.comm_of);
+	int64_t sent = mpi_number_at(call, f->count) * size_of_type(mpi_handle_at(call, f->type, mpi_abi.type_of));
+	tell_peer(comm, (int)mpi_number_at(call, f->peer), false, sent, ns);
 	if (f->moves == MOVES_BOTH)
 		tell_received(call, status_of(call, 12, status_room), 8, f->comm, ns);
 	else if (f->moves == MOVES_OVER)
@@ -361,11 +391,26 @@ static int64_t bytes_moved(const struct mpi_call *call, arg *status_room, uint64
 
 	if (f->peer)
 		return tell_message(call, status_room, ns);
-	int64_t size = size_of_type(handle(call, f->type, abi.type_of));
-	int ranks = f->moves == MOVES_ALL ? 1 : size_of_comm(handle(call, f->comm, abi.comm_of));
+	int64_t size = size_of_type(mpi_handle_at(call, f->type, mpi_abi.type_of));
+	int ranks = f->moves == MOVES_ALL ? 1 : size_of_comm(mpi_handle_at(call, f->comm, mpi_abi.comm_of));
 	if (f->moves == MOVES_LISTED)
 		return size * sum_listed(call, f->count, ranks);
-	return size * ranks * number(call, f->count);
+	return size * ranks * mpi_number_at(call, f->count);
+}
+
+void mpi_tell_bytes(enum mpi_number number, int64_t bytes)
+{
+	tools_api.weigh_counter_add(cached(&bytes_of[number], "%s bytes", functions[number].name), bytes);
+}
+
+static void tell(const struct mpi_call *call, arg *status_room)
+{
+	uint64_t ns = call->begun_ns ? now_ns() - call->begun_ns : 0;
+
+	if (call->function->moves == MOVES_POSTS)
+		mpi_request_posted(call);
+	else if (call->function->moves < MOVES_NOTHING_YET)
+		mpi_tell_bytes(call->number, bytes_moved(call, status_room, ns));
 }
 
 void mpi_end(struct mpi_call *call, arg *status_room, bool failed)
@@ -374,12 +419,9 @@ void mpi_end(struct mpi_call *call, arg *status_room, bool failed)
 
 	if (!call->function)
 		return;
-	if (!failed && call->function->moves != MOVES_NOTHING) {
-		uint64_t ns = call->begun_ns ? now_ns() - call->begun_ns : 0;
-		int64_t bytes = bytes_moved(call, status_room, ns);
-		weigh_name name = cached(&bytes_of[call->function - functions], "%s bytes", call->function->name);
-		tools_api.weigh_counter_add(name, bytes);
-	}
+	if (!failed && call->function->moves != MOVES_NOTHING)
+		tell(call, status_room);
+	mpi_requests_waited(call, failed);
 	mpi_leave(true);
 	errno = kept;
 }
@@ -390,12 +432,12 @@ void mpi_after_init(void)
 	int rank = -1;
 	char text[16];
 
-	if (!mpi_listens() || !rank_of || rank_of(abi.world, &rank) || rank < 0)
+	if (!mpi_listens() || !rank_of || rank_of(mpi_abi.world, &rank) || rank < 0)
 		return;
 	tools_set_rank((uint64_t)rank);
 	snprintf(text, sizeof text, "%d", rank);
 	tools_api.weigh_metadata("mpi_rank", text);
-	snprintf(text, sizeof text, "%d", size_of_comm(abi.world));
+	snprintf(text, sizeof text, "%d", size_of_comm(mpi_abi.world));
 	tools_api.weigh_metadata("mpi_size", text);
 }
 
@@ -469,7 +511,7 @@ static int free_comm(const char *name, const char *profiled, arg *comm)
 	bool entered = mpi_enter(name);
 
 	if (entered && comm)
-		forget(*comm);
+		mpi_forget(*comm);
 	int result = real ? real(comm) : MPI_FAILED;
 	mpi_leave(entered);
 	return result;

@@ -23,6 +23,14 @@ enum mpi_moves {
 	MOVES_ALL, /* this rank's part of what all do together */
 	MOVES_EACH, /* so much for each rank */
 	MOVES_LISTED, /* a list of numbers, one for each rank */
+	MOVES_NOTHING_YET, /* those that follow are about requests */
+	MOVES_POSTS, /* MPI_Irecv */
+	MOVES_DROPS, /* MPI_Request_free */
+	/* Waits for requests; the status is the last argument: the second and so on. */
+	MOVES_WAITS2,
+	MOVES_WAITS3,
+	MOVES_WAITS4,
+	MOVES_WAITS5,
 };
 
 /* A function: which arguments are count, type, peer and communicator, from 1 on; 0: it has none. */
@@ -42,7 +50,7 @@ struct mpi_function {
 	DO(Issend, issend, 7, TO, 2, 3, 4, 6)                  \
 	DO(Irsend, irsend, 7, TO, 2, 3, 4, 6)                  \
 	DO(Recv, recv, 7, FROM, 2, 3, 4, 6)                    \
-	DO(Irecv, irecv, 7, NOTHING, 0, 0, 0, 0)               \
+	DO(Irecv, irecv, 7, POSTS, 0, 0, 4, 6)                 \
 	DO(Mrecv, mrecv, 5, NOTHING, 0, 0, 0, 0)               \
 	DO(Imrecv, imrecv, 5, NOTHING, 0, 0, 0, 0)             \
 	DO(Sendrecv, sendrecv, 12, BOTH, 2, 3, 4, 11)          \
@@ -51,14 +59,15 @@ struct mpi_function {
 	DO(Iprobe, iprobe, 5, NOTHING, 0, 0, 0, 0)             \
 	DO(Mprobe, mprobe, 5, NOTHING, 0, 0, 0, 0)             \
 	DO(Improbe, improbe, 6, NOTHING, 0, 0, 0, 0)           \
-	DO(Wait, wait, 2, NOTHING, 0, 0, 0, 0)                 \
-	DO(Waitall, waitall, 3, NOTHING, 0, 0, 0, 0)           \
-	DO(Waitany, waitany, 4, NOTHING, 0, 0, 0, 0)           \
-	DO(Waitsome, waitsome, 5, NOTHING, 0, 0, 0, 0)         \
-	DO(Test, test, 3, NOTHING, 0, 0, 0, 0)                 \
-	DO(Testall, testall, 4, NOTHING, 0, 0, 0, 0)           \
-	DO(Testany, testany, 5, NOTHING, 0, 0, 0, 0)           \
-	DO(Testsome, testsome, 5, NOTHING, 0, 0, 0, 0)         \
+	DO(Wait, wait, 2, WAITS2, 0, 0, 0, 0)                  \
+	DO(Waitall, waitall, 3, WAITS3, 0, 0, 0, 0)            \
+	DO(Waitany, waitany, 4, WAITS4, 0, 0, 0, 0)            \
+	DO(Waitsome, waitsome, 5, WAITS5, 0, 0, 0, 0)          \
+	DO(Test, test, 3, WAITS3, 0, 0, 0, 0)                  \
+	DO(Testall, testall, 4, WAITS4, 0, 0, 0, 0)            \
+	DO(Testany, testany, 5, WAITS5, 0, 0, 0, 0)            \
+	DO(Testsome, testsome, 5, WAITS5, 0, 0, 0, 0)          \
+	DO(Request_free, request_free, 1, DROPS, 0, 0, 0, 0)   \
 	DO(Start, start, 1, NOTHING, 0, 0, 0, 0)               \
 	DO(Startall, startall, 2, NOTHING, 0, 0, 0, 0)         \
 	DO(Barrier, barrier, 1, NOTHING, 0, 0, 0, 0)           \
@@ -141,6 +150,12 @@ struct mpi_function {
 #define MPI_STATUS_FROM a7 = mpi_status_for(&call, a7, status);
 #define MPI_STATUS_BOTH a12 = mpi_status_for(&call, a12, status);
 #define MPI_STATUS_OVER a9 = mpi_status_for(&call, a9, status);
+#define MPI_STATUS_POSTS
+#define MPI_STATUS_DROPS mpi_request_dropped(&call);
+#define MPI_STATUS_WAITS2 a2 = mpi_statuses_for(&call, a2);
+#define MPI_STATUS_WAITS3 a3 = mpi_statuses_for(&call, a3);
+#define MPI_STATUS_WAITS4 a4 = mpi_statuses_for(&call, a4);
+#define MPI_STATUS_WAITS5 a5 = mpi_statuses_for(&call, a5);
 
 enum mpi_number {
 #define NUMBER(name, fortran, ...) MPI_NUMBER_##name,
@@ -153,9 +168,23 @@ enum mpi_number {
 struct mpi_call {
 	const struct mpi_function *function; /* NULL: nobody listens, or it is MPI's own call */
 	const arg *args;
+	enum mpi_number number;
 	bool is_fortran;
 	uint64_t begun_ns;
+	struct mpi_waiting *waiting; /* receives that it waits for */
 };
+
+/* What differs between implementations. */
+extern struct mpi_abi {
+	arg world;
+	arg no_status;
+	arg byte; /* MPI_BYTE */
+	int source_at; /* in a status, as an int */
+	int no_rank; /* MPI_PROC_NULL */
+	unsigned status_bytes, request_bytes;
+	/* Handles of Fortran are numbers, from which an implementation makes its own. NULL: they are the same. */
+	arg (*type_of)(int), (*comm_of)(int);
+} mpi_abi;
 
 /* MPI's own function, by the name that profilers have for it. */
 void *mpi_real(const char *name);
@@ -167,6 +196,32 @@ void mpi_end(struct mpi_call *call, arg *status_room, bool failed);
 /* A message's status: the program's, or where it wants none a room of ours. */
 arg mpi_status_for(const struct mpi_call *call, arg given, arg *status_room);
 enum { MPI_STATUS_WORDS = 8 };
+
+/* Arguments, from 1 on: a handle, or a number. */
+arg mpi_handle_at(const struct mpi_call *call, unsigned at, arg (*convert)(int));
+int64_t mpi_number_at(const struct mpi_call *call, unsigned at);
+
+bool mpi_is_no_status(const struct mpi_call *call, arg status);
+
+/* Ranks in MPI_COMM_WORLD; -1: of none. A communicator's group is 0 where there is none, and is to be freed. */
+bool mpi_is_world(arg comm);
+int mpi_world_rank(arg comm, int rank);
+arg mpi_group_of(arg comm);
+int mpi_rank_in_world(arg group, int rank);
+
+/* The handle of a communicator is gone. */
+void mpi_forget(arg comm);
+
+/* Counters of a function, and of whom a message came from. */
+void mpi_tell_bytes(enum mpi_number number, int64_t bytes);
+void mpi_tell_bytes_from(int world, int64_t bytes);
+
+/* mpi_requests.c: MPI_Irecv() has begun, a request is freed, a call is to wait for requests (by the statuses that it
+ * gets then), and has. */
+void mpi_request_posted(const struct mpi_call *call);
+void mpi_request_dropped(const struct mpi_call *call);
+arg mpi_statuses_for(struct mpi_call *call, arg given);
+void mpi_requests_waited(struct mpi_call *call, bool failed);
 
 /* MPI is ready, or about to end. */
 void mpi_after_init(void);

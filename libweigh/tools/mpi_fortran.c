@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * MPI in Fortran: mpi_send_() and so on. Open MPI's call PMPI_Send() themselves, so that a wrapper of MPI_Send() hears
- * nothing of them; where one calls MPI_Send(), that call is MPI's own, and is not told twice.
+ * nothing of them; where one calls MPI_Send(), that call is MPI's own, and is not told twice. What a program calls by the
+ * module mpi_f08 of Open MPI calls ompi_send_f(), which is the same function by another name.
  */
 #include "mpi.h"
 
@@ -26,7 +27,9 @@
 			real(MPI_ARGUMENTS_##count, error);                               \
 		}                                                                         \
 		mpi_end(&call, status, !real || *(const int *)error);                     \
-	}
+	}                                                                                 \
+	TOOL void ompi_##fortran##_f(FORTRAN_PARAMETERS(count))                           \
+		__attribute__((alias("mpi_" #fortran "_")));
 MPI_FUNCTIONS(WRAP)
 
 TOOL void mpi_init_(int *error);
@@ -65,6 +68,25 @@ TOOL void mpi_finalize_(int *error)
 		real(error);
 	mpi_leave(entered);
 }
+
+TOOL void ompi_init_f(int *error) __attribute__((alias("mpi_init_")));
+TOOL void ompi_init_thread_f(int *required, int *provided, int *error) __attribute__((alias("mpi_init_thread_")));
+TOOL void ompi_finalize_f(int *error) __attribute__((alias("mpi_finalize_")));
+
+/* The handle is gone when it is back. */
+TOOL void mpi_comm_free_(int *comm, int *error);
+TOOL void mpi_comm_free_(int *comm, int *error)
+{
+	void (*real)(int *, int *) = mpi_real("pmpi_comm_free_");
+	bool entered = mpi_enter("MPI_Comm_free");
+
+	if (entered && comm)
+		mpi_forget(mpi_abi.comm_of ? mpi_abi.comm_of(*comm) : *comm);
+	if (real)
+		real(comm, error);
+	mpi_leave(entered);
+}
+TOOL void ompi_comm_free_f(int *comm, int *error) __attribute__((alias("mpi_comm_free_")));
 
 /* A label has its length behind it, where there is one. */
 TOOL void mpi_pcontrol_(const int *level, const char *label, size_t length);

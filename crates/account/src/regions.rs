@@ -3,6 +3,7 @@
 //! Reads snapshots; emits the rows of `schema::region`. Invents nothing: a call that is open is in no sum, a region of
 //! which not all calls were timed has an estimate with its standard error.
 
+mod costs;
 mod estimate;
 mod flat;
 mod spans;
@@ -18,6 +19,7 @@ use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{ProfileNode, ProfilePhase, ProfileSnapshot, ProfileThread};
 use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
 
+use costs::kernel_costs;
 use estimate::{Estimate, estimates};
 
 pub use flat::FlatRegions;
@@ -60,8 +62,9 @@ pub fn process_rows(snapshot: &ProfileSnapshot, context: &ProfileContext) -> Pro
         path_bytes: 0,
         found: ProcessRows::default(),
     };
-    for thread in &snapshot.threads {
-        made.thread(thread);
+    let ended = made.ended_ticks();
+    for (thread, ended) in snapshot.threads.iter().zip(ended) {
+        made.thread(thread, ended);
     }
     made.threads_without_room();
     made.found
@@ -145,8 +148,32 @@ impl Rows<'_> {
         self.context.scale.seconds(ticks)
     }
 
+    /// The time of each thread in calls that have ended, where each moment is one region's: what found no place in the tree
+    /// is in no region's inclusive time but in `(other)`'s.
+    fn ended_ticks(&self) -> Vec<f64> {
+        let mut ticks = vec![0.0; self.snapshot.threads.len()];
+        for (node, estimate) in self.snapshot.nodes.iter().zip(&self.estimates) {
+            let is_inside = |node: &&ProfileNode| {
+                node.kind != NodeKind::Range && region_kind(node.kind).is_some()
+            };
+            let Some(node) = node.as_ref().filter(is_inside) else { continue };
+            if let Some(ticks) = ticks.get_mut(node.thread) {
+                *ticks += estimate.exclusive;
+            }
+        }
+        ticks
+    }
+
+    /// The same in calls that are open, without those in them that have ended.
+    fn open_ticks(thread: &ProfileThread, until: u64) -> f64 {
+        let mut timed = thread.open.iter().skip_while(|frame| frame.begun.is_none()).peekable();
+        let begun = timed.peek().and_then(|frame| frame.begun);
+        let inside: f64 = timed.map(|frame| frame.inside as f64).sum();
+        begun.map_or(0.0, |begun| (until.saturating_sub(begun) as f64 - inside).max(0.0))
+    }
+
     /// A thread's own row, and those of its tree.
-    fn thread(&mut self, thread: &ProfileThread) {
+    fn thread(&mut self, thread: &ProfileThread, ended: f64) {
         let root = self.snapshot.nodes.get(thread.root).copied().flatten();
         if root.is_none() && thread.begun == 0 {
             return;
@@ -154,7 +181,7 @@ impl Rows<'_> {
         let until = thread.ended.unwrap_or(self.context.until.max(thread.begun));
         let wall = until.saturating_sub(thread.begun) as f64;
         let top = if root.is_some() { self.children[thread.root].clone() } else { Vec::new() };
-        let inside: f64 = top.iter().map(|number| self.in_parent(*number)).sum();
+        let inside = ended + Self::open_ticks(thread, until);
         let is_sampled = top.iter().any(|number| self.estimates[*number].is_sampled);
         self.found.rows.push(RegionRow {
             name: byte_text::shown(&thread.name),
@@ -170,16 +197,6 @@ impl Rows<'_> {
             ..RegionRow::default()
         });
         self.tree(thread, top);
-    }
-
-    /// What a node takes of its parent's time, in ticks: its calls, and those that are open.
-    fn in_parent(&self, number: usize) -> f64 {
-        let is_range = self.snapshot.nodes[number].is_none_or(|n| n.kind == NodeKind::Range);
-        if is_range {
-            return 0.0;
-        }
-        let open = self.open.get(&number).and_then(|(_, ticks)| *ticks).unwrap_or(0);
-        self.estimates[number].inclusive + open as f64
     }
 
     /// The rows below a root, parents first. Nodes lie no deeper than the reader lets them.
@@ -238,6 +255,7 @@ impl Rows<'_> {
             open_calls,
             open_seconds: open_ticks.map(|ticks| self.seconds(ticks as f64)),
             quality: estimate.quality(node),
+            kernel_costs: kernel_costs(snapshot, number, node),
         };
         self.found.rows.push(row);
     }

@@ -92,6 +92,16 @@ impl SharedProfile {
         self.reader.head().pid
     }
 
+    /// When it was made, by CLOCK_MONOTONIC.
+    pub fn begun_ns(&self) -> u64 {
+        self.reader.head().first.ns
+    }
+
+    /// Whether its program has ended in order.
+    pub fn has_ended(&self) -> bool {
+        ProfileReader::has_ended(&self.mapping)
+    }
+
     /// Whether a process has it in its memory, as it has until it ends or executes a program; none if that cannot be seen.
     pub fn is_mapped_by(&self, pid: u32) -> Option<bool> {
         let maps = procfs::read_of(pid, "maps").ok().filter(|maps| !maps.is_empty())?;

@@ -4,6 +4,7 @@
 //! cannot be; takes no index, length or count on trust after that, and waits for nobody: what is being written is looked
 //! at a bounded number of times.
 
+mod costs;
 mod head;
 mod nodes;
 mod rings;
@@ -106,11 +107,12 @@ impl ProfileReader {
         let threads = self.threads(words, &mut lost);
         let nodes = nodes::read(self, words, which, &mut lost);
         let is_publish = matches!(which, ReadAt::Publish(_));
+        let costs = if is_publish { Vec::new() } else { costs::read(self, words) };
         let phases = if is_publish { Vec::new() } else { self.phases(words, which, &mut lost) };
         let events = if is_publish { Vec::new() } else { self.events(words, which, &mut lost) };
         let metadata = self.metadata(words, &mut lost);
         let snapshot = self.snapshot(words, threads);
-        ProfileSnapshot { nodes, phases, events, metadata, lost, ..snapshot }
+        ProfileSnapshot { nodes, costs, phases, events, metadata, lost, ..snapshot }
     }
 
     /// Phases and events since the last time, without nodes; none if there are none.
@@ -141,6 +143,7 @@ impl ProfileReader {
             has_ended: ProfileReader::has_ended(words),
             names: Arc::clone(&self.names),
             nodes: Vec::new(),
+            costs: Vec::new(),
             threads,
             phases: Vec::new(),
             events: Vec::new(),
@@ -176,6 +179,7 @@ mod section {
     pub const PHASES: usize = 4;
     pub const EVENTS: usize = 5;
     pub const METADATA: usize = 6;
+    pub const COSTS: usize = 7;
 }
 
 /// Where records lie.
@@ -238,6 +242,7 @@ const _: () = {
     assert!(SECTIONS[section::NODES].words == node::LENGTH);
     assert!(SECTIONS[section::THREADS].words == thread::LENGTH);
     assert!(SECTIONS[section::METADATA].words == metadata::LENGTH);
+    assert!(SECTIONS[section::COSTS].words == weigh_schema::profile::costs::LENGTH);
 };
 
 #[cfg(test)]

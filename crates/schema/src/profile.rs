@@ -28,6 +28,8 @@ pub const VARIABLE: &str = "WEIGH_REGIONS";
 pub const ADDRESS_PREFIX: &str = "weigh-regions-";
 /// The variable that names a file for the profile where nobody listens; `%p` in it is the process's number.
 pub const FILE_VARIABLE: &str = "WEIGH_PROFILE";
+/// The variable with patterns of names, commas between, of regions that get an account of all their system calls.
+pub const COSTS_VARIABLE: &str = "WEIGH_REGION_COSTS";
 /// Bytes of a name or a metadata text that are kept.
 pub const MOST_TEXT: usize = 1023;
 /// Frames of a thread's stack of open regions: what lies deeper is `(other)`.
@@ -99,8 +101,8 @@ words! {
     "OTHER_TICKS" OTHER_TICKS = 1, "their time";
     "CONTROL_WRITTEN" CONTROL_WRITTEN = 1, "records of control ever written, by who measures";
     "CONTROL_READ" CONTROL_READ = 1, "of those, how many the program has taken";
-    "SECTIONS" SECTIONS = 16, "of each section: its first word; its records";
-    "USED" USED = 8, "of each section: records in use; of rings (phases, events, control): ever written; of texts: words";
+    "SECTIONS" SECTIONS = 18, "of each section: its first word; its records";
+    "USED" USED = 9, "of each section: records in use; of rings (phases, events, control): ever written; of texts: words";
 }
 
 words! {
@@ -135,8 +137,20 @@ words! {
     "KIND" KIND = 1, "enum profile_kind; 0: not written yet";
     "BRAKED" BRAKED = 1, "calls before it was braked; 0: it is not";
     "UNBALANCED" UNBALANCED = 1, "calls that ended by the end of one around them or of the thread, and ends without a begin";
-    "ACCOUNT" ACCOUNT = 1, "token of the account of calls that is bound to it, and 1; 0: none";
+    "COSTS" COSTS = 1, "number of its record of costs, and 1; 0: no account of calls is bound to it; all ones: there was no room for one";
     "VERSIONS" VERSIONS = 16, "its numbers, twice";
+}
+
+words! {
+    /// The account of calls that is bound to a region, in one place of one thread's call tree: as it stood when a call of the
+    /// region ended last, or when the program ended.
+    costs, "COSTS_",
+    "SEQUENCE" SEQUENCE = 1, "odd while it is written";
+    "NODE" NODE = 1, "whose it is";
+    "TOKEN" TOKEN = 1, "of the account";
+    "WANTED" WANTED = 1, "bit set of the parts of the kernel that were to be looked into";
+    "REASON" REASON = 1, "why a call was not measured, of the last one that was not: enum weigh_reason";
+    "NUMBERS" NUMBERS = crate::subsystem::account_length(), "struct weigh_account";
 }
 
 words! {
@@ -215,7 +229,7 @@ pub struct Section {
 }
 
 /// Sections by their number in the head. The capacities of a profile are those that its own head says.
-pub const SECTIONS: [Section; 8] = [
+pub const SECTIONS: [Section; 9] = [
     Section { name: "NAMES", words: name::LENGTH, records: 16_384 },
     Section { name: "TEXTS", words: 1, records: 1 << 18 },
     Section { name: "NODES", words: node::LENGTH, records: 32_768 },
@@ -223,6 +237,7 @@ pub const SECTIONS: [Section; 8] = [
     Section { name: "PHASES", words: phase::LENGTH, records: 65_536 },
     Section { name: "EVENTS", words: event::LENGTH, records: 16_384 },
     Section { name: "METADATA", words: metadata::LENGTH, records: 1_024 },
+    Section { name: "COSTS", words: costs::LENGTH, records: 512 },
     Section { name: "CONTROL", words: control::LENGTH, records: 64 },
 ];
 
@@ -291,8 +306,12 @@ pub const HELLO: &[(&str, usize, &str)] = &[
 
 /// Changes with the layout: a reader that finds another number does not read.
 pub fn layout() -> u64 {
-    // FNV-1a.
-    text().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    fnv(&text())
+}
+
+/// FNV-1a.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
@@ -311,9 +330,12 @@ fn text() -> String {
     let mut text = format!(
         "#define PROFILE_IS {MAGIC:#018x}ULL\n#define PROFILE_OTHER_NAME \"{OTHER_NAME}\"\n\
          #define PROFILE_VARIABLE \"{VARIABLE}\"\n#define PROFILE_ADDRESS_PREFIX \"{ADDRESS_PREFIX}\"\n\
-         #define PROFILE_FILE_VARIABLE \"{FILE_VARIABLE}\"\n#define PROFILE_MOST_TEXT {MOST_TEXT}\n\
+         #define PROFILE_FILE_VARIABLE \"{FILE_VARIABLE}\"\n\
+         #define PROFILE_COSTS_VARIABLE \"{COSTS_VARIABLE}\"\n#define PROFILE_MOST_TEXT {MOST_TEXT}\n\
          #define PROFILE_FRAMES {FRAMES}\n#define PROFILE_BRAKE_CALLS {BRAKE_CALLS}ULL\n\
-         #define PROFILE_BRAKE_NS {BRAKE_NS}ULL\n#define PROFILE_BRAKED_TIMED {BRAKED_TIMED}ULL\n\n"
+         #define PROFILE_BRAKE_NS {BRAKE_NS}ULL\n#define PROFILE_BRAKED_TIMED {BRAKED_TIMED}ULL\n\
+         #define PROFILE_ACCOUNT_LAYOUT {:#018x}ULL\n\n",
+        fnv(&crate::subsystem::c_header())
     );
     for (number, section) in SECTIONS.iter().enumerate() {
         let Section { name, words, records } = section;
@@ -329,6 +351,7 @@ fn text() -> String {
         (name::PREFIX, name::WORDS),
         (version::PREFIX, version::WORDS),
         (node::PREFIX, node::WORDS),
+        (costs::PREFIX, costs::WORDS),
         (frame::PREFIX, frame::WORDS),
         (thread::PREFIX, thread::WORDS),
         (phase::PREFIX, phase::WORDS),

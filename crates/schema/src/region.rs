@@ -2,6 +2,7 @@
 //!
 //! Texts are as people have them: what is no UTF-8 is U+FFFD, and the bytes stand beside it as Base64.
 
+mod costs;
 pub mod snapshot;
 pub mod span;
 
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::quality::Quality;
+
+pub use costs::{KernelCosts, NO_ROOM, UNBOUND};
 
 /// The schema of a report.
 pub const REGIONS: &str = "weigh.regions/1";
@@ -98,6 +101,9 @@ pub struct RegionRow {
     /// `sampled` where not all calls were timed, or not all of regions inside; `estimated` where it was read while it was
     /// written.
     pub quality: Quality,
+    /// What its system calls cost in the kernel; absent where no account of calls is bound to the region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_costs: Option<KernelCosts>,
 }
 
 /// A phase that has ended.
@@ -173,6 +179,9 @@ pub struct RegionsFound {
     /// Profiles that were refused, by the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
+    /// Rows of regions whose kernel costs are not known, by the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel_costs_unavailable: BTreeMap<String, u64>,
     /// Counters, gauges and events by name.
     pub counters: Vec<RegionCounter>,
     /// What programs said of themselves; where processes differ, what the first one said.
@@ -225,6 +234,9 @@ pub struct FlatRegion {
     pub ranks: Option<RankImbalance>,
     /// The worst of its rows.
     pub quality: Quality,
+    /// What the system calls of its rows cost in the kernel; absent where no account of calls is bound to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_costs: Option<KernelCosts>,
 }
 
 /// How even the time in a region is over the ranks of an MPI job.

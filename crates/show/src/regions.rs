@@ -5,14 +5,17 @@
 
 use weigh_schema::amount::{show_count, show_number_of, show_seconds};
 use weigh_schema::quality::Quality;
-use weigh_schema::region::{FlatRegion, RegionKind, RegionRow, RegionsFound};
+use weigh_schema::region::{FlatRegion, KernelCosts, RegionKind, RegionRow, RegionsFound, UNBOUND};
 
-use crate::text::{Line, Paint, Screen};
+use crate::calls::greatest;
+use crate::text::{Line, Paint, Screen, wrap};
 
 /// So many regions stand at the end of a run.
 const BRIEF: usize = 5;
 /// The columns of a number.
 const COLUMN: usize = 12;
+/// Lines below a region, about its costs in the kernel.
+const COST_LINES: usize = 3;
 /// In fewer columns a table would be noise.
 const LEAST_WIDTH: usize = 60;
 
@@ -34,6 +37,7 @@ pub fn render_tree(found: &RegionsFound, lines: &[RegionLine<'_>], screen: Scree
     for line in lines {
         let numbers = Numbers::of_row(line.row, line.depth.saturating_sub(least));
         text.push(numbers.line());
+        text.extend(numbers.cost_lines(screen.columns));
     }
     text.extend(rest(found));
     screen.render(&text)
@@ -43,7 +47,11 @@ pub fn render_tree(found: &RegionsFound, lines: &[RegionLine<'_>], screen: Scree
 pub fn render_flat(found: &RegionsFound, flat: &[FlatRegion], screen: Screen) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
     let mut text = vec![scope(found), heading()];
-    text.extend(flat.iter().map(|region| Numbers::of_flat(region).line()));
+    for region in flat {
+        let numbers = Numbers::of_flat(region);
+        text.push(numbers.line());
+        text.extend(numbers.cost_lines(screen.columns));
+    }
     text.extend(rest(found));
     screen.render(&text)
 }
@@ -93,6 +101,7 @@ struct Numbers<'a> {
     unbalanced: u64,
     error: Option<f64>,
     imbalance: Option<f64>,
+    costs: Option<&'a KernelCosts>,
 }
 
 impl<'a> Numbers<'a> {
@@ -110,6 +119,7 @@ impl<'a> Numbers<'a> {
             unbalanced: row.unbalanced_calls,
             error: row.error_seconds,
             imbalance: None,
+            costs: row.kernel_costs.as_ref(),
         }
     }
 
@@ -127,6 +137,7 @@ impl<'a> Numbers<'a> {
             unbalanced: flat.unbalanced_calls,
             error: flat.error_seconds,
             imbalance: flat.ranks.as_ref().map(|ranks| ranks.imbalance_ratio),
+            costs: flat.kernel_costs.as_ref(),
         }
     }
 
@@ -149,6 +160,16 @@ impl<'a> Numbers<'a> {
         if remarks.is_empty() { line } else { line.add(format!("  ({remarks})"), Paint::Warn) }
     }
 
+    /// What its system calls cost, below it.
+    fn cost_lines(&self, columns: usize) -> Vec<Line> {
+        let Some(costs) = self.costs else { return Vec::new() };
+        let indent = " ".repeat(4 * COLUMN + 2) + &"  ".repeat(self.depth + 1);
+        let text = format!("kernel: {}", cost_words(costs).join(", "));
+        let width = columns.saturating_sub(indent.len()).max(LEAST_WIDTH / 2);
+        let lines = wrap(&text, width, COST_LINES).into_iter();
+        lines.map(|line| Line::new().add(&indent, Paint::Plain).add(line, Paint::Dim)).collect()
+    }
+
     fn remarks(&self) -> String {
         let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
         let parts = [
@@ -161,6 +182,17 @@ impl<'a> Numbers<'a> {
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The greatest of what system calls cost in the kernel; or why nothing is known, or not all.
+pub(crate) fn cost_words(costs: &KernelCosts) -> Vec<String> {
+    let mut words = greatest(&costs.parts, &costs.later);
+    if words.is_empty() && costs.quality != Quality::Unavailable {
+        words.push("no system call that was looked into cost anything".to_string());
+    }
+    let reason = costs.reason.as_ref().map(|reason| format!("{}: {reason}", costs.quality));
+    words.extend(reason);
+    words
 }
 
 /// Counters, metadata, and what is lost.
@@ -211,6 +243,10 @@ pub(crate) fn losses(found: &RegionsFound) -> Vec<String> {
     }
     for (why, count) in &found.refused {
         notes.push(format!("not taken: {why} ({count})"));
+    }
+    for (why, count) in found.kernel_costs_unavailable.iter().filter(|(why, _)| *why != UNBOUND) {
+        let regions = show_number_of(*count, "region", "regions");
+        notes.push(format!("kernel costs of {regions} are unavailable: {why}"));
     }
     notes
 }
@@ -272,7 +308,23 @@ note     lost: 3 phases
         let line = RegionLine { depth: 1, row: &row, threads: 1 };
         let screen = Screen { columns: 120, is_terminal: false, is_cut: false, color: false };
         let text = render_tree(&found(), &[line], screen);
-        assert!(text.contains("~500.0 ms"), "{text}");
+        assert!(text.contains("~500.0 ms") && !text.contains("kernel"), "{text}");
         assert!(text.contains("hot  (±12.5 ms, 1 open, 2 unbalanced)"), "{text}");
+    }
+
+    #[test]
+    fn below_a_region_with_an_account_stands_what_its_system_calls_cost() {
+        let numbers = [("sent_bytes_total".to_string(), weigh_schema::Number::Whole(411))];
+        let costs = KernelCosts {
+            parts: [("socket".to_string(), numbers.into())].into(),
+            ..KernelCosts::default()
+        };
+        let bound = |costs| RegionRow { kernel_costs: Some(costs), ..RegionRow::default() };
+        let rows = [bound(costs), bound(KernelCosts::unavailable("no agent of weigh answers"))];
+        let lines = rows.each_ref().map(|row| RegionLine { depth: 1, row, threads: 1 });
+        let screen = Screen { columns: 120, is_terminal: false, is_cut: false, color: false };
+        let text = render_tree(&found(), &lines, screen);
+        assert!(text.contains("kernel: 411 B sent (socket)\n"), "{text}");
+        assert!(text.contains("kernel: unavailable: no agent of weigh answers\n"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::quality::Quality;
-use weigh_schema::region::{FlatRegion, RankImbalance, RegionKind, RegionRow};
+use weigh_schema::region::{FlatRegion, KernelCosts, RankImbalance, RegionKind, RegionRow};
 
 /// A name with its bytes, where they are no UTF-8.
 type Name = (String, Option<String>);
@@ -55,6 +55,7 @@ impl Sums {
         add(&mut flat.calls, row.calls);
         flat.exclusive_seconds += row.exclusive_seconds;
         add(&mut flat.unbalanced_calls, row.unbalanced_calls);
+        add_costs(&mut flat.kernel_costs, &row.kernel_costs);
         flat.open_calls += row.open_calls;
         flat.min_seconds = of_both(flat.min_seconds, row.min_seconds, f64::min);
         flat.max_seconds = of_both(flat.max_seconds, row.max_seconds, f64::max);
@@ -125,6 +126,15 @@ fn worse(a: Quality, b: Quality) -> Quality {
         Quality::Unavailable => 3,
     };
     if rank(b) > rank(a) { b } else { a }
+}
+
+/// Where one of the two is not there, no account was bound to its region.
+pub(super) fn add_costs(sum: &mut Option<KernelCosts>, more: &Option<KernelCosts>) {
+    match (sum, more) {
+        (Some(sum), Some(more)) => sum.add(more),
+        (sum @ None, Some(more)) => *sum = Some(more.clone()),
+        (_, None) => {}
+    }
 }
 
 /// Programs may write any number.

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use weigh_schema::profile::ProfileClock;
-use weigh_schema::region::snapshot::{ClockPair, NodeNumbers, OpenFrame, ProfileLosses};
+use weigh_schema::region::snapshot::{
+    ClockPair, CostsLink, NodeNumbers, OpenFrame, ProfileCosts, ProfileLosses,
+};
+use weigh_schema::subsystem::Account;
 
 use super::*;
 
@@ -21,6 +24,7 @@ fn snapshot(names: &[&str]) -> ProfileSnapshot {
         has_ended: true,
         names: Arc::new(all),
         nodes: Vec::new(),
+        costs: Vec::new(),
         threads: Vec::new(),
         phases: Vec::new(),
         events: Vec::new(),
@@ -56,6 +60,7 @@ fn add(
         braked: 0,
         unbalanced: 0,
         is_unsettled: false,
+        costs: CostsLink::Unbound,
         numbers,
     }));
     to.nodes.len() - 1
@@ -107,11 +112,24 @@ fn what_is_open_is_in_no_sum_and_told_by_itself() {
     let solve = region(&mut profile, 0, 2, 0, [0, 0]);
     region(&mut profile, solve, 3, 2, [10, 10]);
     profile.threads[0].ended = None;
-    profile.threads[0].open = vec![OpenFrame { node: solve, begun: Some(80 * MS), inside: 0 }];
+    let inside = 10 * MS;
+    profile.threads[0].open = vec![OpenFrame { node: solve, begun: Some(80 * MS), inside }];
     let rows = rows(&profile);
     assert_eq!((rows[1].calls, rows[1].open_calls, rows[1].min_seconds), (0, 1, None));
     assert!(is_near(rows[1].open_seconds.unwrap(), 0.03));
     assert!(is_near(rows[0].exclusive_seconds, 0.07), "outside: {}", rows[0].exclusive_seconds);
+}
+
+/// What found no place is below the root, wherever it was called.
+#[test]
+fn calls_without_a_place_are_in_no_time_twice() {
+    let mut profile = snapshot(&["solve"]);
+    region(&mut profile, 0, 2, 1, [60, 40]);
+    region(&mut profile, 0, 1, 7, [20, 20]);
+    let rows = rows(&profile);
+    assert!(is_near(rows[0].exclusive_seconds, 0.04), "outside: {}", rows[0].exclusive_seconds);
+    let sum: f64 = rows.iter().map(|row| row.exclusive_seconds).sum();
+    assert!(is_near(sum, rows[0].inclusive_seconds), "{sum}");
 }
 
 #[test]
@@ -284,4 +302,27 @@ fn trees_of_threads_are_added_up_with_the_greatest_first() {
     assert_eq!(names(false), [(1, "b".into(), 2, 2), (1, "a".into(), 2, 2)]);
     let of_thread = [(0, "main".into(), 1, 1), (1, "b".into(), 1, 1), (1, "a".into(), 1, 1)];
     assert_eq!(names(true), [&of_thread[..], &of_thread[..]].concat());
+}
+
+/// A program may say of each of its places that it has the same account: one alone has it.
+#[test]
+fn an_account_is_of_one_place() {
+    let mut profile = snapshot(&["solve", "step"]);
+    let solve = region(&mut profile, 0, 2, 1, [50, 10]);
+    let step = region(&mut profile, solve, 3, 1, [40, 40]);
+    let account = Account::default();
+    let costs =
+        ProfileCosts { node: step as u64, wanted: 1, reason: 0, account, is_unsettled: false };
+    profile.costs = vec![Some(costs)];
+    for node in profile.nodes.iter_mut().flatten() {
+        node.costs = CostsLink::Record(0);
+    }
+    let rows = rows(&profile);
+    let reason = |row: &RegionRow| row.kernel_costs.as_ref().and_then(|costs| costs.reason.clone());
+    assert_eq!(reason(&rows[1]).as_deref(), Some("its account makes no sense"));
+    assert_eq!(reason(&rows[2]).as_deref(), Some("no call of the region has ended"));
+    let mut totals = RegionTotals::default();
+    rows.iter().for_each(|row| totals.row(row));
+    let found = totals.finish();
+    assert_eq!(found.kernel_costs_unavailable.values().sum::<u64>(), 2);
 }

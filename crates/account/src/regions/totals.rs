@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use weigh_schema::byte_text;
 use weigh_schema::profile::NodeKind;
+use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{ProfileLosses, ProfileNode, ProfileSnapshot};
-use weigh_schema::region::{RegionCounter, RegionKind, RegionRow, RegionsFound, TOP};
+use weigh_schema::region::{RegionCounter, RegionKind, RegionRow, RegionsFound, TOP, UNBOUND};
 
 use super::flat::{FlatRegions, add};
 
@@ -74,6 +75,18 @@ impl RegionTotals {
             add(&mut self.found.calls_total, row.calls);
             add(&mut self.found.unbalanced_calls_total, row.unbalanced_calls);
             self.found.open_calls_total += row.open_calls;
+            self.kernel_costs(row);
+        }
+    }
+
+    fn kernel_costs(&mut self, row: &RegionRow) {
+        let reason = match &row.kernel_costs {
+            None => Some(UNBOUND),
+            Some(costs) if costs.quality == Quality::Unavailable => costs.reason.as_deref(),
+            Some(_) => None,
+        };
+        if let Some(reason) = reason {
+            *self.found.kernel_costs_unavailable.entry(reason.to_string()).or_default() += 1;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weigh_schema::quality::Quality;
 use weigh_schema::region::{RegionKind, RegionRow};
 
-use super::flat::add;
+use super::flat::{add, add_costs};
 
 /// One line of a tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +81,7 @@ impl Branch {
         sum.exclusive_seconds += row.exclusive_seconds;
         add(&mut sum.unbalanced_calls, row.unbalanced_calls);
         sum.open_calls += row.open_calls;
+        add_costs(&mut sum.kernel_costs, &row.kernel_costs);
         let both = |a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64| match (a, b) {
             (Some(a), Some(b)) => Some(of(a, b)),
             (a, b) => a.or(b),

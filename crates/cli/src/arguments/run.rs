@@ -205,7 +205,8 @@ pub struct RunArguments {
 
     /// Hear what annotated programs, unchanged, tell of their regions, by CONVENTION: nvtx, itt, kokkos, ompt, mpi,
     /// likwid, papi, roctx, otlp; where they are named perfstubs, gomp, python:MODULE, too; several with commas. `auto`,
-    /// which is meant without a list, is the first nine, `all` all but Python's.
+    /// which is meant without a list, is the first nine, `all` all but Python's. `costs:PATTERN` has regions of such names
+    /// account for what their system calls cost in the kernel (root, or an agent).
     #[arg(long, value_name = "CONVENTION", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
           value_parser = Conventions::parse, conflicts_with = "pid")]
     pub regions: Option<Conventions>,

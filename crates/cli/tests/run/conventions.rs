@@ -223,15 +223,33 @@ fn calls_of_mpi_in_fortran_are_told() {
 }
 
 #[test]
+fn calls_by_the_module_mpi_f08_are_told() {
+    let program = build("f08", "mpifort", &["-O1"], "mpi_f08.f90").display().to_string();
+    let (output, report) = listen_to("mpi", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
+    report.agrees_with(&output);
+}
+
+/// However the program waits for them, and whether it wants to know more of them or not.
+#[test]
+fn bytes_of_receives_that_are_waited_for_are_told() {
+    let program = build("requests", "mpicc", &["-O1"], "mpi_requests.c").display().to_string();
+    let (output, report) = listen_to("mpi", &OPEN_MPI, &["mpirun", "-n", "2", &program]);
+    report.agrees_with(&output);
+}
+
+#[test]
 fn calls_of_mpich_and_of_the_standard_abi_are_told() {
     let bin = packages().join("bin");
     let start = bin.join("mpiexec").display().to_string();
     for compiler in ["mpicc", "mpicc_abi"] {
         let by = bin.join(compiler).display().to_string();
         let library = format!("-Wl,-rpath,{}", packages().join("lib").display());
-        let program = build(compiler, &by, &["-O1", &library], "mpi_calls.c").display().to_string();
-        let (output, report) = listen_to("mpi", &[], &[&start, "-n", "2", &program]);
-        report.agrees_with(&output);
+        for source in ["mpi_calls.c", "mpi_requests.c"] {
+            let name = format!("{compiler} {source}");
+            let program = build(&name, &by, &["-O1", &library], source).display().to_string();
+            let (output, report) = listen_to("mpi", &[], &[&start, "-n", "2", &program]);
+            report.agrees_with(&output);
+        }
     }
 }
 
@@ -316,14 +334,21 @@ fn programs_that_cannot_load_the_library_go_on_as_they_would() {
 /// The regions of a command's recording, as `weigh show --regions --json` has them, by the libweigh in weigh's library.
 #[track_caller]
 fn recorded(variables: &[(&str, &str)], command: &[&str]) -> serde_json::Value {
+    record(variables, command).1
+}
+
+/// The same, and what the command said.
+#[track_caller]
+fn record(variables: &[(&str, &str)], command: &[&str]) -> (String, serde_json::Value) {
     let scratch = Scratch::new();
     let recording = scratch.path("recording");
     let mut weigh = Command::new(weigh_binary());
     weigh.args(["run", "-q", "--mechanism", "poll", "--regions", "-o"]).arg(&recording).arg("--");
-    must(weigh.args(command).envs(variables.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1"));
+    weigh.args(command).envs(variables.iter().copied()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let said = must(weigh.current_dir(scratch.path("work")));
     let mut show = Command::new(weigh_binary());
     let shown = must(show.args(["show", "--regions", "--json"]).arg(&recording));
-    serde_json::from_slice(&shown.stdout).expect("JSON")
+    (text(&said).0, serde_json::from_slice(&shown.stdout).expect("JSON"))
 }
 
 fn calls(report: &serde_json::Value, name: &str, rank: Option<u64>) -> u64 {
@@ -347,4 +372,71 @@ fn regions_of_annotated_programs_are_in_the_recording() {
         let told = [0, 1].map(|rank| calls(&report, name, Some(rank)));
         assert_eq!(told, of_ranks, "{name}: {report:#}");
     }
+}
+
+/// The last region of threads that wait for more ends with the runtime; where the program does not end in order it is open.
+#[test]
+fn the_last_parallel_region_ends_with_the_program() {
+    let program = build("openmp", "clang", &["-O1", "-fopenmp"], "openmp.c").display().to_string();
+    let report = recorded(&[], &[&program]);
+    let regions = report["regions"].as_array().expect("regions").iter();
+    let is_parallel = |name: &str| name.starts_with("omp parallel");
+    let parallel = regions.filter(|row| row["name"].as_str().is_some_and(is_parallel));
+    let calls: u64 = parallel.map(|row| row["calls"].as_u64().expect("a number")).sum();
+    assert_eq!((calls, &report["open_calls_total"]), (38 * 3, &0.into()), "{report:#}");
+    let report = recorded(&[], &[&program, "at once"]);
+    assert!(report["open_calls_total"].as_u64().is_some_and(|calls| calls > 0), "{report:#}");
+}
+
+/// A stencil, with regions of libweigh and unannotated MPI in one call tree: calls, bytes and phases are those of the program.
+#[test]
+fn a_stencil_is_told_as_it_counts_itself() {
+    let libweigh = crate::support::library::program("regions_run");
+    let libweigh = libweigh.parent().expect("a folder").display();
+    let options = [
+        format!("-I{libweigh}/include"),
+        format!("-L{libweigh}/lib"),
+        format!("-Wl,-rpath,{libweigh}/lib"),
+    ];
+    let options: Vec<&str> =
+        options.iter().map(String::as_str).chain(["-std=gnu17", "-O2", "-lweigh", "-lm"]).collect();
+    let program = build("stencil", "mpicc", &options, "stencil.c").display().to_string();
+    let command = ["mpirun", "-n", "2", &program];
+    let scratch = Scratch::new();
+    let bare = run(&scratch, &OPEN_MPI, None, &command);
+    let (said, report) = record(&OPEN_MPI, &command);
+    let seconds = |text: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix("seconds "));
+        line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+    };
+    let (without, with) = (seconds(&text(&bare).0), seconds(&said));
+    println!("iterations: {without} s alone, {with} s with regions, {:.3} times", with / without);
+    let mut lines = 0;
+    for line in said.lines() {
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        let [kind, number, name] = words[..] else { continue };
+        let number: u64 = number.parse().expect("a number");
+        let told = match kind {
+            "calls" => calls(&report, name, None),
+            "phases" => named(&report, "phases", name).count() as u64,
+            _ => named(&report, "counters", name)
+                .map(|counter| counter["value"].as_f64().expect("a number") as u64)
+                .sum(),
+        };
+        assert_eq!(told, number, "{line}: {report:#}");
+        lines += 1;
+    }
+    assert!(lines > 10, "{said}");
+    let regions = report["regions"].as_array().expect("regions");
+    let path = serde_json::json!(["iteration", "halo", "MPI_Irecv"]);
+    assert_eq!(regions.iter().filter(|row| row["path"] == path).count(), 2, "{report:#}");
+}
+
+fn named<'a>(
+    report: &'a serde_json::Value,
+    list: &str,
+    name: &str,
+) -> impl Iterator<Item = &'a serde_json::Value> {
+    let rows = report[list].as_array().expect("a list").iter();
+    rows.filter(move |row| row["name"] == name)
 }

@@ -21,6 +21,7 @@ mod otlp;
 mod phases;
 mod processes;
 mod recording;
+mod region_costs;
 mod regions;
 mod series;
 mod signals;

@@ -121,6 +121,30 @@ fn threads_are_told_apart_and_added_up() {
     assert!(top.longest_thread_seconds < top.inclusive_seconds);
 }
 
+/// Whatever lies in what: a thread's exclusive times and what lies outside are its wall time, and what is inside of a region
+/// took no longer than it, to the microsecond.
+#[test]
+fn times_of_five_threads_add_up() {
+    let rows = rows(&regions(&["five"]).measure());
+    let threads: Vec<&RegionRow> =
+        rows.iter().filter(|row| row.kind == RegionKind::Thread).collect();
+    assert_eq!(threads.len(), 5, "{threads:#?}");
+    for thread in threads {
+        let own: Vec<&RegionRow> = rows.iter().filter(|row| row.thread == thread.thread).collect();
+        assert!(own.len() > 100, "{} rows", own.len());
+        assert!(own.iter().any(|row| row.name == "(other)"), "deeper than there are frames");
+        let exclusive: f64 = own.iter().map(|row| row.exclusive_seconds).sum();
+        assert!((exclusive - thread.inclusive_seconds).abs() < 1e-6, "{exclusive} {thread:?}");
+        for row in &own {
+            let is_inside = |other: &&&RegionRow| {
+                other.path.len() == row.path.len() + 1 && other.path.starts_with(&row.path)
+            };
+            let inside: f64 = own.iter().filter(is_inside).map(|row| row.inclusive_seconds).sum();
+            assert!(inside <= row.inclusive_seconds + 1e-6, "{inside} in {row:?}");
+        }
+    }
+}
+
 #[test]
 fn a_killed_program_leaves_its_last_profile() {
     let measured = regions(&["killed"]).end();
@@ -136,7 +160,9 @@ fn a_killed_program_leaves_its_last_profile() {
 #[test]
 fn an_exec_ends_a_profile_and_cuts_nothing_short() {
     let itself = program("regions_run").display().to_string();
-    for next in [vec![itself.as_str(), "count"], vec!["/bin/sleep", "2"]] {
+    // What ends at once has ended before anybody looks: the mechanism tells of its exec.
+    let next = [vec![itself.as_str(), "count"], vec!["/bin/sleep", "2"], vec!["/bin/true"]];
+    for next in next {
         let arguments: Vec<&str> = ["exec"].into_iter().chain(next).collect();
         let measured = regions(&arguments).options("--interval 50ms").measure();
         let found = found(&measured);

@@ -93,7 +93,7 @@ fn with_ring() -> Vec<u64> {
     let ring = words.len() as u64;
     words.resize(words.len() + 2 * control::LENGTH, 0);
     words[head::BYTES] = 8 * words.len() as u64;
-    (words[head::SECTIONS + 14], words[head::SECTIONS + 15]) = (ring, 2);
+    (words[head::SECTIONS + 16], words[head::SECTIONS + 17]) = (ring, 2);
     words
 }
 

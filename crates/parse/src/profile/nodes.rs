@@ -1,7 +1,7 @@
 //! The nodes of a profile, each with one of its two versions.
 
 use weigh_schema::profile::{FRAMES, NodeKind, VERSIONS, node, version};
-use weigh_schema::region::snapshot::{NodeNumbers, ProfileLosses, ProfileNode};
+use weigh_schema::region::snapshot::{CostsLink, NodeNumbers, ProfileLosses, ProfileNode};
 
 use super::{ProfileReader, ReadAt, TRIES, Words, section, settled};
 
@@ -104,8 +104,17 @@ fn read_node(
         braked: word(node::BRAKED),
         unbalanced: word(node::UNBALANCED),
         is_unsettled,
+        costs: costs_link(word(node::COSTS)),
         numbers,
     })
+}
+
+fn costs_link(word: u64) -> CostsLink {
+    match word.checked_sub(1).map(usize::try_from) {
+        None => CostsLink::Unbound,
+        Some(Ok(number)) if word != u64::MAX => CostsLink::Record(number),
+        Some(_) => CostsLink::NoRoom,
+    }
 }
 
 enum Choice {

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 use weigh_schema::profile::{
-    FRAMES, MAGIC, NodeKind, SECTIONS, VERSIONS, event, frame, head, layout, metadata, name, node,
-    phase, thread, version,
+    FRAMES, MAGIC, NodeKind, SECTIONS, VERSIONS, costs, event, frame, head, layout, metadata, name,
+    node, phase, thread, version,
 };
 
-use weigh_schema::region::snapshot::OpenFrame;
+use weigh_schema::region::snapshot::{CostsLink, OpenFrame};
 
 use super::*;
 
 /// Records of each section of such a profile.
-const RECORDS: [usize; SECTIONS.len()] = [8, 64, 16, 2, 4, 4, 4, 2];
+const RECORDS: [usize; SECTIONS.len()] = [8, 64, 16, 2, 4, 4, 4, 3, 2];
 
 /// Writes a profile as a program does.
 struct Writer(Vec<u64>);
@@ -153,6 +153,29 @@ fn a_node_whose_writer_has_died_is_read_and_marked() {
     let snapshot = writer.read(ReadAt::Publish(3));
     assert_eq!((calls(&snapshot, outer), calls(&snapshot, inner)), (None, None));
     assert_eq!(snapshot.lost.overtaken, 1);
+}
+
+#[test]
+fn an_account_of_calls_comes_back_with_the_node_whose_it_is() {
+    let (mut writer, [root, outer, inner]) = nested();
+    writer.version(outer, 0, 1, 5);
+    writer.version(inner, 0, 1, 8);
+    writer.record(section::NODES, outer as usize)[node::COSTS] = 2;
+    writer.record(section::NODES, inner as usize)[node::COSTS] = u64::MAX;
+    let record = writer.record(section::COSTS, 1);
+    (record[costs::NODE], record[costs::WANTED], record[costs::REASON]) = (outer, 7, 1);
+    record[costs::NUMBERS] = 99;
+    writer.0[head::USED + section::COSTS] = 2;
+    let snapshot = writer.read(ReadAt::End);
+    let links = [root, outer, inner].map(|node| snapshot.nodes[node as usize].unwrap().costs);
+    assert_eq!(links, [CostsLink::Unbound, CostsLink::Record(1), CostsLink::NoRoom]);
+    let found = snapshot.costs[1].as_ref().unwrap();
+    assert_eq!((found.node, found.wanted, found.reason), (outer, 7, 1));
+    assert_eq!((found.account.token(), found.is_unsettled), (99, false));
+    // Who wrote it has died in the middle.
+    writer.record(section::COSTS, 1)[costs::SEQUENCE] = 3;
+    assert!(writer.read(ReadAt::End).costs[1].as_ref().unwrap().is_unsettled);
+    assert!(writer.read(ReadAt::Publish(1)).costs.is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::profile::{NodeKind, ProfileClock};
+use crate::subsystem::Account;
 
 /// A moment by two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct ProfileSnapshot {
     pub names: Arc<Vec<String>>,
     /// Nodes by number; none for one that is not there, or makes no sense.
     pub nodes: Vec<Option<ProfileNode>>,
+    /// Accounts of calls that are bound to regions, by number; none for one that is not there. At a publish there are none.
+    pub costs: Vec<Option<ProfileCosts>>,
     /// Threads by number.
     pub threads: Vec<ProfileThread>,
     /// Phases that have ended since the last read.
@@ -93,8 +96,37 @@ pub struct ProfileNode {
     pub unbalanced: u64,
     /// Whether it was being written when it was read: its numbers may be of two moments.
     pub is_unsettled: bool,
+    /// Its account of calls.
+    pub costs: CostsLink,
     /// Its numbers.
     pub numbers: NodeNumbers,
+}
+
+/// Where the account of calls of a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CostsLink {
+    /// None is bound to its region.
+    #[default]
+    Unbound,
+    /// There was no room for one.
+    NoRoom,
+    /// Its number among the profile's costs.
+    Record(usize),
+}
+
+/// The account of calls of a node, as it stood last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileCosts {
+    /// The number of the node whose it is.
+    pub node: u64,
+    /// The parts of the kernel that were to be looked into, as bits.
+    pub wanted: u64,
+    /// Why a call was not measured, of the last one that was not: the number of a reason; 0: all were.
+    pub reason: u64,
+    /// Its numbers.
+    pub account: Account,
+    /// Whether it was being written when it was read.
+    pub is_unsettled: bool,
 }
 
 /// The numbers of a node.

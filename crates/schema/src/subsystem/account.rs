@@ -37,6 +37,12 @@ impl Account {
         (numbers.len() == account_length()).then_some(Account { numbers, own: None })
     }
 
+    /// From the words of the shared structure; none if there are too few.
+    pub fn from_words(mut words: Vec<u64>) -> Option<Account> {
+        words.truncate(account_length());
+        (words.len() == account_length()).then_some(Account { numbers: words, own: None })
+    }
+
     /// With the names of the parts that a configuration defines.
     pub fn with_own(self, own: &CustomParts) -> Account {
         Account { own: Some(CustomParts::clone(own)), ..self }
@@ -88,6 +94,11 @@ impl Account {
     /// Whether it was wanted while nobody measured it: its numbers lack something.
     pub fn unmeasured(&self, subsystem: &Subsystem) -> bool {
         self.head("unmeasured") & subsystem.bit() != 0
+    }
+
+    /// The subsystems of a set that were looked into: seen, or not missed. As bits.
+    pub fn measured_of(&self, wanted: u64) -> u64 {
+        wanted & (self.head("touched") | !self.head("unmeasured"))
     }
 
     /// What a counter of the CPU has counted, or would have if it had done so all the time; none if it was

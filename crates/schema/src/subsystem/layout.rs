@@ -27,7 +27,7 @@ pub const HEAD: &[(&str, &str)] = &[
 ];
 
 /// How many numbers an account has.
-pub fn account_length() -> usize {
+pub const fn account_length() -> usize {
     later_start() + LATER.len()
 }
 
@@ -43,16 +43,21 @@ pub fn generation_at() -> usize {
     HEAD.iter().position(|(name, _)| *name == "generation").unwrap_or(0)
 }
 
-pub(super) fn fields_start() -> usize {
+pub(super) const fn fields_start() -> usize {
     HEAD.len() + PARTS * PART.len()
 }
 
-pub(super) fn later_start() -> usize {
+pub(super) const fn later_start() -> usize {
     own_start() + OWN_NUMBERS
 }
 
-pub(super) fn own_start() -> usize {
-    fields_start() + SUBSYSTEMS.iter().map(|s| s.fields.len()).sum::<usize>()
+pub(super) const fn own_start() -> usize {
+    let (mut at, mut part) = (fields_start(), 0);
+    while part < SUBSYSTEMS.len() {
+        at += SUBSYSTEMS[part].fields.len();
+        part += 1;
+    }
+    at
 }
 
 impl Subsystem {

@@ -3,6 +3,7 @@
 
 pub mod docs;
 mod functions;
+mod greatest;
 mod shares;
 mod slowest;
 mod table;
@@ -19,6 +20,7 @@ use crate::text::{Line, Paint, Screen, more_rows, wrap};
 use slowest::slow_lines;
 use words::{TEXT_LINES, about, seconds};
 
+pub(crate) use greatest::greatest;
 pub use slowest::sentence;
 pub(crate) use slowest::{OWN, RUNNABLE};
 

@@ -14,7 +14,7 @@ use weigh_schema::region::{
 
 use super::columns::{Texts, seconds_since};
 use super::series::{SeriesRows, SeriesSamples};
-use crate::regions::{RegionLine, added_up, losses};
+use crate::regions::{RegionLine, added_up, cost_words, losses};
 
 /// A page carries so many places of the call tree, regions by name, and phases.
 const ROWS: usize = 10_000;
@@ -85,6 +85,19 @@ pub struct RegionTree {
     pub unbalanced: Vec<u64>,
     /// How far the times can be trusted.
     pub quality: Vec<Quality>,
+    /// What system calls cost in the kernel, of those that have an account of them.
+    pub kernel_costs: Vec<KernelCostsRow>,
+}
+
+/// What the system calls of a place in the call tree cost, in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelCostsRow {
+    /// The place's row.
+    pub row: u32,
+    /// How far it can be trusted.
+    pub quality: Quality,
+    /// The greatest of it; or why it is not known, or not exact.
+    pub words: Vec<String>,
 }
 
 /// Phases by column, in the order of their begin.
@@ -370,6 +383,10 @@ impl RegionTree {
         self.open_calls.push(row.open_calls);
         self.open.push(row.open_seconds.unwrap_or(0.0));
         self.unbalanced.push(row.unbalanced_calls);
+        if let Some(costs) = &row.kernel_costs {
+            let (row, words) = (self.quality.len() as u32, cost_words(costs));
+            self.kernel_costs.push(KernelCostsRow { row, quality: costs.quality, words });
+        }
         self.quality.push(row.quality);
     }
 }

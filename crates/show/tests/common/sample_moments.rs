@@ -3,9 +3,10 @@
 use weigh_schema::io::{Moment, PlaceMoment};
 use weigh_schema::recording::SampleRow;
 use weigh_schema::region::{
-    FlatRegion, PhaseRow, RankImbalance, RegionCounter, RegionRow, RegionsFound,
+    FlatRegion, KernelCosts, PhaseRow, RankImbalance, RegionCounter, RegionRow, RegionsFound,
 };
 use weigh_schema::summary::Summary;
+use weigh_schema::{Number, Quality};
 use weigh_show::regions::RegionLine;
 use weigh_show::report::{IoOverTime, JobSeries, RegionsBuilder, RegionsPage, Survey};
 
@@ -75,11 +76,21 @@ pub fn regions() -> Option<RegionsPage> {
         metric: format!("region:{HOSTILE}"),
         value: 41.0,
     });
+    let numbers = [("sent_bytes_total".to_string(), Number::Whole(411))];
+    let costs = KernelCosts {
+        quality: Quality::Estimated,
+        reason: Some("1 things that it caused had not come to their end".into()),
+        measured: vec!["socket".into()],
+        counters: [("cycles_total".to_string(), Number::Whole(7))].into(),
+        parts: [("socket".to_string(), numbers.into())].into(),
+        later: [("pending_total".to_string(), Number::Whole(1))].into(),
+    };
     let row = RegionRow {
         name: HOSTILE.into(),
         error_seconds: Some(0.01),
         min_seconds: Some(0.1),
         max_seconds: Some(0.2),
+        kernel_costs: Some(costs.clone()),
         ..RegionRow::default()
     };
     let lines = [RegionLine { depth: 1, row: &row, threads: 1 }];
@@ -93,6 +104,7 @@ pub fn regions() -> Option<RegionsPage> {
         unbalanced_calls: 1,
         open_calls: 1,
         ranks: Some(ranks),
+        kernel_costs: Some(costs),
         ..FlatRegion::default()
     };
     let counter = RegionCounter {
@@ -115,7 +127,8 @@ pub fn regions() -> Option<RegionsPage> {
         metadata_differs: vec!["input".into()],
         ..RegionsFound::default()
     };
-    builder.finish(Some(&found), &lines, vec![flat, FlatRegion::default()])
+    let bound = FlatRegion { kernel_costs: Some(KernelCosts::default()), ..FlatRegion::default() };
+    builder.finish(Some(&found), &lines, vec![flat, FlatRegion::default(), bound])
 }
 
 /// What a program may call anything.

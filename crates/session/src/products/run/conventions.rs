@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use weigh_collect::notice;
 use weigh_collect::tools::{ToolsLibrary, cannot_be_preloaded};
+use weigh_schema::profile::COSTS_VARIABLE;
 
 pub use availability::convention_findings;
 use table::{CONVENTIONS, Convention, Loadable, OPENMP, PRELOAD, find_openmp};
@@ -31,11 +32,14 @@ pub struct Conventions {
     names: Vec<&'static str>,
     /// Python's modules whose functions are regions.
     modules: Vec<String>,
+    /// Patterns of regions that get an account of their system calls.
+    costs: Vec<String>,
 }
 
 impl Conventions {
     /// Of a list of names with commas, of which `auto` stands for those that change nothing in a program, and `all` for
-    /// all but Python's, which name a module: `python:MODULE`.
+    /// all but Python's, which name a module: `python:MODULE`. `costs:PATTERN` is no convention: regions of such names get an
+    /// account of their system calls.
     ///
     /// # Errors
     /// With a text for people if a name is none.
@@ -48,6 +52,10 @@ impl Conventions {
     }
 
     fn add(&mut self, word: &str) -> Result<(), String> {
+        if let Some(pattern) = word.strip_prefix("costs:").filter(|pattern| !pattern.is_empty()) {
+            self.costs.push(pattern.to_string());
+            return Ok(());
+        }
         let (name, module) = word.split_once(':').map_or((word, None), |(name, m)| (name, Some(m)));
         let chosen = |convention: &&Convention| match name {
             "auto" => convention.is_usual,
@@ -78,7 +86,10 @@ impl Conventions {
 
 fn unknown(word: &str) -> String {
     let known: Vec<&str> = CONVENTIONS.iter().map(|convention| convention.name).collect();
-    format!("'{word}' is no convention; there are auto, all, {}:MODULE", known.join(", "))
+    format!(
+        "'{word}' is no convention; there are auto, all, {}:MODULE, and costs:PATTERN",
+        known.join(", ")
+    )
 }
 
 /// The library for a run, and what was asked of it.
@@ -184,6 +195,9 @@ impl Plan {
             plan.set(MODULES, conventions.modules.join(":").into());
         }
         plan.set(TOOLS, heard.join(",").into());
+        if !conventions.costs.is_empty() {
+            plan.set(COSTS_VARIABLE, conventions.costs.join(",").into());
+        }
         plan
     }
 
@@ -304,6 +318,15 @@ mod tests {
         let plan = plan("gomp", &[]);
         assert_eq!(value(&plan, TOOLS), "ompt");
         assert!(plan.refused[0].contains(OPENMP), "{:?}", plan.refused);
+    }
+
+    #[test]
+    fn patterns_of_regions_with_an_account_stand_beside_conventions() {
+        let asked = plan("mpi,costs:halo *,costs:MPI_Wait*", &[]);
+        assert_eq!(value(&asked, COSTS_VARIABLE), "halo *,MPI_Wait*");
+        assert_eq!(value(&asked, TOOLS), "mpi");
+        assert_eq!(value(&plan("mpi", &[]), COSTS_VARIABLE), "(not set)");
+        assert!(Conventions::parse("costs:").is_err());
     }
 
     #[test]

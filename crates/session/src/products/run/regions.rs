@@ -94,6 +94,10 @@ pub(super) struct Regions {
     processes: BTreeMap<u64, RegionProcess>,
     /// Processes whose last profile an exec has ended.
     executed: BTreeSet<u32>,
+    /// When processes that share a profile last executed a program: nanoseconds since the Unix epoch.
+    execs: BTreeMap<u32, i64>,
+    /// Processes that have ended without their program's end: an exec of theirs may still be told.
+    cut_short: Vec<RegionProcess>,
     next_key: u64,
     /// When this was made, by each clock.
     begun: [(ProfileClock, ClockPair); 2],
@@ -120,6 +124,8 @@ impl Regions {
             silent: BTreeMap::new(),
             processes: BTreeMap::new(),
             executed: BTreeSet::new(),
+            execs: BTreeMap::new(),
+            cut_short: Vec::new(),
             next_key: SPANS,
             begun: [ProfileClock::Monotonic, ProfileClock::Counter]
                 .map(|clock| (clock, clock_pair(clock))),
@@ -150,13 +156,15 @@ impl Regions {
     /// When it has to be attended to in any case.
     pub fn next(&self) -> Option<Instant> {
         let silent = self.silent.values().map(|peer| peer.since + SILENCE);
-        silent.chain(self.paused_until).min()
+        let cut_short = (!self.cut_short.is_empty()).then(Instant::now);
+        silent.chain(self.paused_until).chain(cut_short).min()
     }
 
     /// Takes in who has connected, what they say, and who has ended. Whether there was something. `members` are the
     /// processes of the job.
     pub fn attend(&mut self, recorder: &mut Recorder<'_>, members: &dyn Fn() -> Vec<u32>) -> bool {
         self.resume();
+        self.conclude_cut_short(recorder);
         let woken = woken(&self.epoll, ACCEPTS);
         for key in woken.iter().copied() {
             if key == SOCKET {
@@ -164,7 +172,7 @@ impl Regions {
             } else if self.silent.contains_key(&key) {
                 self.hear(key, recorder);
             } else if let Some(process) = self.processes.remove(&key) {
-                self.conclude(process, recorder);
+                self.end(process, recorder);
             }
         }
         // After programs that have just connected.
@@ -269,7 +277,7 @@ impl Regions {
         let process = RegionProcess { pid, _end: end, image: image_of(pid), profile };
         // It may have executed a program before it was heard.
         match has_ended {
-            true => self.conclude(process, recorder),
+            true => self.end(process, recorder),
             false if process.profile.is_mapped_by(pid) == Some(false) => {
                 self.conclude_executed(process, recorder);
             }
@@ -310,6 +318,34 @@ impl Regions {
         for key in executed.map(|(key, _)| *key).collect::<Vec<_>>() {
             if let Some(process) = self.processes.remove(&key) {
                 self.conclude_executed(process, recorder);
+            }
+        }
+    }
+
+    /// A process executes a program: the mechanism tells. It may have ended since.
+    pub fn executes(&mut self, pid: u32, at_ns: i64) {
+        let mut known = self.processes.values().chain(&self.cut_short);
+        if known.any(|process| process.pid == pid) {
+            self.execs.insert(pid, at_ns);
+        }
+    }
+
+    /// A process has ended.
+    fn end(&mut self, process: RegionProcess, recorder: &mut Recorder<'_>) {
+        match process.profile.has_ended() {
+            true => self.conclude(process, recorder),
+            false => self.cut_short.push(process),
+        }
+    }
+
+    /// Those whose execs have been told since they ended.
+    fn conclude_cut_short(&mut self, recorder: &mut Recorder<'_>) {
+        for process in std::mem::take(&mut self.cut_short) {
+            let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
+            let begun_ns = epoch_ns.saturating_add_unsigned(process.profile.begun_ns());
+            match self.execs.remove(&process.pid).is_some_and(|at_ns| at_ns > begun_ns) {
+                true => self.conclude_executed(process, recorder),
+                false => self.conclude(process, recorder),
             }
         }
     }
@@ -399,6 +435,7 @@ impl Regions {
     pub fn finish(mut self, recorder: &mut Recorder<'_>) -> Option<RegionsFound> {
         // Who connected last may have ended since.
         let _ = (0..LAST_TURNS).any(|_| !self.attend(recorder, &Vec::new));
+        self.conclude_cut_short(recorder);
         while let Some((_, process)) = self.processes.pop_first() {
             self.conclude(process, recorder);
         }

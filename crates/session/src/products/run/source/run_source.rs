@@ -216,7 +216,12 @@ impl RunSource<'_> {
     pub(super) fn events(&mut self) {
         for event in self.job.events() {
             match event {
-                Event::Exec { pid, command, .. } => self.recorder.exec(pid, command),
+                Event::Exec { pid, at_ns, command, .. } => {
+                    if let Some(regions) = &mut self.regions {
+                        regions.executes(pid, self.recorder.epoch(at_ns));
+                    }
+                    self.recorder.exec(pid, command);
+                }
                 Event::ProcessEnd(process) => {
                     let now = process.ended_ns.unwrap_or(0);
                     self.recorder.process(&process, now);
