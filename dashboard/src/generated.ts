@@ -89,6 +89,26 @@ export interface AdviceRow {
   text: string;
 }
 
+export interface CallKindRow {
+  call: string;
+  calls: number;
+  errors: number;
+  bytes: number;
+  total: number;
+  p50: number;
+  p99: number;
+  max: number;
+  later: number;
+  parts: string;
+}
+
+export interface CallsPage {
+  headline: string;
+  total: number;
+  rows: CallKindRow[];
+  notes: string[];
+}
+
 export interface CollectorStatus {
   name: string;
   mechanism: Mechanism;
@@ -430,6 +450,7 @@ export interface Page {
   io: IoPage | null;
   io_over_time: IoOverTime | null;
   regions: RegionsPage | null;
+  calls: CallsPage | null;
 }
 
 export interface PairRow {

@@ -2,6 +2,7 @@
 
 import "./report.css";
 
+import { callsSection } from "./calls";
 import { seriesSection } from "./charts";
 import { adviceSection, digest } from "./digest";
 import { append, h, openForPrinter } from "./dom";
@@ -39,6 +40,7 @@ function draw(page: Page, root: HTMLElement): void {
     filesSection(page),
     ioSection(page),
     ioTimeDetails(page, view),
+    callsSection(page),
     limitsSection(page),
     snapshotsSection(page),
     metricsSection(page),

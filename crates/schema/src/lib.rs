@@ -59,6 +59,7 @@ pub mod resolved_config;
 pub mod ring;
 pub mod sample;
 mod scope;
+pub mod sink;
 pub mod snapshot;
 pub mod subsystem;
 pub mod summary;

@@ -23,6 +23,7 @@ mod recording;
 mod regions;
 mod series;
 mod signals;
+mod syscalls;
 mod terminal;
 mod top;
 mod written;
