@@ -168,7 +168,7 @@ browser() {
 		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
 	(($? == 124)) || return
 	# With data that flows from one program to the next: through a pipe, and in a file.
-	"$weigh" run --quiet -o "$scratch/io" --io -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
+	"$weigh" run --quiet -o "$scratch/io" --io --calls -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
 		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
 	# Of a program that names regions and phases.
 	make -s -C libweigh tests OUT="$scratch/libweigh/build" PREFIX="$scratch/libweigh" TESTS=regions_phases || return

@@ -95,6 +95,26 @@ export interface AdviceRow {
   text: string;
 }
 
+export interface CallKindRow {
+  call: string;
+  calls: number;
+  errors: number;
+  bytes: number;
+  total: number;
+  p50: number;
+  p99: number;
+  max: number;
+  later: number;
+  parts: string;
+}
+
+export interface CallsPage {
+  headline: string;
+  total: number;
+  rows: CallKindRow[];
+  notes: string[];
+}
+
 export interface CollectorStatus {
   name: string;
   mechanism: Mechanism;
@@ -458,6 +478,7 @@ export interface Page {
   io: IoPage | null;
   io_over_time: IoOverTime | null;
   regions: RegionsPage | null;
+  calls: CallsPage | null;
 }
 
 export interface PairRow {

@@ -1,5 +1,6 @@
 // The sections of a run's page, in their order: the report has them once, the live page again as the run goes on.
 
+import { callsSection } from "./calls";
 import { countersSection } from "./counters";
 import { h } from "./dom";
 import { filesSection } from "./files";
@@ -36,6 +37,7 @@ export function details(page: Page, view: View, phases: Phases): Section[] {
     filesSection(page),
     ioSection(page),
     ioTimeDetails(page, view),
+    callsSection(page),
     limitsSection(page),
     snapshotsSection(page),
     metricsSection(page),

@@ -385,6 +385,19 @@ function checks() {
       return undefined;
     },
 
+    "system calls stand in a table, those that took most time first, where they were followed": async ({ page, data }) => {
+      await unfold(page);
+      assert.equal(await page.locator("#calls").count(), data.calls === null ? 0 : 1);
+      if (data.calls === null) return;
+      const rows = page.locator("#calls tbody tr");
+      assert.equal(await rows.count(), data.calls.rows.length);
+      const first = await rows.first().locator("td").allTextContents();
+      const { call, calls, parts } = data.calls.rows[0];
+      assert.equal(first[0], call);
+      assert.equal(first[1].replace(/\D/g, ""), String(calls));
+      assert.equal(first.at(-1), parts);
+    },
+
     "each snapshot stands in a table, with what it was taken for": async ({ page, data }) => {
       const rows = await page.locator("#snapshots tbody tr").evaluateAll((all) =>
         all.map((r) => [...r.children].map((cell) => cell.textContent)));

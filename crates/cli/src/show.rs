@@ -69,6 +69,9 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         false => digest::render(recording.summary(), style, sources),
     };
     text.push_str(&files_used(&recording, arguments.details, screen)?);
+    if let Some(calls) = recording.calls()? {
+        text.push_str(&weigh_show::calls::render_recorded(&calls, arguments.details, screen));
+    }
     if let Some(found) = &recording.summary().regions {
         text.push_str(&weigh_show::regions::render_brief(found, screen));
     }
@@ -161,6 +164,7 @@ fn page(recording: &Recording) -> anyhow::Result<String> {
         io_over_time: io_over_time(recording)?,
         slowest: slowest.lines(start_ns),
         regions: regions::page(recording, counters)?,
+        calls: recording.calls()?,
     };
     Ok(weigh_show::report::render(
         recording.summary(),

@@ -3,7 +3,8 @@
 use weigh_schema::availability::CollectorInfo;
 
 use crate::{
-    cgroup, delays, fanotify, features, follow, footprint, gpu, hardware, pages, poll, preload,
+    calls, cgroup, delays, fanotify, features, follow, footprint, gpu, hardware, pages, poll,
+    preload, trace,
 };
 
 /// All of them. Each is declared beside its code.
@@ -22,4 +23,6 @@ pub const COLLECTORS: &[CollectorInfo] = &[
     pages::INFO,
     delays::INFO,
     gpu::INFO,
+    calls::INFO,
+    trace::INFO,
 ];

@@ -54,7 +54,7 @@ const SEEN: [(&str, Value, bool); 5] = [
 
 /// A limit that it has an eye on.
 #[derive(Clone, Debug)]
-pub struct Line {
+struct Line {
     metric: &'static str,
     value: Value,
     is_memory: bool,
@@ -65,7 +65,7 @@ pub struct Line {
 }
 
 /// The limits that a sentry can have an eye on, if anybody is to be held at all.
-pub fn lines(limits: &[(&str, f64, f64)], on_limit: OnLimit) -> Vec<Line> {
+fn lines(limits: &[(&str, f64, f64)], on_limit: OnLimit) -> Vec<Line> {
     let of = |(name, limit, _): &(&str, f64, f64)| {
         let (metric, value, is_memory) = SEEN.into_iter().find(|(metric, ..)| metric == name)?;
         let limit = *limit as u64;
@@ -105,15 +105,59 @@ impl Shared {
     }
 }
 
+/// The limits of a job, and the sentry that has an eye on them once the job is there.
+#[derive(Default)]
+pub struct LimitWatchdog {
+    lines: Vec<Line>,
+    sentry: Option<Sentry>,
+}
+
+impl LimitWatchdog {
+    /// Takes the limits that it has a cheap look at. The job is not there yet.
+    pub fn set_limits(&mut self, limits: &[(&str, f64, f64)], on_limit: OnLimit) {
+        self.lines = lines(limits, on_limit);
+    }
+
+    /// Has an eye on the job that `poller` follows, if there is a limit.
+    pub fn start(&mut self, poller: &JobPoller, begun: Moment) {
+        self.sentry = Sentry::start(poller, std::mem::take(&mut self.lines), begun);
+    }
+
+    /// Becomes readable when a limit was passed.
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.sentry.as_ref().map(Sentry::wake_fd)
+    }
+
+    /// The limits that were passed since this was asked last; the job is stopped.
+    pub fn crossings(&self) -> Vec<Crossing> {
+        self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default()
+    }
+
+    /// As long as this is kept it stops and kills nobody.
+    pub fn wait_for_turn(&self) -> impl Sized + '_ {
+        self.sentry.as_ref().map(Sentry::wait_for_turn)
+    }
+
+    /// From now on it kills who takes much more.
+    pub fn set_ending(&self) {
+        self.sentry.iter().for_each(Sentry::set_ending);
+    }
+
+    /// Looks at nothing any more, from when this returns.
+    pub fn rest(&self) {
+        self.sentry.iter().for_each(Sentry::rest);
+    }
+}
+
 /// One job's sentry.
-pub struct Sentry {
+struct Sentry {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sentry {
     /// Has an eye on the job that `poller` follows. None if there is nothing to see, or no thread.
-    pub fn start(poller: &JobPoller, lines: Vec<Line>, begun: Moment) -> Option<Sentry> {
+    fn start(poller: &JobPoller, lines: Vec<Line>, begun: Moment) -> Option<Sentry> {
         if lines.is_empty() {
             return None;
         }
@@ -131,29 +175,29 @@ impl Sentry {
     }
 
     /// Becomes readable when a limit was passed.
-    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+    fn wake_fd(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_fd()
     }
 
     /// The limits that were passed since this was asked last; the job is stopped.
-    pub fn crossings(&self) -> Vec<Crossing> {
+    fn crossings(&self) -> Vec<Crossing> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.shared.wake, &mut count);
         std::mem::take(&mut self.shared.orders().crossings)
     }
 
     /// As long as this is kept it stops and kills nobody.
-    pub fn wait_for_turn(&self) -> impl Sized + '_ {
+    fn wait_for_turn(&self) -> impl Sized + '_ {
         self.shared.orders()
     }
 
     /// From now on it kills who takes much more.
-    pub fn set_ending(&self) {
+    fn set_ending(&self) {
         self.enter(Phase::Ending);
     }
 
     /// Looks at nothing any more, from when this returns.
-    pub fn rest(&self) {
+    fn rest(&self) {
         self.enter(Phase::Resting);
         let mut orders = self.shared.orders();
         while !orders.is_resting && orders.phase == Phase::Resting {

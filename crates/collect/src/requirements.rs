@@ -51,6 +51,17 @@ pub enum Missing {
         /// Their names.
         missing: String,
     },
+    /// The same, to follow system calls: an agent does not do that for users.
+    #[error(
+        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
+         group `weigh` alone (`weigh-grant on`, by setcap); `weigh agent` does not follow system calls for users, but {} \
+         and programs with libweigh",
+        served()
+    )]
+    CapabilityForCalls {
+        /// Their names.
+        missing: String,
+    },
 }
 
 impl Missing {
@@ -58,6 +69,14 @@ impl Missing {
     pub(crate) fn into_missing_to_join(self) -> Missing {
         match self {
             Missing::Capability { missing } => Missing::CapabilityToJoin { missing },
+            other => other,
+        }
+    }
+
+    /// The same where system calls were to be followed.
+    pub(crate) fn into_missing_for_calls(self) -> Missing {
+        match self {
+            Missing::Capability { missing } => Missing::CapabilityForCalls { missing },
             other => other,
         }
     }

@@ -24,6 +24,9 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
+use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
+use weigh_schema::event::CollectorStatus;
 
 use crate::libbpf_log;
 use crate::requirements;
@@ -39,6 +42,17 @@ use members::Members;
 use memory::{Access, Memory};
 pub use reader::{Reader, ReaderFds};
 pub use ring::{RingItem, Rings};
+
+/// What it is for.
+pub const INFO: CollectorInfo =
+    CollectorInfo::new("trace", "events of the kernel and of programs (`weigh trace`)", None)
+        .probed_by(probe);
+
+/// Makes the maps of a stream of a command's events, and attaches what follows its threads.
+fn probe() -> CollectorStatus {
+    let least = Settings { state_bytes: 4096, follows: true };
+    CollectorStatus::of_trial(INFO.name, Mechanism::Bpf, KernelTrace::open(&least).map(drop))
+}
 
 /// How events are collected.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,10 @@ pub fn recording_markdown() -> String {
         (files::IO_PLACES, "with `--io`: where in the files that was".into()),
         (files::IO_CALLS, "with `--io-calls`: every call that was about a file".into()),
         (
+            files::CALLS,
+            "with `--calls`: what system calls cost in each part of the kernel, as `weigh calls --json` writes it".into(),
+        ),
+        (
             files::REGIONS,
             "where programs name regions: one row for each region, place in the call tree and thread".into(),
         ),

@@ -92,17 +92,14 @@ pub enum KeepError {
         damaged: u64,
     },
     /// The recording was written in another version of the schema.
-    #[error(
-        "{} has the schema '{}'; this weigh reads '{}'",
-        shown(path),
-        Printable(found),
-        weigh_schema::summary::SCHEMA
-    )]
+    #[error("{} has the schema '{}'; this weigh reads '{}'", shown(path), Printable(found), reads)]
     UnknownSchema {
         /// The file.
         path: PathBuf,
         /// What it says its schema is.
         found: String,
+        /// What this version reads.
+        reads: &'static str,
     },
     /// A file is not what it should be.
     #[error("{} is damaged: {}", shown(path), Printable(reason))]

@@ -23,6 +23,7 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::IoInterval(_)
         | Update::OffsetHistogram(_)
         | Update::Syscall(_)
+        | Update::SyscallTotals(_)
         // Made of whole numbers: what divides them is no zero.
         | Update::Region(_)
         | Update::Phase(_)
@@ -43,6 +44,7 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::IoInterval(_)
         | Update::OffsetHistogram(_)
         | Update::Syscall(_)
+        | Update::SyscallTotals(_)
         // Made of whole numbers: what divides them is no zero.
         | Update::Region(_)
         | Update::Phase(_)

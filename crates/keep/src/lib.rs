@@ -42,6 +42,7 @@ mod recovery;
 mod regions;
 mod stream;
 mod stream_reader;
+mod syscall_totals;
 mod table;
 mod table_reader;
 mod table_writer;

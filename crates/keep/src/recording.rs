@@ -296,7 +296,11 @@ fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
     if found == SCHEMA {
         return Ok(());
     }
-    Err(KeepError::UnknownSchema { path: path.to_path_buf(), found: harmless(found) })
+    Err(KeepError::UnknownSchema {
+        path: path.to_path_buf(),
+        found: harmless(found),
+        reads: SCHEMA,
+    })
 }
 
 /// Goes through a journal; none if there is no such file.

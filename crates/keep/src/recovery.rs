@@ -58,6 +58,7 @@ impl Tally {
             Update::FileUse(_)
             | Update::Region(_)
             | Update::FileUseSoFar(_)
+            | Update::SyscallTotals(_)
             | Update::OffsetHistogram(_)
             | Update::Unknown => {}
         }

@@ -8,11 +8,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use weigh_schema::Mechanism;
+use weigh_schema::call::CallsReport;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{FileRow, ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
+use weigh_schema::sink::Sink;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
@@ -29,7 +32,7 @@ use crate::table_writer::TableWriter;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a recording may leave in its directory.
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,
@@ -38,6 +41,7 @@ const ALL: [&str; 10] = [
     files::IO_SERIES,
     files::IO_PLACES,
     files::IO_CALLS,
+    files::CALLS,
     files::REGIONS,
     files::PHASES,
 ];
@@ -203,6 +207,9 @@ impl RecordingWriter {
         let path = self.dir.join(files::JOURNAL);
         let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
         let damaged = tables.fill_from(&path)?;
+        if let Some(calls) = &tables.calls {
+            write_json(&self.dir, files::CALLS, calls)?;
+        }
         let (samples, processes, rows_of_files) = tables.finish()?;
         let lost = self.lost + damaged;
         // Not counted again: the same summary went through the journal.
@@ -210,7 +217,7 @@ impl RecordingWriter {
         if lost > 0 || self.error.is_some() {
             summary.collectors.push(self.own_status(lost));
         }
-        write_summary(&self.dir, &summary)?;
+        write_json(&self.dir, files::SUMMARY, &summary)?;
         Ok(Finished {
             summary,
             samples,
@@ -235,6 +242,22 @@ impl RecordingWriter {
             reason: Some(reason),
             lost,
         }
+    }
+}
+
+impl Sink for RecordingWriter {
+    fn emit(&mut self, update: &Update) {
+        self.append(update);
+    }
+
+    fn flush(&mut self) {
+        RecordingWriter::flush(self);
+    }
+
+    fn error(&self) -> Option<String> {
+        let error = RecordingWriter::error(self)?;
+        let place = self.dir.display();
+        Some(format!("the recording cannot be written to {place}: {error}"))
     }
 }
 
@@ -265,6 +288,8 @@ struct Tables {
     io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
     /// Where each call was wanted: made when the first one comes.
     io_calls: Option<TableWriter<IoCall>>,
+    /// Where system calls were followed: the latest.
+    calls: Option<Box<CallsReport>>,
     /// Where programs told of regions: made when the first row comes.
     regions: Option<TableWriter<RegionRow>>,
     phases: Option<TableWriter<PhaseRow>>,
@@ -283,6 +308,7 @@ impl Tables {
                 false => None,
             },
             io_calls: None,
+            calls: None,
             regions: None,
             phases: None,
             dir: dir.to_path_buf(),
@@ -297,6 +323,7 @@ impl Tables {
             match entry {
                 Update::IoInterval(_) | Update::OffsetHistogram(_) => self.push_io(entry)?,
                 Update::Syscall(row) => push_first(&mut self.io_calls, &self.dir, &row)?,
+                Update::SyscallTotals(report) => self.calls = Some(report),
                 Update::Region(row) => push_first(&mut self.regions, &self.dir, &row)?,
                 Update::Phase(row) => push_first(&mut self.phases, &self.dir, &row)?,
                 Update::Samples { .. } => push(&mut self.series, entry)?,
@@ -354,10 +381,10 @@ fn push<R: Row>(table: &mut TableWriter<R>, entry: Update) -> Result<(), KeepErr
     result
 }
 
-fn write_summary(dir: &Path, summary: &Summary) -> Result<(), KeepError> {
-    let mut file = AtomicFile::create(dir, files::SUMMARY)?;
+fn write_json(dir: &Path, name: &str, what: &impl Serialize) -> Result<(), KeepError> {
+    let mut file = AtomicFile::create(dir, name)?;
     let mut text =
-        serde_json::to_vec_pretty(summary).map_err(|e| KeepError::write(file.path(), e.into()))?;
+        serde_json::to_vec_pretty(what).map_err(|e| KeepError::write(file.path(), e.into()))?;
     text.push(b'\n');
     file.write_all(&text).map_err(|e| KeepError::write(file.path(), e))?;
     file.commit()

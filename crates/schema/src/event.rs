@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counter::CounterValues;
+use crate::printable::in_words;
 use crate::quality::{Mechanism, Quality};
 
 /// One look at the job as a whole.
@@ -193,6 +194,22 @@ pub struct CollectorStatus {
     pub reason: Option<String>,
     /// Events it could not keep.
     pub lost: u64,
+}
+
+impl CollectorStatus {
+    /// By what trying it has come to.
+    pub fn of_trial<E: std::fmt::Display>(
+        name: &str,
+        mechanism: Mechanism,
+        trial: Result<(), E>,
+    ) -> CollectorStatus {
+        let reason = trial.err().map(|error| in_words(error.to_string()));
+        let status = match &reason {
+            None => CollectorState::Active,
+            Some(_) => CollectorState::Unavailable,
+        };
+        CollectorStatus { name: name.to_string(), mechanism, status, reason, lost: 0 }
+    }
 }
 
 /// Something a collector has to say about a metric whose value follows from a reading.

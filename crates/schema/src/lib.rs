@@ -62,6 +62,7 @@ pub mod ring;
 pub mod rule;
 pub mod sample;
 mod scope;
+pub mod sink;
 pub mod snapshot;
 pub mod stream;
 pub mod subsystem;

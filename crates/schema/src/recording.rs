@@ -33,6 +33,8 @@ pub mod files {
     pub const IO_PLACES: &str = "io_places.parquet";
     /// Every call that was about a file, where `--io-calls` asks for it.
     pub const IO_CALLS: &str = "io_calls.parquet";
+    /// What system calls cost in each part of the kernel, where `--calls` follows them: as `weigh calls --json` writes it.
+    pub const CALLS: &str = "calls.json";
     /// One row for each region, place in the call tree and thread, where programs told of regions.
     pub const REGIONS: &str = "regions.parquet";
     /// One row for each phase that has ended.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::CallsReport;
 use crate::io::{IoCall, IoFound, Moment, PlaceMoment};
 use crate::recording::{FileRow, ProcessRow};
 use crate::region::{PhaseRow, RegionRow};
@@ -50,6 +51,9 @@ pub enum Update {
     /// One system call that was about a file.
     #[serde(rename = "io_call")]
     Syscall(Box<IoCall>),
+    /// What system calls cost so far, in each part of the kernel; a later one takes its place.
+    #[serde(rename = "calls")]
+    SyscallTotals(Box<CallsReport>),
     /// A region at one place in the call tree of one thread, as it was in the end.
     Region(Box<RegionRow>),
     /// A phase that has ended.

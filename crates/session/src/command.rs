@@ -169,8 +169,7 @@ impl Command {
 
     pub(crate) fn is_zombie(&self) -> bool {
         let Some((_, pidfd)) = &self.child else { return false };
-        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        is_ready(pidfd.as_fd(), PollFlags::IN)
     }
 
     /// Passes on what was sent to weigh, and nothing else. `is_of_job` says whether a process is the job's.
@@ -298,6 +297,12 @@ impl Command {
     pub fn heed(&mut self) {
         self.interrupted = false;
     }
+}
+
+/// Whether one of these events, an error or a hang-up is there now.
+pub(crate) fn is_ready(descriptor: BorrowedFd<'_>, events: PollFlags) -> bool {
+    let mut fds = [PollFd::new(&descriptor, events)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 /// For people: that weigh lives under a limit that was meant for the command.

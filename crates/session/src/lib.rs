@@ -15,7 +15,6 @@ mod error;
 pub mod kernel_map;
 pub mod local_agent;
 pub mod products;
-mod sink;
 mod source;
 mod unwritable;
 
@@ -26,6 +25,6 @@ pub use command::{
 };
 pub use engine::Session;
 pub use error::{SessionError, SourceError, in_full};
-pub use sink::Sink;
 pub use source::{Reaper, SessionEnd, Source, Sources};
 pub use unwritable::{go_without, unless_medium_failed};
+pub use weigh_schema::sink::Sink;

@@ -16,7 +16,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
 use weigh_agent::{Server, Settings, SlotQuota, is_served, listen_at, turn_all_away};
@@ -26,6 +26,11 @@ use weigh_schema::Mechanism;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Reason, SOCKET, SOCKET_VARIABLE};
 use weigh_schema::subsystem::SUBSYSTEMS;
+
+use crate::command::{Command, CpuNotice, Launcher, is_ready};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::source::Source;
 
 /// What says that this weigh is the helper.
 const HELPER: &str = "--serve-a-command-with-libweigh";
@@ -127,10 +132,7 @@ impl Helper {
 
     /// Has the helper serve those who have come, if there are any; says why not if there can be none.
     pub fn serve_if_asked(&mut self) {
-        let is_asked = self.wake_fd().is_some_and(|listener| {
-            let mut ready = [PollFd::new(&listener, PollFlags::IN)];
-            poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
-        });
+        let is_asked = self.wake_fd().is_some_and(|listener| is_ready(listener, PollFlags::IN));
         match (&self.listener, &self.theirs) {
             (Some(listener), None) if is_asked => turn_all_away(listener, Reason::NoRights),
             (Some(listener), Some(theirs)) if is_asked => {
@@ -162,23 +164,55 @@ pub fn be_helper() -> ExitCode {
     };
     // If weigh has been killed, nobody else takes it away.
     let _place = place_of(&listener);
-    let served = match KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()) {
-        Ok(mut calls) => Server::at(listener, settings()).is_ok_and(|mut server| {
-            while wait(server.descriptor()) {
-                if server.handle(&mut calls).is_err() {
-                    return false;
-                }
-            }
-            true
-        }),
-        Err(_) => {
-            while wait(listener.as_fd()) {
-                turn_all_away(&listener, Reason::NoRights);
-            }
-            true
-        }
+    let service = match KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()) {
+        Ok(calls) => match Server::at(listener, settings()) {
+            Ok(server) => Service::Accounts(Box::new((server, calls))),
+            Err(_) => return ExitCode::FAILURE,
+        },
+        Err(_) => Service::Refusal(listener),
     };
-    if served { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let served = Launcher::prepare_with(true, CpuNotice::Not).and_then(|launcher| {
+        Session::new(launcher.stay(), None)
+            .run(&mut HelperSource { service, end: std::io::stdout() })
+    });
+    if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What a helper has for programs.
+enum Service {
+    Accounts(Box<(Server, KernelCalls)>),
+    Refusal(OwnedFd),
+}
+
+/// The programs that a helper serves, until nobody holds the other end of standard output.
+struct HelperSource {
+    service: Service,
+    end: std::io::Stdout,
+}
+
+impl Source for HelperSource {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let socket = match &self.service {
+            Service::Accounts(accounts) => accounts.0.descriptor(),
+            Service::Refusal(listener) => listener.as_fd(),
+        };
+        vec![socket, self.end.as_fd()]
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        match &mut self.service {
+            Service::Accounts(accounts) => {
+                let (server, calls) = &mut **accounts;
+                server.handle(calls)?;
+            }
+            Service::Refusal(listener) => turn_all_away(listener, Reason::NoRights),
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        is_ready(self.end.as_fd(), PollFlags::empty())
+    }
 }
 
 fn place_of(listener: &OwnedFd) -> Option<SocketFolder> {
@@ -187,17 +221,4 @@ fn place_of(listener: &OwnedFd) -> Option<SocketFolder> {
     let folder = socket.parent()?.to_owned();
     let held = abandoned::hold(&folder)?;
     Some(SocketFolder { folder, socket, _held: held })
-}
-
-/// Whether there is something to do; not when weigh has ended.
-fn wait(socket: BorrowedFd<'_>) -> bool {
-    let end = std::io::stdout();
-    let mut ready = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&end, PollFlags::empty())];
-    loop {
-        match poll(&mut ready, None) {
-            Ok(_) => return ready[1].revents().is_empty(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
 }

@@ -3,6 +3,7 @@
 //! Reads the summary and the rows of the recording's tables; emits HTML with the bundle of
 //! `dashboard/` and all data in it.
 
+mod calls;
 mod columns;
 mod io;
 mod io_calls;
@@ -13,6 +14,7 @@ mod regions;
 mod series;
 mod thin;
 
+pub use calls::{CallKindRow, CallsPage, calls_page};
 pub use io_calls::SlowestCalls;
 pub use io_time::{FileHeat, IoHeat, IoOverTime, OverTime, ProcessHeat, Survey};
 pub use page::{
@@ -21,6 +23,7 @@ pub use page::{
 pub use regions::{CounterSeries, PhaseBands, RegionTree, RegionsBuilder, RegionsPage};
 pub use series::{JobSeries, SeriesRows};
 
+use weigh_schema::call::CallsReport;
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::Summary;
 
@@ -38,6 +41,8 @@ pub struct Extras {
     pub slowest: Vec<String>,
     /// Regions that programs name.
     pub regions: Option<RegionsPage>,
+    /// What system calls cost.
+    pub calls: Option<CallsReport>,
 }
 
 /// The page. `processes_total` says how many there are in all, where the caller passes fewer.
@@ -52,6 +57,7 @@ pub fn render(
     let mut page = page(summary, series, processes, files, processes_total);
     page.io_over_time = extras.io_over_time;
     page.regions = extras.regions;
+    page.calls = extras.calls.as_ref().map(calls_page);
     page.io.iter_mut().for_each(|io| io.slowest = extras.slowest.clone());
     let title = format!("{} · weigh", shell_words(&summary.job.command));
     let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \

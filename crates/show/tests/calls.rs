@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::{Value, json};
+use weigh_schema::call::{CallsReport, Grouping};
 use weigh_show::Screen;
-use weigh_show::calls::{render, sentence};
+use weigh_show::calls::{render, render_recorded, sentence};
 use weigh_show::io::Extent;
 
 const PIPE: Screen = Screen { columns: 160, is_terminal: false, is_cut: false, color: false };
@@ -321,4 +322,20 @@ fn what_found_no_room_is_told_apart_with_what_can_be_done() {
     let both = text(&report, 20, PIPE).lines().collect::<Vec<_>>().join(" ");
     assert!(both.contains("lost: 521 things that calls left behind"), "{both}");
     assert!(both.contains("lost: 1 call or thread found no room"), "{both}");
+}
+
+#[test]
+fn of_a_recording_its_own_options_and_files_are_named() {
+    let changed = json!({ "lost_total": 3, "notes": ["a packet went unseen"] });
+    let report = CallsReport { grouping: Grouping::Call, ..two_rows(["a", "b"], changed) };
+    let brief = render_recorded(&report, false, terminal(70));
+    assert!(brief.starts_with("\nCalls  "), "{brief}");
+    assert!(brief.contains("2 notes: --details"), "{brief}");
+    let whole = render_recorded(&report, true, terminal(70)).replace('\n', " ");
+    for words in
+        ["columns have room, and calls.json has all", "(--calls=LIST)", "a packet went unseen"]
+    {
+        assert!(whole.contains(words), "{words}: {whole}");
+    }
+    assert!(!whole.contains("--subsystems") && !whole.contains("--json"), "{whole}");
 }

@@ -23,13 +23,29 @@ use weigh_schema::top::TopJobKind;
 use weigh_schema::{Group, METRICS, Mechanism, Metric, MetricKind, NODE_METRICS, Quality, Unit};
 use weigh_show::io::Fold;
 use weigh_show::outcome::Tone;
-use weigh_show::report::{FileColumns, page};
+use weigh_show::report::{CallKindRow, CallsPage, FileColumns, page};
 
 const HEAD: &str = "\
 // Derived from crates/schema and crates/show/src/*/page.rs; do not edit by hand.
 // `WEIGH_BLESS=1 cargo test -p weigh-show` writes it anew.
 
 ";
+
+fn calls() -> CallsPage {
+    let row = CallKindRow {
+        call: "fsync".into(),
+        calls: 7,
+        errors: 0,
+        bytes: 0,
+        total: 0.7,
+        p50: 0.1,
+        p99: 0.1,
+        max: 0.1,
+        later: 0.0,
+        parts: "block wait 97 %".into(),
+    };
+    CallsPage { headline: "7 calls".into(), total: 1, rows: vec![row], notes: vec!["none".into()] }
+}
 
 #[test]
 fn the_pages_types_are_current() {
@@ -78,6 +94,7 @@ fn the_pages_types_are_current() {
         page.regions = page.io.as_ref().and_then(|_| regions());
         page.io_over_time = io_over_time(&recording.summary);
         page.io.iter_mut().for_each(|io| io.slowest.push("1.0 ms in read".into()));
+        page.calls = page.io.as_ref().map(|_| calls());
         page.advice = page.io.as_ref().map(|_| "limited by one CPU".into());
         types.learn(&page);
     }

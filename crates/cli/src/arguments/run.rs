@@ -203,6 +203,13 @@ pub struct RunArguments {
     #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
     pub io_mount: Vec<PathBuf>,
 
+    /// Account for what system calls cost in each part of the kernel, as `weigh calls` does, in calls.json: all parts, or
+    /// those that are named (as block,fs,lock). It takes root; each call of the machine pays for it meanwhile, as the
+    /// page `calls` says.
+    #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, value_delimiter = ',',
+          default_missing_value = "all")]
+    pub calls: Option<Vec<String>>,
+
     /// Hear what annotated programs, unchanged, tell of their regions, by CONVENTION: nvtx, itt, kokkos, ompt, mpi,
     /// likwid, papi, roctx, otlp; where they are named perfstubs, gomp, python:MODULE, too; several with commas. `auto`,
     /// which is meant without a list, is the first nine, `all` all but Python's. `costs:PATTERN` has regions of such names

@@ -68,9 +68,10 @@ impl Sink for RowFiles {
         }
     }
 
-    fn error(&self) -> Option<&SourceError> {
+    fn error(&self) -> Option<String> {
         let parquet = self.parquet.as_ref().and_then(|file| file.as_ref().err());
-        parquet.or(self.calls.as_ref().and_then(|file| file.as_ref().err()))
+        let calls = || self.calls.as_ref().and_then(|file| file.as_ref().err());
+        parquet.or_else(calls).map(ToString::to_string)
     }
 }
 

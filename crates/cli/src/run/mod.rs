@@ -5,18 +5,18 @@
 
 mod live_line;
 mod outcome;
-mod recording_sink;
+mod recording;
 mod settings;
 
 use std::process::ExitCode;
 
+use weigh_session::Sink;
 use weigh_session::products::run::{EventHook, RunFailure, RunOutcome, RunPlan};
 
 pub use weigh_session::products::run::{be_helper, is_helper};
 
 use crate::arguments::RunArguments;
 use live_line::LiveLine;
-use recording_sink::RecordingSink;
 
 /// Runs the command.
 pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
@@ -26,14 +26,16 @@ pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     weigh_collect::requirements::check_proc()?;
     // Before orphans are adopted: the helper is to be nobody's child but the system's.
     let hook = EventHook::start(output.on_event.as_ref())?;
-    let mut sink = RecordingSink::create(&mut output)?;
+    let mut recording = recording::create(&mut output)?;
     let mut live = LiveLine::new(&output);
-    match run(plan, hook, &mut sink, &mut live) {
-        Ok(outcome) => outcome::conclude(outcome, output, sink.into_writer(), live),
+    match run(plan, hook, &mut recording, &mut live) {
+        Ok(outcome) => outcome::conclude(outcome, output, recording, live),
         Err(failure) => {
             // Where the command has not run nothing is lost.
-            if !failure.has_begun {
-                sink.discard();
+            if !failure.has_begun
+                && let Ok(writer) = recording
+            {
+                writer.discard();
             }
             Err(failure.error)
         }
@@ -43,7 +45,7 @@ pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
 fn run(
     plan: RunPlan,
     hook: EventHook,
-    sink: &mut RecordingSink,
+    sink: &mut dyn Sink,
     live: &mut LiveLine,
 ) -> Result<RunOutcome, RunFailure> {
     plan.prepare(hook)?.run(sink, live)

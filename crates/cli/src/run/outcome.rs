@@ -28,7 +28,7 @@ pub fn conclude(
     writer: anyhow::Result<RecordingWriter>,
     mut live: LiveLine,
 ) -> anyhow::Result<ExitCode> {
-    let RunOutcome { summary, mut hook, has_begun } = outcome;
+    let RunOutcome { summary, calls, mut hook, has_begun } = outcome;
     let directory = output.directory.clone();
     let is_begun = writer.is_ok();
     let mut recording = None;
@@ -87,6 +87,9 @@ pub fn conclude(
                 message::show(&weigh_show::io::render_without_rows(found, screen));
             }
             _ => {}
+        }
+        if let Some(calls) = calls.filter(|_| !output.keys) {
+            message::show(&weigh_show::calls::render_recorded(&calls, output.details, screen));
         }
         if let Some(found) = summary.regions.as_ref().filter(|_| !output.keys) {
             message::show(&weigh_show::regions::render_brief(found, screen));

@@ -80,6 +80,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         own_files: json.iter().filter_map(Destination::metadata).collect(),
         io: io(&arguments),
         snapshots: snapshots(&arguments)?,
+        calls: arguments.calls,
         command: arguments.command,
         pid: arguments.pid,
         duration: arguments.duration,

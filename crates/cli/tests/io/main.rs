@@ -16,6 +16,7 @@ mod everybody;
 mod files;
 mod mixed;
 mod mount;
+mod names;
 mod recorded;
 mod rootless;
 mod run_traced;

@@ -25,6 +25,7 @@ mod region_costs;
 mod regions;
 mod series;
 mod signals;
+mod syscalls;
 mod terminal;
 mod top;
 mod written;

@@ -91,6 +91,41 @@ fn a_summary_says_of_a_collector_what_the_doctor_shows() {
     }
 }
 
+/// No run starts them: the doctor tries them, and says what the verbs say.
+#[test]
+fn the_errors_of_calls_and_trace_say_what_the_doctor_shows() {
+    needs_root!();
+    let here = Surroundings::new("confine", &["user"]);
+    let found = here.collectors_not_here();
+    let event = "sched:sched_process_exec";
+    for (name, arguments) in [
+        ("syscalls", &["calls", "--", "touch", "touched"][..]),
+        ("syscalls", &["run", "--calls", "--", "touch", "touched"]),
+        ("trace", &["trace", "-e", event, "--", "touch", "touched"]),
+    ] {
+        let (_, reason) = found.iter().find(|(found, _)| found == name).expect("a row");
+        assert!(reason.contains("CAP_BPF and CAP_PERFMON missing"), "{name}: {reason}");
+        let output = here.weigh(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        assert!(said.contains(reason.as_str()), "{arguments:?}: {reason}\n{said}");
+        assert!(!here.scratch.path("work/touched").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn with_rights_the_doctor_shows_that_calls_and_trace_work() {
+    needs_root!();
+    let here = Surroundings::new("launch", &["--"]);
+    let output = here.weigh(&["doctor", "--json"]);
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = said["collectors"].as_array().expect("rows");
+    for name in ["syscalls", "trace"] {
+        let row = rows.iter().find(|row| row["name"] == name).expect("a row");
+        assert_eq!(row["status"], "active", "{row}");
+    }
+}
+
 /// A device that may not be opened: the doctor knows of it what the verb says.
 #[test]
 fn the_error_of_a_mount_says_what_the_doctor_shows() {

@@ -31,6 +31,7 @@ use crate::core_types::{self, follow_types};
 use crate::job::{JobError, bpf};
 use crate::loading::Large;
 use crate::offers::Offers;
+use crate::requirements::Missing;
 use crate::table::{READING, entries};
 use crate::{join, libbpf_log, loading, map_sizing, requirements};
 
@@ -153,7 +154,7 @@ impl KernelCalls {
         telling: Telling,
         functions: &Functions,
     ) -> Result<KernelCalls, JobError> {
-        requirements::check()?;
+        requirements::check().map_err(Missing::into_missing_for_calls)?;
         libbpf_log::collect();
         let counting = Counting::try_out(&wanted.counters);
         let kernel = core_types::of_this_kernel();

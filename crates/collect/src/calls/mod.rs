@@ -5,6 +5,7 @@
 //! hold threads and time together do not load; what else a kernel lacks is named with its reason.
 
 mod attaching;
+mod availability;
 mod change;
 pub mod clients;
 mod counting;
@@ -28,6 +29,7 @@ mod thread_credentials;
 mod under_way;
 mod writeback;
 
+pub use availability::INFO;
 pub use counting::Counters;
 pub use functions::{
     Border, BorderFunction, Functions, PartBoundaries, function_probes, probe_cost,

@@ -17,7 +17,7 @@ use crate::follow::{
     Attachment, Enforcement, JobMechanism, JobReader, MechanismError, Members, NOT_IN_IO,
     OpenCounts, RunningAttachment, RunningOffer, ZombieReader,
 };
-use crate::limit_watchdog::{self, Line, Sentry};
+use crate::limit_watchdog::LimitWatchdog;
 use crate::procfs::IO_COUNTERS;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::{self, has_no_children};
@@ -64,9 +64,7 @@ pub struct PolledJob {
     waited_io: Option<WaitedIo>,
     /// Whether the kernel's sums have everything that was read and written.
     is_io_whole: bool,
-    /// The limits that a sentry has an eye on.
-    lines: Vec<Line>,
-    sentry: Option<Sentry>,
+    watchdog: LimitWatchdog,
 }
 
 impl PolledJob {
@@ -90,8 +88,7 @@ impl PolledJob {
             usage_before: CounterValues::default(),
             waited_io: None,
             is_io_whole: false,
-            lines: Vec::new(),
-            sentry: None,
+            watchdog: LimitWatchdog::default(),
         }
     }
 
@@ -257,7 +254,7 @@ impl JobReader for PolledJob {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.sentry.as_ref().map(Sentry::wake_fd)
+        self.watchdog.wake_fd()
     }
 
     fn next_look(&self) -> Option<Instant> {
@@ -265,7 +262,7 @@ impl JobReader for PolledJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
+        let crossings = self.watchdog.crossings();
         if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= self.pause) {
             self.look();
         }
@@ -276,7 +273,7 @@ impl JobReader for PolledJob {
     fn read(&mut self) -> Result<JobReading, MechanismError> {
         self.look();
         if self.all_are_waited_for() {
-            self.sentry.iter().for_each(Sentry::rest);
+            self.watchdog.rest();
             self.add_what_was_waited_for();
         }
         Ok(self.reading.clone())
@@ -309,7 +306,7 @@ impl Attachment for PolledJob {
         self.usage_before = rusage::waited().counters;
         self.waited_io = WaitedIo::begin().ok();
         self.begun = Moment::now();
-        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.watchdog.start(&poller, self.begun);
         self.poller = Some(poller);
         Ok(())
     }
@@ -347,7 +344,7 @@ impl Members for PolledJob {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
         {
-            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
+            let _turn = self.watchdog.wait_for_turn();
             return poller.signal_all(list).len();
         }
         self.look();
@@ -377,17 +374,17 @@ impl Enforcement for PolledJob {
         limits: &[(&str, f64, f64)],
         on_limit: OnLimit,
     ) -> Result<Vec<String>, MechanismError> {
-        self.lines = limit_watchdog::lines(limits, on_limit);
+        self.watchdog.set_limits(limits, on_limit);
         Ok(Vec::new())
     }
 
     fn release(&mut self) -> Result<(), MechanismError> {
-        self.sentry.iter().for_each(Sentry::rest);
+        self.watchdog.rest();
         Ok(())
     }
 
     fn set_ending(&mut self) -> Result<(), MechanismError> {
-        self.sentry.iter().for_each(Sentry::set_ending);
+        self.watchdog.set_ending();
         Ok(())
     }
 

@@ -38,7 +38,7 @@ use crate::follow::{
     self, Attachment, Children, CommandSetup, Enforcement, FileCounts, JobMechanism, JobReader,
     MechanismError, Members, OpenCounts, RunningAttachment, RunningOffer, process_limit,
 };
-use crate::limit_watchdog::{self, Line, Sentry};
+use crate::limit_watchdog::LimitWatchdog;
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
@@ -78,9 +78,7 @@ pub struct PreloadedJob {
     pub(super) waited_io: WaitedIo,
     /// What the kernel has counted for all, once nobody is left.
     pub(super) total: Option<CounterValues>,
-    /// The limits that a sentry has an eye on.
-    lines: Vec<Line>,
-    pub(super) sentry: Option<Sentry>,
+    pub(super) watchdog: LimitWatchdog,
 }
 
 impl PreloadedJob {
@@ -131,8 +129,7 @@ impl PreloadedJob {
             usage_before: CounterValues::default(),
             waited_io: WaitedIo::begin().map_err(PreloadError::OwnIo)?,
             total: None,
-            lines: Vec::new(),
-            sentry: None,
+            watchdog: LimitWatchdog::default(),
         })
     }
 
@@ -283,7 +280,7 @@ impl JobReader for PreloadedJob {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.sentry.as_ref().map(Sentry::wake_fd)
+        self.watchdog.wake_fd()
     }
 
     fn next_look(&self) -> Option<Instant> {
@@ -291,7 +288,7 @@ impl JobReader for PreloadedJob {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        let crossings = self.sentry.as_ref().map(Sentry::crossings).unwrap_or_default();
+        let crossings = self.watchdog.crossings();
         if !crossings.is_empty() || self.last.is_none_or(|last| last.elapsed() >= LOOK) {
             self.look();
         }
@@ -346,7 +343,7 @@ impl Attachment for PreloadedJob {
         self.uses.iter().for_each(CheckedCounts::begin);
         self.tally.fork_ns = made_ns(pid).unwrap_or(self.tally.epoch_ns);
         self.take_first_slot(pid);
-        self.sentry = Sentry::start(&poller, std::mem::take(&mut self.lines), self.begun);
+        self.watchdog.start(&poller, self.begun);
         self.poller = Some(poller);
         Ok(())
     }
@@ -381,7 +378,7 @@ impl Members for PreloadedJob {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
         {
-            let _turn = self.sentry.as_ref().map(Sentry::wait_for_turn);
+            let _turn = self.watchdog.wait_for_turn();
             reached = poller.signal_all(list);
         }
         self.look();
@@ -426,7 +423,7 @@ impl Enforcement for PreloadedJob {
         limits: &[(&str, f64, f64)],
         on_limit: OnLimit,
     ) -> Result<Vec<String>, MechanismError> {
-        self.lines = limit_watchdog::lines(limits, on_limit);
+        self.watchdog.set_limits(limits, on_limit);
         let most = process_limit(limits, on_limit)
             .map_or(0, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX));
         self.place.head.most.store(most, Ordering::Relaxed);
@@ -434,7 +431,7 @@ impl Enforcement for PreloadedJob {
     }
 
     fn release(&mut self) -> Result<(), MechanismError> {
-        self.sentry.iter().for_each(Sentry::rest);
+        self.watchdog.rest();
         self.place.head.most.store(0, Ordering::Relaxed);
         Ok(())
     }
@@ -443,7 +440,7 @@ impl Enforcement for PreloadedJob {
         // A process that is told to end may need a few to do so.
         let more = |most: u32| (most != 0).then(|| most.saturating_add(LAST_WISH));
         let _ = self.place.head.most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        self.sentry.iter().for_each(Sentry::set_ending);
+        self.watchdog.set_ending();
         Ok(())
     }
 

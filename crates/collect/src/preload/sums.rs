@@ -7,7 +7,6 @@ use weigh_schema::event::JobReading;
 use weigh_schema::{Counter, CounterValues};
 
 use super::job::PreloadedJob;
-use crate::limit_watchdog::Sentry;
 use crate::procfs::IO_COUNTERS;
 use crate::rusage::{self, has_no_children};
 
@@ -17,7 +16,7 @@ impl PreloadedJob {
         // Once for good: threads of weigh that end afterwards leave it as it is.
         let is_over = || self.tally.all_are_waited_for() && has_no_children();
         if self.total.is_none() && self.alive.is_empty() && is_over() {
-            self.sentry.iter().for_each(Sentry::rest);
+            self.watchdog.rest();
             self.total = self.waited_for();
         }
         let counters = &mut reading.counters;

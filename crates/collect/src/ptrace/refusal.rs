@@ -58,7 +58,12 @@ pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
 }
 
 fn scope() -> Option<u32> {
-    let scope = procfs::read("/proc/sys/kernel/yama/ptrace_scope").ok();
+    scope_below("/proc")
+}
+
+/// What Yama allows, by a `/proc`; none where the kernel has no Yama.
+fn scope_below(proc: &str) -> Option<u32> {
+    let scope = procfs::read(&format!("{proc}/sys/kernel/yama/ptrace_scope")).ok();
     scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok())
 }
 
@@ -117,6 +122,27 @@ mod tests {
         assert!(reason(None, Some(3), false, TO_START).contains("next boot"));
         assert!(reason(None, Some(1), true, TO_START).contains("seccomp"));
         assert!(reason(None, None, false, TO_START).contains("--mechanism poll"));
+    }
+
+    /// A machine's switch, as its `/proc` has it, and what is said of it.
+    #[test]
+    fn the_switch_of_a_machine_decides_what_is_said() {
+        let proc = tempfile::tempdir().unwrap();
+        let below = proc.path().to_str().unwrap();
+        assert_eq!(scope_below(below), None, "a kernel without Yama");
+        let folder = proc.path().join("sys/kernel/yama");
+        std::fs::create_dir_all(&folder).unwrap();
+        for (text, words) in [
+            ("0\n", "a security module"),
+            ("1\n", "a security module"),
+            ("2\n", "kernel.yama.ptrace_scope is 2, which forbids tracing without CAP_SYS_PTRACE"),
+            ("3\n", "kernel.yama.ptrace_scope is 3, which forbids tracing to everybody"),
+            ("much\n", "a security module"),
+        ] {
+            std::fs::write(folder.join("ptrace_scope"), text).unwrap();
+            let said = reason(None, scope_below(below), false, TO_START);
+            assert!(said.contains(words), "{text}: {said}");
+        }
     }
 
     #[test]

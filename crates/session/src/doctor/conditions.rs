@@ -1,7 +1,7 @@
 //! The facts of the machine and of weigh's privileges that decide what works.
 //!
 //! Reads capabilities, whether an agent answers, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
-//! below `/proc/sys/kernel`; emits one line each. A switch that cannot be read is left out: that kernel does not have it.
+//! below `/proc/sys/kernel`, the last two below any root; emits one line each. A switch that cannot be read is left out: that kernel does not have it.
 
 use std::path::Path;
 
@@ -26,23 +26,32 @@ const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
 const SWITCHES: &[(&str, &str)] = &[
     ("unprivileged_bpf_disabled", "none of what weigh loads is allowed without rights"),
     ("perf_event_paranoid", "hardware counters without CAP_PERFMON: at most 2"),
+    (
+        "kptr_restrict",
+        "addresses of kernel functions, for the map of `weigh doctor kernel` and --functions: hidden at 2, and at 1 without \
+         CAP_SYSLOG",
+    ),
     ("yama/ptrace_scope", "looking into an offender of one's own: CAP_SYS_PTRACE at 2, never at 3"),
     ("task_delayacct", "delay_* of block I/O, reclaim, swap-in: 1, or --delays"),
 ];
 
-const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+const LOCKDOWN: &str = "sys/kernel/security/lockdown";
 
 /// All facts.
 pub(super) fn all() -> Vec<Condition> {
     let mut all = vec![kernel_types()];
     all.extend(privileges());
     all.push(agent());
-    all.extend(lockdown());
-    all.extend(SWITCHES.iter().filter_map(|(name, bears_on)| {
-        let value = read(&format!("/proc/sys/kernel/{name}"))?;
-        Some(Condition { name, value, good: None, bears_on })
-    }));
+    all.extend(lockdown(Path::new("/")));
+    all.extend(switches(Path::new("/")));
     all
+}
+
+fn switches(root: &Path) -> impl Iterator<Item = Condition> {
+    SWITCHES.iter().filter_map(move |(name, bears_on)| {
+        let value = read(&root.join("proc/sys/kernel").join(name))?;
+        Some(Condition { name, value, good: None, bears_on })
+    })
 }
 
 fn kernel_types() -> Condition {
@@ -100,14 +109,55 @@ fn agent_that_answers(path: &Path) -> String {
 }
 
 /// `none [integrity] confidentiality`: the one in brackets is in force.
-fn lockdown() -> Option<Condition> {
-    let text = read(LOCKDOWN)?;
+fn lockdown(root: &Path) -> Option<Condition> {
+    let text = read(&root.join(LOCKDOWN))?;
     let value = text.split_once('[')?.1.split_once(']')?.0.to_string();
     let good = Some(value != "confidentiality");
     let bears_on = "`confidentiality` forbids BPF to read the kernel";
     Some(Condition { name: "lockdown", value, good, bears_on })
 }
 
-fn read(path: &str) -> Option<String> {
+fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with these switches, below a folder.
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        root
+    }
+
+    #[test]
+    fn switches_are_shown_as_they_stand_and_those_that_a_kernel_lacks_are_left_out() {
+        let root = machine(&[
+            ("proc/sys/kernel/kptr_restrict", "2\n"),
+            ("proc/sys/kernel/yama/ptrace_scope", "3\n"),
+        ]);
+        let found: Vec<_> = switches(root.path()).map(|one| (one.name, one.value)).collect();
+        let expected = [("kptr_restrict", "2"), ("yama/ptrace_scope", "3")];
+        assert_eq!(found, expected.map(|(name, value)| (name, value.to_string())));
+        assert!(switches(root.path()).all(|one| one.good.is_none() && !one.bears_on.is_empty()));
+        assert_eq!(switches(machine(&[]).path()).count(), 0);
+    }
+
+    #[test]
+    fn the_lockdown_in_force_is_the_one_in_brackets() {
+        for (text, value, good) in [
+            ("none [integrity] confidentiality\n", "integrity", true),
+            ("none integrity [confidentiality]\n", "confidentiality", false),
+        ] {
+            let found = lockdown(machine(&[(LOCKDOWN, text)]).path()).expect("a lockdown");
+            assert_eq!((found.value.as_str(), found.good), (value, Some(good)));
+        }
+        assert!(lockdown(machine(&[(LOCKDOWN, "none\n")]).path()).is_none());
+    }
 }

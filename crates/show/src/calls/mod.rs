@@ -23,6 +23,7 @@ use words::{TEXT_LINES, about, seconds};
 pub(crate) use greatest::greatest;
 pub use slowest::sentence;
 pub(crate) use slowest::{OWN, RUNNABLE};
+pub(crate) use table::shares as parts_in_words;
 
 /// Below this width the table would be noise.
 const LEAST_WIDTH: usize = 60;
@@ -33,21 +34,70 @@ const IDLE_MOST: usize = 5;
 /// How many things that a kind of calls left behind found no room, in `later`.
 const LOST_LATER: &str = "lost_total";
 
+/// So many lines on calls stand below what else is shown of a recording.
+const LINES_RECORDED: usize = 14;
+
+/// What shows the report: its first words, and what a reader types for more.
+#[derive(Clone, Copy)]
+struct Context {
+    title: &'static str,
+    /// All kinds of calls, and notes.
+    all: &'static str,
+    /// Kinds of calls that waited for others.
+    idle: &'static str,
+    /// All numbers.
+    numbers: &'static str,
+    /// Fewer parts of the kernel.
+    parts: &'static str,
+}
+
+const OF_CALLS: Context = Context {
+    title: "weigh  ",
+    all: "--all",
+    idle: "--idle",
+    numbers: "--json",
+    parts: "--subsystems",
+};
+
+const OF_RECORDING: Context = Context {
+    title: "Calls  ",
+    all: "--details",
+    idle: "--details",
+    numbers: "calls.json",
+    parts: "--calls=LIST",
+};
+
+/// The report of a recording, below what else is shown of it; whole with `details`.
+pub fn render_recorded(report: &CallsReport, details: bool, screen: Screen) -> String {
+    let extent = if details { Extent::All(usize::MAX) } else { Extent::Lines(LINES_RECORDED) };
+    String::from("\n") + &render_in(OF_RECORDING, report, extent, details, screen)
+}
+
 /// The report as text, with a line end after its last line. Kinds of calls that waited for others stand in the table
 /// if that is wanted, else in a line.
 pub fn render(report: &CallsReport, extent: Extent, with_idle: bool, screen: Screen) -> String {
+    render_in(OF_CALLS, report, extent, with_idle, screen)
+}
+
+fn render_in(
+    context: Context,
+    report: &CallsReport,
+    extent: Extent,
+    with_idle: bool,
+    screen: Screen,
+) -> String {
     let screen = screen.at_least(LEAST_WIDTH);
-    let (busy, idle) = without_idle(report).filter(|_| !with_idle).unzip();
+    let (busy, idle) = without_idle(context, report).filter(|_| !with_idle).unzip();
     let report = busy.as_ref().unwrap_or(report);
     let idle = idle.as_deref();
     screen.render(&match extent {
-        Extent::Lines(most) => short(report, idle, most, screen),
-        Extent::Rows(rows) | Extent::All(rows) => whole(report, idle, rows, screen),
+        Extent::Lines(most) => short(context, report, idle, most, screen),
+        Extent::Rows(rows) | Extent::All(rows) => whole(context, report, idle, rows, screen),
     })
 }
 
 /// The report without kinds of calls that were idle, and a line about them; none where none was.
-fn without_idle(report: &CallsReport) -> Option<(CallsReport, String)> {
+fn without_idle(context: Context, report: &CallsReport) -> Option<(CallsReport, String)> {
     let (idle, busy): (Vec<_>, Vec<_>) =
         report.calls.iter().cloned().partition(|kind: &CallKind| kind.is_idle());
     let name = |kind: &CallKind| {
@@ -58,7 +108,7 @@ fn without_idle(report: &CallsReport) -> Option<(CallsReport, String)> {
     names.extend(
         (more > 0).then(|| format!("and {}", show_number_of(more, "more kind", "more kinds"))),
     );
-    let text = format!("idle, and not in the table (--idle): {}", names.join(", "));
+    let text = format!("idle, and not in the table ({}): {}", context.idle, names.join(", "));
     (!idle.is_empty()).then(|| (CallsReport { calls: busy, ..report.clone() }, text))
 }
 
@@ -68,15 +118,21 @@ fn idle_lines(idle: Option<&str>, width: usize) -> Vec<Line> {
 }
 
 /// Kinds of calls as far as there is room, what is under way, the slowest where they were asked for, and what it took to see them.
-fn short(report: &CallsReport, idle: Option<&str>, most: usize, screen: Screen) -> Vec<Line> {
+fn short(
+    context: Context,
+    report: &CallsReport,
+    idle: Option<&str>,
+    most: usize,
+    screen: Screen,
+) -> Vec<Line> {
     let width = screen.columns;
-    let mut lines = headline(report, width);
+    let mut lines = headline(context.title, report, width);
     lines.push(Line::new());
     let mut below = idle_lines(idle, width);
     below.extend(under_way::lines(report, width));
     // They were asked for.
     let slowest = slowest(report, width);
-    below.extend(cost_in_short(report).map(|text| Line::new().add(text, Paint::Dim)));
+    below.extend(cost_in_short(context, report).map(|text| Line::new().add(text, Paint::Dim)));
     let room = most.saturating_sub(lines.len() + below.len() + 1);
     let (rows, shown) = table::short(&report.calls, room, screen);
     lines.extend(rows);
@@ -98,22 +154,30 @@ fn slowest(report: &CallsReport, width: usize) -> Vec<Line> {
 }
 
 /// What it took to see the calls, and that there is more to say.
-fn cost_in_short(report: &CallsReport) -> Option<String> {
+fn cost_in_short(context: Context, report: &CallsReport) -> Option<String> {
     let taken = report.cost.map(|cost| {
         let all = cost.followed_seconds * report.calls_total as f64;
         format!("to be followed took about {} of it", seconds(all))
     });
-    let notes = texts(report).len() as u64;
-    let notes = (notes > 0).then(|| show_number_of(notes, "note: --all", "notes: --all"));
+    let notes = texts(context, report).len() as u64;
+    let notes =
+        (notes > 0).then(|| format!("{}: {}", show_number_of(notes, "note", "notes"), context.all));
     let parts: Vec<String> = taken.into_iter().chain(notes).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn whole(report: &CallsReport, idle: Option<&str>, rows: usize, screen: Screen) -> Vec<Line> {
+fn whole(
+    context: Context,
+    report: &CallsReport,
+    idle: Option<&str>,
+    rows: usize,
+    screen: Screen,
+) -> Vec<Line> {
     let width = screen.columns;
-    let mut lines = headline(report, width);
+    let mut lines = headline(context.title, report, width);
     lines.push(Line::new());
-    lines.extend(table::lines(&report.calls[..report.calls.len().min(rows)], screen));
+    let kinds = &report.calls[..report.calls.len().min(rows)];
+    lines.extend(table::lines(kinds, context.numbers, screen));
     if let Some(more) = more_rows(rows, report.calls.len(), "kind of calls", "kinds of calls") {
         lines.push(Line::new().add(more, Paint::Dim));
     }
@@ -122,24 +186,28 @@ fn whole(report: &CallsReport, idle: Option<&str>, rows: usize, screen: Screen) 
     lines.extend(slowest(report, width));
     lines.extend(cost(report, width));
     lines.extend(functions::lines(report, width));
-    lines.extend(notes(report, width));
+    lines.extend(notes(context, report, width));
     lines
 }
 
-fn headline(report: &CallsReport, width: usize) -> Vec<Line> {
-    const TITLE: &str = "weigh  ";
+fn headline(title: &str, report: &CallsReport, width: usize) -> Vec<Line> {
+    let text = headline_text(report);
+    let wrapped =
+        wrap(&text, width.saturating_sub(title.len()), TEXT_LINES).into_iter().enumerate();
+    let before = |i: usize| if i == 0 { title.to_string() } else { " ".repeat(title.len()) };
+    let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
+    wrapped.map(line).collect()
+}
+
+/// How many there were, of whom, and what came of them.
+pub(crate) fn headline_text(report: &CallsReport) -> String {
     let whose = match (report.threads_total, report.pid) {
         (_, Some(pid)) => format!("of process {pid}"),
         (1, _) => "of one thread".to_string(),
         (threads, _) => format!("of {}", show_number_of(threads, "thread", "threads")),
     };
     let calls = show_number_of(report.calls_total, "call", "calls");
-    let text = format!("{calls} {whose} in {}{}", seconds(report.wall_seconds), written(report));
-    let wrapped =
-        wrap(&text, width.saturating_sub(TITLE.len()), TEXT_LINES).into_iter().enumerate();
-    let before = |i: usize| if i == 0 { TITLE.to_string() } else { " ".repeat(TITLE.len()) };
-    let line = |(i, text)| Line::new().add(before(i), Paint::Bold).add(text, Paint::Plain);
-    wrapped.map(line).collect()
+    format!("{calls} {whose} in {}{}", seconds(report.wall_seconds), written(report))
 }
 
 /// What is added to a call is a matter of nanoseconds.
@@ -176,7 +244,7 @@ fn written(report: &CallsReport) -> String {
 }
 
 /// What found no room, told apart as far as the rows say what of it calls had left behind.
-fn lost(report: &CallsReport) -> Vec<String> {
+fn lost(context: Context, report: &CallsReport) -> Vec<String> {
     let of = |kind: &CallKind| kind.later.get(LOST_LATER).map_or(0.0, |number| number.as_f64());
     let left_behind = report.calls.iter().map(of).sum::<f64>() as u64;
     let left_behind = left_behind.min(report.lost_total);
@@ -185,16 +253,17 @@ fn lost(report: &CallsReport) -> Vec<String> {
     if left_behind > 0 {
         texts.push(format!(
             "lost: {} that calls left behind (dirty pages, packets, requests, timers) found no room: what that \
-             cost later is missing in `later`. Fewer parts (--subsystems) leave less behind",
+             cost later is missing in `later`. Fewer parts ({}) leave less behind",
             show_number_of(left_behind, "thing", "things"),
+            context.parts,
         ));
     }
     if others > 0 {
         let rows = match report.grouping {
             Grouping::Call => {
-                "Fewer threads at once, or fewer parts (--subsystems), need less room"
+                format!("Fewer threads at once, or fewer parts ({}), need less room", context.parts)
             }
-            _ => "The table has an end: --by call needs fewer rows",
+            _ => "The table has an end: --by call needs fewer rows".to_string(),
         };
         texts.push(format!(
             "lost: {} found no room: their numbers, or the names of what they are about, are missing above. {rows}",
@@ -204,8 +273,8 @@ fn lost(report: &CallsReport) -> Vec<String> {
     texts
 }
 
-fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
-    let texts = texts(report);
+fn notes(context: Context, report: &CallsReport, width: usize) -> Vec<Line> {
+    let texts = texts(context, report);
     if texts.is_empty() {
         return Vec::new();
     }
@@ -214,11 +283,16 @@ fn notes(report: &CallsReport, width: usize) -> Vec<Line> {
     std::iter::once(Line::new()).chain(lines).collect()
 }
 
+/// What is missing or less than exact of a recording, and why.
+pub(crate) fn notes_on_recorded(report: &CallsReport) -> Vec<String> {
+    texts(OF_RECORDING, report)
+}
+
 /// What is missing or less than exact, and why.
-fn texts(report: &CallsReport) -> Vec<String> {
+fn texts(context: Context, report: &CallsReport) -> Vec<String> {
     let mut texts = Vec::new();
     if report.lost_total > 0 {
-        texts.extend(lost(report));
+        texts.extend(lost(context, report));
     }
     if report.untold_total > 0 {
         texts.push(format!(

@@ -56,8 +56,8 @@ fn mean(kind: &CallKind) -> f64 {
     kind.time_seconds / kind.calls_total.max(1) as f64
 }
 
-/// The table; nothing of no kinds.
-pub fn lines(kinds: &[CallKind], screen: Screen) -> Vec<Line> {
+/// The table; nothing of no kinds. `numbers` names what has all numbers.
+pub fn lines(kinds: &[CallKind], numbers: &str, screen: Screen) -> Vec<Line> {
     if kinds.is_empty() {
         return Vec::new();
     }
@@ -71,7 +71,7 @@ pub fn lines(kinds: &[CallKind], screen: Screen) -> Vec<Line> {
         lines.extend(counted(&kind.counters, kind.calls_total, screen.columns));
         lines.extend(later(kind, screen.columns));
     }
-    lines.extend(layout.left_out(screen.columns));
+    lines.extend(layout.left_out(numbers, screen.columns));
     lines
 }
 
@@ -157,13 +157,13 @@ impl Layout {
         if self.parts_beside { line.add(format!("  {}", shares(kind)), Paint::Plain) } else { line }
     }
 
-    fn left_out(&self, width: usize) -> Vec<Line> {
+    fn left_out(&self, numbers: &str, width: usize) -> Vec<Line> {
         if self.left_out.is_empty() {
             return Vec::new();
         }
         let names = self.left_out.join(", ");
         let text =
-            format!("left out: {names}; {} columns have room, and --json has all", self.enough);
+            format!("left out: {names}; {} columns have room, and {numbers} has all", self.enough);
         let lines = wrap(&text, width, TEXT_LINES).into_iter();
         lines.map(|text| Line::new().add(text, Paint::Dim)).collect()
     }
@@ -207,7 +207,8 @@ fn sum(waits: &[(f64, String)]) -> f64 {
     waits.iter().map(|(seconds, _)| seconds).sum()
 }
 
-fn shares(kind: &CallKind) -> String {
+/// Where the time of calls went, in words.
+pub(crate) fn shares(kind: &CallKind) -> String {
     let percent = |seconds: f64| (100.0 * seconds / kind.time_seconds).round();
     let by_name = idle_wait(&kind.call, OtherEnd::named(kind.of.as_deref()));
     let at_ends = if by_name.is_some() { Vec::new() } else { waits_at_ends(kind) };

@@ -13,6 +13,7 @@ use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
+use super::calls::CallsPage;
 use super::columns::{Texts, seconds_since};
 use super::io::{FilesUsed, IoPage, io_page};
 use super::io_time::IoOverTime;
@@ -70,6 +71,8 @@ pub struct Page {
     pub io_over_time: Option<IoOverTime>,
     /// Regions that programs name; null where none did.
     pub regions: Option<RegionsPage>,
+    /// What system calls cost; null unless `--calls` followed them.
+    pub calls: Option<CallsPage>,
 }
 
 /// A line of the digest.
@@ -219,6 +222,7 @@ pub fn page(
         io: summary.io.as_deref().map(io_page),
         io_over_time: None,
         regions: None,
+        calls: None,
     }
 }
 

@@ -7,17 +7,17 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use weigh_account::{Owners, Slowest, call_kinds, is_idle_call};
+use weigh_account::{Owners, Slowest, is_idle_call};
 use weigh_agent::Server;
 use weigh_collect::calls::{KernelCalls, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
-use weigh_schema::Mechanism;
 use weigh_schema::availability::Availability;
-use weigh_schema::call::{Call, CallsReport, CounterState, REPORT};
+use weigh_schema::call::{Call, CounterState};
 
 use super::recorder::{CallRecorder, CallSink};
-use super::served_programs::{INTERVAL, ServedPrograms, state, undriven_packets};
+use super::report::{CallsSubject, report};
+use super::served_programs::{INTERVAL, ServedPrograms};
 use super::settings::{CallsMeasurement, CallsOutcome};
 use crate::command::{Command, Launcher, must_run};
 use crate::engine::Session;
@@ -90,41 +90,25 @@ pub(super) fn follow(
     let under_way = calls.under_way(ended_ns)?;
     calls.count_hits();
     single.take_in_the_rest(calls);
-    let (cells, tally, written) = (calls.cells()?, calls.tally(), calls.written()?);
-    let (unknown_deferred, recorded) = match single.recorder.map(|r| r.finish(tally)) {
-        Some(Err(error)) => (None, Err(error)),
-        Some(Ok(unknown)) => (unknown, Ok(())),
-        None => (None, Ok(())),
-    };
-    let report = CallsReport {
-        schema: REPORT.to_string(),
-        command: settings.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-        command_base64: weigh_schema::base64::of_words(&settings.command),
+    let subject = CallsSubject {
+        command: &settings.command,
         pid: settings.pid,
         wall_seconds,
         grouping: wanted.grouping,
-        mechanism: Mechanism::Bpf,
-        cost: calls.cost(),
-        subsystems: calls.attached().iter().map(state).collect(),
-        counters: calls.counters().to_vec(),
-        calls: call_kinds(&cells, &single.owners, &name),
-        slowest: single.slowest.told(began_ns, &single.owners, &name),
+        owners: &single.owners,
         under_way,
-        calls_total: cells.iter().map(|cell| cell.account.calls()).sum(),
-        threads_total: tally.threads,
-        storage_written_bytes_total: written.map(|written| written.total()),
-        storage_to_come_bytes: written.map(|written| written.to_come),
-        lost_total: tally.lost,
-        untold_total: tally.untold,
-        missed_returns_total: calls.missed_returns(),
-        missed_arrivals_total: calls.missed_arrivals(),
-        functions: calls.functions().cloned(),
-        notes: unknown_deferred
-            .into_iter()
-            .chain(undriven_packets(calls))
-            .chain(session.command.why_to_stop())
-            .collect(),
     };
+    let mut report = report(calls, subject)?;
+    report.slowest = single.slowest.told(began_ns, &single.owners, &name);
+    let recorded = match single.recorder.map(|recorder| recorder.finish(calls.tally())) {
+        Some(Err(error)) => Err(error),
+        Some(Ok(unknown)) => {
+            report.notes.splice(0..0, unknown);
+            Ok(())
+        }
+        None => Ok(()),
+    };
+    report.notes.extend(session.command.why_to_stop());
     let rest = Box::new(move || {
         // Where its programs find weigh.
         let _place = place;

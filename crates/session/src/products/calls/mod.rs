@@ -5,10 +5,12 @@
 
 mod boundaries;
 mod bpf;
+mod job_calls;
 mod overhead;
 pub(super) mod parts;
 mod preload;
 mod recorder;
+mod report;
 mod served_programs;
 mod settings;
 
@@ -19,6 +21,8 @@ use weigh_collect::preload::PreloadError;
 use weigh_collect::spawn::SpawnError;
 
 use parts::{Parts, PartsSettings};
+
+pub(super) use job_calls::JobCalls;
 
 pub use overhead::{be_caller, is_caller};
 pub use recorder::CallSink;

@@ -3,9 +3,9 @@
 use weigh_account::io::{Files, Run, report};
 use weigh_collect::follow::MechanismError;
 use weigh_schema::io::IoReport;
+use weigh_schema::sink::Sink;
 
 use super::gatherer::Gatherer;
-use crate::sink::Sink;
 
 /// Shows what is known so far, now and then.
 pub trait IoView {

@@ -1,5 +1,6 @@
 //! How a run went: what is known of it in the end, or why nothing is.
 
+use weigh_schema::call::CallsReport;
 use weigh_schema::summary::Summary;
 
 use super::event_hook::EventHook;
@@ -8,6 +9,8 @@ use super::event_hook::EventHook;
 pub struct RunOutcome {
     /// What is known of it.
     pub summary: Summary,
+    /// What its system calls cost, where they were followed.
+    pub calls: Option<Box<CallsReport>>,
     /// What is run for events: the end is still to be told.
     pub hook: EventHook,
     /// Whether the command was executed; if not it has been said why.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use weigh_account::LimitWatch;
 use weigh_collect::allowed::AllowedGroups;
-use weigh_collect::follow::{CommandSetup, FileMechanism, JobMechanism};
+use weigh_collect::follow::{CommandSetup, JobMechanism};
 use weigh_collect::io::RowScope;
 use weigh_collect::spawn::{SpawnError, With};
 use weigh_collect::{message, notice};
@@ -19,11 +19,12 @@ use weigh_schema::event::JobReading;
 use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::Limit;
 use weigh_schema::metric_name;
+use weigh_schema::sink::Sink;
 use weigh_schema::summary::{Exit, ExitKind, Summary};
 use weigh_schema::update::Update;
 
 use super::candidates::{self, Candidate, candidates};
-use super::collectors::{self, ActiveCollector, Findings, Subject};
+use super::collectors::{self, ActiveCollector, Findings, OpenedCollectors, Subject};
 use super::conventions::Tools;
 use super::cpu_wait::{self, CpuWait};
 use super::enforce::Enforcer;
@@ -46,7 +47,6 @@ use crate::command::{Command, CpuNotice, Launcher, PendingCommand, must_run};
 use crate::engine::Session;
 use crate::local_agent::Helper;
 use crate::products::io::mount::{JobMount, MountSpec};
-use crate::sink::Sink;
 use crate::unwritable::go_without;
 
 /// A run whose settings have been checked.
@@ -80,7 +80,7 @@ impl RunPlan {
             settings.command = job_info::command_of(pid);
         }
         let mut job = mechanism::open(&settings, &candidates)?;
-        let io = collectors::open_io(&settings, &mut *job)?;
+        let opened = OpenedCollectors::open(&settings, &mut *job)?;
         let (allowed, groups) = match settings.pid {
             Some(pid) => weigh_collect::allowed::begin_of(pid),
             None => weigh_collect::allowed::begin(),
@@ -101,7 +101,7 @@ impl RunPlan {
         let waits_alone = job.children().is_some_and(|children| children.is_exclusive());
         let launcher = Launcher::prepare_with(!waits_alone, CpuNotice::Not)?;
         let run = OpenRun { settings, hook, job, summary, groups, tools: None };
-        Ok(PreparedRun { run, mount, io, launcher })
+        Ok(PreparedRun { run, mount, opened, launcher })
     }
 }
 
@@ -147,8 +147,7 @@ struct OpenRun {
 pub struct PreparedRun {
     run: OpenRun,
     mount: Option<MountSpec>,
-    /// What tells of reads and writes, where it was asked for by name.
-    io: Option<Box<dyn FileMechanism>>,
+    opened: OpenedCollectors,
     launcher: Launcher,
 }
 
@@ -189,9 +188,9 @@ impl PreparedRun {
 
     /// Makes the command's process, and has everything follow it. If it could not be made: the outcome.
     fn arm(self) -> anyhow::Result<Result<(ArmedRun, PendingCommand), RunOutcome>> {
-        let PreparedRun { mut run, mount, mut io, launcher } = self;
+        let PreparedRun { mut run, mount, mut opened, launcher } = self;
         let CommandSetup { mut variables, mut own_folders, filter } = run.job.command_setup();
-        let by_file = io.as_mut().and_then(|io| io.attachment());
+        let by_file = opened.io.as_mut().and_then(|io| io.attachment());
         variables.extend(by_file.iter().flat_map(|io| io.command_setup().variables));
         let helper = Helper::prepare(run.job.mechanism());
         variables.extend(helper.iter().map(Helper::variable));
@@ -232,7 +231,7 @@ impl PreparedRun {
             group,
             &mut *run.job,
             mount,
-            io,
+            opened,
             &own_folders,
         );
         // What was said stands before what the command writes.
@@ -245,11 +244,12 @@ impl PreparedRun {
 
     /// Has everything follow a process that runs already.
     fn join(self, pid: u32) -> anyhow::Result<(ArmedRun, Command)> {
-        let PreparedRun { mut run, io, launcher, .. } = self;
+        let PreparedRun { mut run, opened, launcher, .. } = self;
         let snapshots = snapshots(&run.settings);
         let group = collectors::make_group(&run.settings, &*run.job);
         let subject = Subject::Process(pid);
-        let others = collectors::start(&run.settings, subject, group, &mut *run.job, None, io, &[]);
+        let others =
+            collectors::start(&run.settings, subject, group, &mut *run.job, None, opened, &[]);
         let attached = run.job.running().and_then(|running| running.join(pid));
         attached.with_context(|| format!("--pid {pid}"))?;
         Ok((ArmedRun::new(run, pid, None, snapshots, others), launcher.stay()))
@@ -385,5 +385,5 @@ fn not_started(run: OpenRun, error: &SpawnError) -> RunOutcome {
         notes: &[],
     });
     notice!("{error}");
-    RunOutcome { summary, hook, has_begun: false }
+    RunOutcome { summary, calls: None, hook, has_begun: false }
 }

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, HashSet};
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
 use weigh_collect::clock::Moment;
+use weigh_schema::call::CallsReport;
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::{IoCall, IoFound};
 use weigh_schema::quality::Value;
 use weigh_schema::recording::FileRow;
 use weigh_schema::region::{PhaseRow, RegionRow};
+use weigh_schema::sink::Sink;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{METRICS, MetricKind};
-
-use crate::sink::Sink;
 
 /// What is recorded while the job runs.
 pub(super) struct Recorder<'a> {
@@ -115,6 +115,11 @@ impl<'a> Recorder<'a> {
     /// A call that was about a file.
     pub fn io_call(&mut self, call: Box<IoCall>) {
         self.sink.emit(&Update::Syscall(call));
+    }
+
+    /// What system calls cost so far.
+    pub fn syscalls(&mut self, report: CallsReport) {
+        self.sink.emit(&Update::SyscallTotals(Box::new(report)));
     }
 
     /// A region at one place in the call tree of one thread.

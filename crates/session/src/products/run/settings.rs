@@ -69,6 +69,9 @@ pub struct RunSettings {
     pub written: bool,
     /// Reads and writes by file, if they are measured.
     pub io: Option<RunIoSettings>,
+    /// The parts of the kernel of which it is measured what system calls cost there: all where none is named; none: calls
+    /// are not followed.
+    pub calls: Option<Vec<String>>,
     /// The conventions by which annotated programs tell their regions.
     pub conventions: Option<Conventions>,
 }
@@ -215,6 +218,7 @@ pub(super) mod tests {
             delays: false,
             written: false,
             io: None,
+            calls: None,
             conventions: None,
         }
     }

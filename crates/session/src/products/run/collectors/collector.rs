@@ -1,12 +1,14 @@
 //! What a collector is: a small interface, and what it offers besides.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weigh_collect::cgroup::JobCgroup;
 use weigh_collect::follow::JobMechanism;
 use weigh_collect::spawn::Waiting;
+use weigh_schema::call::CallsReport;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::io::IoFound;
 use weigh_schema::quality::{Quality, Value};
@@ -14,6 +16,9 @@ use weigh_schema::{Mechanism, metric};
 
 use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::{Collector, RunSettings};
+
+/// Readable when a collector has something to take in.
+pub(in crate::products::run) type Wakers<'a> = Vec<BorrowedFd<'a>>;
 
 /// A collector of values for the whole job, and what it offers besides.
 pub(in crate::products::run) trait CollectorSource {
@@ -40,10 +45,18 @@ pub(in crate::products::run) trait CollectorSource {
         None
     }
 
+    /// What wakes the session for it, beside its deadline.
+    fn wakers(&self) -> Wakers<'_> {
+        Vec::new()
+    }
+
     /// When it has to be attended to, if ticks are too seldom for it.
     fn deadline(&self) -> Option<Instant> {
         None
     }
+
+    /// Takes in what has come, if it is time.
+    fn attend(&mut self, _recorder: &mut Recorder<'_>) {}
 
     /// Writes down what is known so far beside the series, at a tick.
     fn record(&mut self, _recorder: &mut Recorder<'_>) {}
@@ -86,9 +99,6 @@ pub(in crate::products::run) trait LiveValues {
 
 /// Reports rows of files: then no other collector does.
 pub(in crate::products::run) trait FileRows {
-    /// Takes in what has come, if it is time.
-    fn attend(&mut self, recorder: &mut Recorder<'_>);
-
     /// The job has ended. Whether weigh may end, too, as far as this is concerned.
     fn may_end(&mut self) -> bool;
 }
@@ -104,6 +114,8 @@ pub(in crate::products::run) struct Findings {
     pub notes: Vec<Note>,
     /// What was read and written.
     pub io: Option<Box<IoFound>>,
+    /// What system calls cost, where they were followed.
+    pub calls: Option<Box<CallsReport>>,
     /// Processes that were killed for want of memory, by the count of the job's own control group.
     pub oom_kills: Option<u64>,
 }

@@ -212,6 +212,14 @@ impl CollectorSource for FileUses {
         Some(self.next_look)
     }
 
+    fn attend(&mut self, recorder: &mut Recorder<'_>) {
+        if Instant::now() >= self.next_look {
+            self.gatherer.set_clock(recorder.now());
+            self.gatherer.take_in(&mut |update| record(recorder, update));
+            self.next_look = Instant::now() + LOOK;
+        }
+    }
+
     fn record(&mut self, recorder: &mut Recorder<'_>) {
         let began = Instant::now();
         if began < self.next_record {
@@ -272,14 +280,6 @@ impl CollectorSource for FileUses {
 }
 
 impl FileRows for FileUses {
-    fn attend(&mut self, recorder: &mut Recorder<'_>) {
-        if Instant::now() >= self.next_look {
-            self.gatherer.set_clock(recorder.now());
-            self.gatherer.take_in(&mut |update| record(recorder, update));
-            self.next_look = Instant::now() + LOOK;
-        }
-    }
-
     fn may_end(&mut self) -> bool {
         let Some(mount) = &mut self.mount else { return true };
         mount.is_done().unwrap_or_else(|error| {

@@ -11,6 +11,7 @@ mod gpu;
 mod hardware;
 mod io;
 mod pressure;
+mod syscalls;
 mod written;
 
 use std::path::PathBuf;
@@ -27,9 +28,9 @@ use collector::{CollectorSource, CollectorSpec, MissingCollector, StartContext};
 pub(super) use cgroup::make as make_group;
 pub(super) use collector::{ActiveCollector, Findings, Subject};
 pub(super) use delays::turn_on as turn_on_delays;
-pub(super) use io::open as open_io;
 
 use super::settings::RunSettings;
+use crate::products::calls::JobCalls;
 use crate::products::io::mount::JobMount;
 
 /// All collectors of a run and what they are for. `weigh doctor` walks this list.
@@ -41,14 +42,32 @@ pub(crate) fn infos() -> impl Iterator<Item = CollectorInfo> {
 const SPECS: &[CollectorSpec] =
     &[hardware::SPEC, footprint::SPEC, files::SPEC, cgroup::SPEC, delays::SPEC, gpu::SPEC];
 
-/// Starts all collectors on a job. `io` is what tells of reads and writes, where the user has said what is to; `own_folders` are those that weigh has made.
+/// What is opened before the command's process is made.
+pub(super) struct OpenedCollectors {
+    /// What tells of reads and writes, where it was asked for by name.
+    pub io: Option<Box<dyn FileMechanism>>,
+    /// What follows system calls.
+    calls: Option<JobCalls>,
+}
+
+impl OpenedCollectors {
+    /// Refuses what was asked for and does not work here.
+    pub fn open(
+        settings: &RunSettings,
+        follower: &mut dyn JobMechanism,
+    ) -> anyhow::Result<OpenedCollectors> {
+        Ok(OpenedCollectors { io: io::open(settings, follower)?, calls: syscalls::open(settings)? })
+    }
+}
+
+/// Starts all collectors on a job. `own_folders` are those that weigh has made.
 pub(super) fn start(
     settings: &RunSettings,
     subject: Subject<'_>,
     group: Result<JobCgroup, String>,
     follower: &mut dyn JobMechanism,
     mount: Option<JobMount>,
-    io: Option<Box<dyn FileMechanism>>,
+    opened: OpenedCollectors,
     own_folders: &[PathBuf],
 ) -> Vec<ActiveCollector> {
     let (waiting, is_in_group) = match subject {
@@ -56,12 +75,14 @@ pub(super) fn start(
         Subject::Process(_) => (None, false),
     };
     let (pid, runs_already, group) = (subject.pid(), waiting.is_none(), Some((group, is_in_group)));
-    let written = waiting.filter(|_| settings.written).map(written::start);
+    let counts_writes = opened.calls.as_ref().is_some_and(JobCalls::counts_writes);
+    let written = waiting.filter(|_| settings.written && !counts_writes).map(written::start);
     let by_file = settings.io.as_ref().map(|wanted| match mount {
         Some(mount) => io::start_at(mount),
-        None => io::start((settings, wanted), subject, follower, io),
+        None => io::start((settings, wanted), subject, follower, opened.io),
     });
-    let asked_for = written.into_iter().chain(by_file);
+    let calls = opened.calls.map(|calls| syscalls::start(calls, settings, subject));
+    let asked_for = written.into_iter().chain(by_file).chain(calls);
     let mut start = StartContext { settings, pid, runs_already, group, follower, own_folders };
     let listed = SPECS
         .iter()

@@ -7,7 +7,7 @@ use weigh_agent::{RemoteError, RemoteWrites};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::follow::PageWrites;
 use weigh_collect::spawn::Waiting;
-use weigh_schema::call::{Written, WrittenFound};
+use weigh_schema::call::WrittenFound;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
@@ -17,7 +17,7 @@ use super::collector::{ActiveCollector, Claim, CollectorSource, Findings};
 use crate::products::run::recorder::Recorder;
 
 const NAME: &str = "written";
-const WRITTEN: &str = metric_name::storage_written_bytes_total;
+pub(super) const WRITTEN: &str = metric_name::storage_written_bytes_total;
 
 /// Starts it on the command, which is created but not yet executed.
 pub(super) fn start(waiting: &Waiting) -> ActiveCollector {
@@ -88,7 +88,9 @@ impl CollectorSource for WrittenPages {
             }
         };
         if let Some(written) = written {
-            findings.given.insert(WRITTEN.to_string(), value(written, lost));
+            findings
+                .given
+                .insert(WRITTEN.to_string(), value(written.total(), written.to_come, lost));
         }
         let status = match (written, missing.is_empty()) {
             (None, _) => CollectorState::Unavailable,
@@ -102,17 +104,18 @@ impl CollectorSource for WrittenPages {
     }
 }
 
-fn value(written: Written, lost: u64) -> Value {
+/// The value, of so many bytes in all, those among them that are not on a device yet, and how often there was no room.
+pub(super) fn value(total: u64, to_come: u64, lost: u64) -> Value {
     let unit = metric(WRITTEN).map_or(Unit::Bytes, |m| m.unit);
     let mut reasons = Vec::new();
-    if written.to_come > 0 {
-        reasons.push(format!("{} bytes of it are not on the device yet", written.to_come));
+    if to_come > 0 {
+        reasons.push(format!("{to_come} bytes of it are not on the device yet"));
     }
     if lost > 0 {
         reasons.push(format!("{lost} times there was no room to follow what was written"));
     }
     Value {
-        value: Some(unit.number(written.total() as f64)),
+        value: Some(unit.number(total as f64)),
         unit,
         source: Mechanism::Bpf,
         quality: if lost > 0 { Quality::Estimated } else { Quality::Exact },

@@ -5,6 +5,8 @@
 //! another kind, or makes no sense. Nothing that a client does or leaves undone is waited for.
 
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -264,10 +266,13 @@ impl Connection {
     /// What is there now. Whether more may come.
     fn receive(&mut self) -> bool {
         let mut part = [0; MOST_HEAD + 1];
-        // Anybody on the machine can connect: of a stranger no more than a head is read.
-        let turns = if self.is_trusted { MOST_TURN / part.len() } else { 1 };
+        // Anybody on the machine can connect: of a stranger no more than a head is read, and held.
+        let (turns, most) = match self.is_trusted {
+            true => (MOST_TURN / part.len(), part.len()),
+            false => (1, part.len().saturating_sub(self.received.len())),
+        };
         for _ in 0..turns {
-            match self.stream.read(&mut part) {
+            match self.stream.read(&mut part[..most]) {
                 Ok(0) => return false,
                 Ok(length) => self.received.extend_from_slice(&part[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

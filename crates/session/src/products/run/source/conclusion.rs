@@ -142,6 +142,9 @@ impl RunSource<'_> {
             io.wall_seconds = wall_seconds;
         }
         summary.io = findings.io;
+        if let Some(calls) = &findings.calls {
+            self.recorder.syscalls(calls.as_ref().clone());
+        }
         summary.regions = regions.map(Box::new);
         summary.collectors = statuses;
         self.limits.tell_of_rest(&self.settings.limits, &summary.metrics);
@@ -171,7 +174,8 @@ impl RunSource<'_> {
         let sender = sender(&exit, sent, command.passed_on(), is_of_job);
         summary.exit = Some(Exit { sender, ..exit });
         self.job.close();
-        Ok(RunOutcome { hook: self.hook, summary: self.summary, has_begun: true })
+        let (calls, summary) = (findings.calls, self.summary);
+        Ok(RunOutcome { hook: self.hook, calls, summary, has_begun: true })
     }
 }
 

@@ -94,7 +94,9 @@ impl Source for RunSource<'_> {
         let snapshots = self.snapshots.as_ref().and_then(Snapshots::wake_fd);
         let programs = self.helper.as_ref().and_then(Helper::wake_fd);
         let regions = self.regions.as_ref().map(Regions::wake_fd);
-        [self.job.wake_fd(), snapshots, programs, regions].into_iter().flatten().collect()
+        let others = self.others.iter().flat_map(|other| other.collector.wakers());
+        let own = [self.job.wake_fd(), snapshots, programs, regions].into_iter().flatten();
+        own.chain(others).collect()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -127,9 +129,7 @@ impl Source for RunSource<'_> {
         }
         self.events();
         for other in &mut self.others {
-            if let Some(rows) = other.collector.file_rows() {
-                rows.attend(&mut self.recorder);
-            }
+            other.collector.attend(&mut self.recorder);
         }
         self.notice_peaks();
         self.look_at_pages();

@@ -4,13 +4,13 @@
 //! `weigh_trace::policy` does not grant, processes that are not the user's own, and more than a user may have.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use weigh_agent::{Notes, Peer, command_of, give_way_to_agent, may_ask, may_follow};
 use weigh_collect::trace::cpus_online;
 use weigh_trace::event::Field;
@@ -23,6 +23,10 @@ use super::super::local_stream::{LocalStream, Room};
 use super::super::resolve::{ResolvedEvent, Resolver};
 use super::super::settings::TraceSettings;
 use super::wire::{HostAnswer, HostAsk, OpenRequest, VERSION};
+use crate::command::{Command, CpuNotice, Launcher, is_ready};
+use crate::engine::Session;
+use crate::error::SourceError;
+use crate::source::Source;
 
 /// Who begins a request or lets an answer lie is not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,12 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// process.
 pub fn be_stream(peer: Peer) -> ExitCode {
     give_way_to_agent();
-    let serve = || -> io::Result<()> {
+    let host = || -> io::Result<Host> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let process = io::stdout().as_fd().try_clone_to_owned()?;
         stream.set_nonblocking(false)?;
         let conversation = Conversation::patient(stream, PATIENCE)?;
-        Host {
+        Ok(Host {
             conversation,
             process,
             peer,
@@ -44,11 +48,15 @@ pub fn be_stream(peer: Peer) -> ExitCode {
             is_armed: false,
             notes: Notes::inherited(),
             waits: false,
-        }
-        .serve()
+            is_left: false,
+        })
     };
-    match serve() {
-        Ok(()) => ExitCode::SUCCESS,
+    let served = host().map_err(SourceError::from).and_then(|mut host| {
+        let launcher = Launcher::prepare_with(true, CpuNotice::Not)?;
+        Ok(Session::new(launcher.stay(), None).run(&mut host)?)
+    });
+    match served {
+        Ok(_) => ExitCode::SUCCESS,
         // The user's weigh has gone in the middle of something, or said what is not understood.
         Err(_) => ExitCode::FAILURE,
     }
@@ -63,36 +71,48 @@ struct Host {
     notes: Notes,
     /// Whether whom to follow is said later.
     waits: bool,
+    /// Whether the user has closed the conversation.
+    is_left: bool,
+}
+
+impl Source for Host {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.process.as_fd(), self.conversation.as_fd()]
+    }
+
+    /// Answers one request, if there is one.
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        let is_asked = is_ready(self.conversation.as_fd(), PollFlags::IN);
+        if !is_asked || self.is_over_for_user() {
+            return Ok(());
+        }
+        match self.conversation.line() {
+            Ok((line, with)) => Ok(self.answer_line(&line, with)?),
+            Err(_) => {
+                self.is_left = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        self.is_over_for_user()
+    }
 }
 
 impl Host {
-    fn serve(mut self) -> io::Result<()> {
-        while self.is_asked()? {
-            let Ok((line, with)) = self.conversation.line() else { break };
-            let ask: HostAsk = serde_json::from_slice(&line)?;
-            let answered = self.answer(ask, with);
-            // What follows no command follows whatever its user does.
-            self.notes.note(self.stream.is_some() && (self.is_armed || !self.waits));
-            let (answer, with) = answered
-                .unwrap_or_else(|error| (HostAnswer::Refused(format!("{error:#}")), Vec::new()));
-            self.conversation.say(&answer, &with)?;
-        }
-        Ok(())
+    fn is_over_for_user(&self) -> bool {
+        self.is_left || is_ready(self.process.as_fd(), PollFlags::IN)
     }
 
-    /// Waits for a request; false when the user has gone.
-    fn is_asked(&self) -> io::Result<bool> {
-        let mut fds = [
-            PollFd::new(&self.process, PollFlags::IN),
-            PollFd::new(&self.conversation, PollFlags::IN),
-        ];
-        loop {
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(fds[0].revents().is_empty()),
-            }
-        }
+    fn answer_line(&mut self, line: &[u8], with: Vec<OwnedFd>) -> io::Result<()> {
+        let ask: HostAsk = serde_json::from_slice(line)?;
+        let answered = self.answer(ask, with);
+        // What follows no command follows whatever its user does.
+        self.notes.note(self.stream.is_some() && (self.is_armed || !self.waits));
+        let (answer, with) = answered
+            .unwrap_or_else(|error| (HostAnswer::Refused(format!("{error:#}")), Vec::new()));
+        self.conversation.say(&answer, &with)
     }
 
     fn answer(
