@@ -22,6 +22,7 @@ mod push;
 mod regions;
 mod rows_file;
 mod run;
+mod serve;
 mod show;
 mod terminal;
 mod top;
@@ -120,6 +121,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Agent(agent) => agent::agent(&agent),
         Verb::Push(push) => push::execute(&push),
         Verb::Top(top) => top::execute(&top),
+        Verb::Serve(serve) => serve::execute(&serve),
     }
 }
 

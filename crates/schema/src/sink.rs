@@ -12,6 +12,11 @@ pub trait Sink {
     /// All that is there for now has been emitted: what is written has to be found by others.
     fn flush(&mut self) {}
 
+    /// Whether somebody waits for each update: a page that shows it live.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
     /// What went wrong, in words, if something did: nothing more is taken from then on.
     fn error(&self) -> Option<String> {
         None
@@ -30,6 +35,10 @@ impl<S: Sink, E> Sink for Result<S, E> {
         if let Ok(sink) = self {
             sink.flush();
         }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.as_ref().is_ok_and(Sink::is_watched)
     }
 
     fn error(&self) -> Option<String> {

@@ -26,6 +26,7 @@ pub mod doctor;
 mod document;
 pub mod explain;
 pub mod io;
+mod live;
 mod moments;
 pub mod outcome;
 pub mod progress;
@@ -39,4 +40,5 @@ mod text;
 pub mod top;
 pub mod trace;
 
+pub use live::{LiveAssets, live_assets};
 pub use text::Screen;

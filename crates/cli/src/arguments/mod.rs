@@ -7,6 +7,7 @@ mod io;
 mod numbers;
 mod others;
 mod run;
+mod serve;
 mod status;
 mod token;
 mod trace;
@@ -24,6 +25,7 @@ pub use others::{
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
 };
 pub use run::{Collector, RunArguments, WaitFor};
+pub use serve::ServeArguments;
 pub use trace::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
     TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,
@@ -88,6 +90,8 @@ pub enum Verb {
     Push(PushArguments),
     /// Show the node, jobs and processes while they run; once as text or JSON for scripts.
     Top(TopArguments),
+    /// Serve a page of the node and of recordings, live while jobs run, on this machine's loopback.
+    Serve(ServeArguments),
 }
 
 #[cfg(test)]

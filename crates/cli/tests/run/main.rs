@@ -24,6 +24,7 @@ mod recording;
 mod region_costs;
 mod regions;
 mod series;
+mod serve;
 mod signals;
 mod syscalls;
 mod terminal;

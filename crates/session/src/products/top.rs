@@ -168,6 +168,16 @@ impl TopSource {
         self.node.set_interval(interval);
     }
 
+    /// Whether it is time, and then looks: for callers without a session.
+    pub fn look_if_due(&mut self) -> bool {
+        let is_due = self.node.tick_if_due();
+        if is_due {
+            self.latest = Some(self.report());
+            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
+        }
+        is_due
+    }
+
     /// Reads a collector from now on, or not. Whether there is one of that name.
     pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
         self.node.collectors().switch(name, is_on)
@@ -262,10 +272,7 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if self.tick_if_due() {
-            self.latest = Some(self.report());
-            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
-        }
+        self.look_if_due();
         Ok(())
     }
 
