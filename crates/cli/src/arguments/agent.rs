@@ -30,7 +30,6 @@ pub enum AgentVerb {
 #[derive(Args, Debug)]
 pub struct AgentStatusArguments {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "its type says it")]
     pub at: AgentSocket,
     /// Print it as JSON.
     #[arg(long)]
@@ -54,7 +53,6 @@ Examples:
 #[command(after_help = SET_EXAMPLES, arg_required_else_help = true)]
 pub struct AgentSetArguments {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "its type says it")]
     pub at: AgentSocket,
     /// The stream whose policy changes.
     #[arg(long, value_name = "NAME", requires = "policy")]
@@ -99,7 +97,6 @@ Examples:
 #[command(after_help = PUSH_EXAMPLES)]
 pub struct PushArguments {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "its type says it")]
     pub at: AgentSocket,
     /// What the values are about.
     #[arg(long, value_name = "SCOPE", default_value = "node")]

@@ -54,7 +54,9 @@ impl NodeAgent {
         let mut process = command.stderr(Stdio::piped()).spawn().expect("weigh starts");
         let mut lines = BufReader::new(process.stderr.take().expect("standard error"));
         let mut said = String::new();
-        (0..2).for_each(|_| drop(lines.read_line(&mut said).expect("text")));
+        for _ in 0..2 {
+            lines.read_line(&mut said).expect("text");
+        }
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
         assert!(said.contains("serves at"), "{said}");
         NodeAgent { process, scratch, said }
