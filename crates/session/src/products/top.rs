@@ -35,6 +35,7 @@ struct ViewSink {
     view: NodeView,
     at: Option<Moment>,
     before: Option<Moment>,
+    collectors: Vec<TopCollector>,
 }
 
 /// Looks after which a value that no collector emits any more is gone.
@@ -44,6 +45,7 @@ impl SampleSink for ViewSink {
     fn take(&mut self, tick: NodeTick<'_>) {
         self.view.take(tick.at.ns(), tick.samples());
         self.before = self.at.replace(tick.at);
+        self.collectors = tick.statuses().map(|status| collector(&status, tick.at)).collect();
     }
 }
 
@@ -98,41 +100,23 @@ impl TopSource {
         self.settings.everybody = everybody;
     }
 
-    /// Reads the collectors if it is time: then there can be a [`TopSource::report`].
-    pub fn tick_if_due(&mut self) -> bool {
-        self.node.tick_if_due()
-    }
-
-    /// When the next tick is.
-    pub fn next_tick(&self) -> Option<Instant> {
-        self.node.deadline()
-    }
-
-    /// Looks so often from now on.
+    /// Looks at another interval from now on.
     pub fn set_interval(&mut self, interval: Duration) {
         self.settings.interval = interval;
         self.node.set_interval(interval);
     }
 
-    /// Reads a collector from now on, or not. Whether there is one of that name.
-    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
-        self.node.collectors().switch(name, is_on)
+    /// Whether it is time, and then looks: for callers without a session.
+    pub fn tick_if_due(&mut self) -> bool {
+        let is_due = self.node.tick_if_due();
+        if is_due {
+            self.latest = Some(self.report());
+            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
+        }
+        is_due
     }
 
-    /// How each collector fares.
-    pub fn collectors(&self) -> Vec<TopCollector> {
-        let now = Moment::now();
-        self.node.statuses().map(|status| collector(&status, now)).collect()
-    }
-
-    /// The user of each process of the latest report.
-    pub fn owners(&self) -> &BTreeMap<u32, u32> {
-        &self.owners
-    }
-
-    /// What the latest tick has found, and the processes.
-    pub fn report(&mut self) -> TopReport {
-        let collectors = self.collectors();
+    fn report(&mut self) -> TopReport {
         let sink = &mut self.node.sink;
         let interval = sink.at.zip(sink.before).map(|(now, before)| {
             Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
@@ -140,6 +124,7 @@ impl TopSource {
         let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
         sink.view.forget_older_than(looks.ceil() as u64);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
+        let collectors = sink.collectors.clone();
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
@@ -156,8 +141,8 @@ impl TopSource {
             collectors,
             jobs,
             processes,
-            processes_unreadable: unreadable,
             processes_left_out: 0,
+            processes_unreadable: unreadable,
         }
     }
 
@@ -190,15 +175,46 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if self.tick_if_due() {
-            self.latest = Some(self.report());
-            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
-        }
+        self.tick_if_due();
         Ok(())
     }
 
     fn is_over(&mut self, _: &Command) -> bool {
         self.reports_left == Some(0)
+    }
+}
+
+/// For the agent, which makes a report only where somebody reads it.
+impl TopSource {
+    /// Reads the collectors if it is time: then there can be a [`TopSource::make_report`].
+    pub fn read_if_due(&mut self) -> bool {
+        self.node.tick_if_due()
+    }
+
+    /// What the latest tick has found, and the processes.
+    pub fn make_report(&mut self) -> TopReport {
+        self.report()
+    }
+
+    /// When the next tick is.
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.node.deadline()
+    }
+
+    /// Reads a collector from now on, or not. Whether there is one of that name.
+    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
+        self.node.collectors().switch(name, is_on)
+    }
+
+    /// How each collector fares.
+    pub fn collectors(&self) -> Vec<TopCollector> {
+        let now = Moment::now();
+        self.node.statuses().map(|status| collector(&status, now)).collect()
+    }
+
+    /// The user of each process of the latest report.
+    pub fn owners(&self) -> &BTreeMap<u32, u32> {
+        &self.owners
     }
 }
 

@@ -90,7 +90,7 @@ struct NodeStreams {
 impl NodeStreams {
     /// Serves clients, and reads the node if it is time.
     fn turn(&mut self) -> std::io::Result<()> {
-        if self.top.tick_if_due() {
+        if self.top.read_if_due() {
             self.write();
         }
         let until = self.top.next_tick().unwrap_or_else(|| Instant::now() + PAUSE);
@@ -110,7 +110,7 @@ impl NodeStreams {
         if !self.server.wants_node() {
             return self.server.skip_node();
         }
-        let report = self.top.report();
+        let report = self.top.make_report();
         let visibility = match hides_processes() {
             true => Visibility::Owners(self.top.owners().clone()),
             false => Visibility::Everybody,
