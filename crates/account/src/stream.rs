@@ -43,7 +43,7 @@ pub struct StreamBuffer<R> {
     next: u64,
     readers: BTreeMap<u64, Reader>,
     lost: u64,
-    pace: Pace,
+    rate: WriteRate,
 }
 
 impl<R: Clone> StreamBuffer<R> {
@@ -57,7 +57,7 @@ impl<R: Clone> StreamBuffer<R> {
             next: 1,
             readers: BTreeMap::new(),
             lost: 0,
-            pace: Pace::default(),
+            rate: WriteRate::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl<R: Clone> StreamBuffer<R> {
     /// Adds a record. One that is larger than the buffer is lost to all.
     pub fn write(&mut self, record: R, bytes: usize, at_ns: u64) -> u64 {
         let sequence = self.skip();
-        self.pace.take(bytes, at_ns);
+        self.rate.take(bytes, at_ns);
         if self.policy.capacity() == 1 {
             self.drop_front(self.records.len());
         }
@@ -234,20 +234,20 @@ impl<R: Clone> StreamBuffer<R> {
 
     /// Bytes that are written in a second, at the latest rate.
     pub fn bytes_per_second(&self, now_ns: u64) -> Option<f64> {
-        Some(self.pace.bytes / self.pace.seconds(now_ns)?)
+        Some(self.rate.bytes / self.rate.seconds(now_ns)?)
     }
 
     /// For how long a reader can stop and lose nothing, at the latest rate.
     pub fn outage_seconds(&self, now_ns: u64) -> Option<f64> {
-        let by_bytes = self.most_bytes as f64 / self.pace.bytes.max(1.0);
+        let by_bytes = self.most_bytes as f64 / self.rate.bytes.max(1.0);
         let records = by_bytes.floor().min(self.policy.capacity() as f64);
-        Some(records * self.pace.seconds(now_ns)?)
+        Some(records * self.rate.seconds(now_ns)?)
     }
 }
 
 /// How records come: their size and the time between two, of the latest mostly.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct WriteRate {
     last_ns: Option<u64>,
     /// Of one record.
     bytes: f64,
@@ -257,7 +257,7 @@ struct Pace {
 /// The part that the latest has in an average.
 const PART: f64 = 0.2;
 
-impl Pace {
+impl WriteRate {
     fn take(&mut self, bytes: usize, at_ns: u64) {
         match self.last_ns.replace(at_ns) {
             None => self.bytes = bytes as f64,

@@ -28,6 +28,7 @@ mod process;
 mod quota;
 mod rate_limit;
 mod rounds;
+mod served;
 mod server;
 mod streams;
 mod subscriptions;

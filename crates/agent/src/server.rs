@@ -1,7 +1,6 @@
 //! The socket, and what is done for those who connect to it.
 
 mod attaching;
-mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -27,6 +26,7 @@ use crate::listener::{ServerError, listen_at, spare};
 use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
+use crate::served::{pass_to_streams, served};
 use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
 use weigh_wire::AgentRequest;
@@ -156,6 +156,11 @@ impl Server {
         self.left_out = parts;
     }
 
+    /// Clients come to these streams from now on.
+    pub fn set_door(&mut self, door: StreamDoor) {
+        self.door = Some(door);
+    }
+
     /// Readable when there is something to handle.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
@@ -215,7 +220,9 @@ impl Server {
                 _ => self.serve(key / 2, calls),
             }
         }
-        self.post_served();
+        if let Some(door) = self.door.as_ref().filter(|_| std::mem::take(&mut self.is_changed)) {
+            door.post(served(self.clients.values(), self.sessions.users()));
+        }
         Ok(())
     }
 
@@ -305,7 +312,7 @@ impl Server {
                 self.follow(key, what)
             }
             Received::Message(Ok(Datagram::Agent(AgentRequest::Watch))) => {
-                self.pass_to_streams(key)
+                pass_to_streams(client, self.door.as_ref(), &mut self.pace)
             }
         };
         if answered.is_err() {

@@ -50,8 +50,8 @@ fn hides_processes_by(mounts: &[u8]) -> bool {
     // What was mounted last is what is seen.
     let Some(line) = text.lines().rfind(is_proc) else { return true };
     let options = line.split(' ').nth(3).unwrap_or_default().split(',');
-    let hidden = options.filter_map(|option| option.strip_prefix("hidepid="));
-    hidden.last().is_some_and(|how| !["0", "off"].contains(&how))
+    let mut hidden = options.filter_map(|option| option.strip_prefix("hidepid="));
+    hidden.next_back().is_some_and(|how| !["0", "off"].contains(&how))
 }
 
 /// The name of a user, or the number if there is no name.

@@ -12,6 +12,7 @@ pub mod call_filter;
 pub mod calls;
 pub mod cgroup;
 pub mod clock;
+pub mod code_pages;
 pub mod collectors;
 mod core_types;
 pub mod cpu_limit;

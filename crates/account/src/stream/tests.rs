@@ -94,7 +94,9 @@ fn a_drained_record_is_gone_for_who_comes_later_and_a_read_one_is_not() {
         (StreamPolicy::FillRead(2), vec![2, 3]),
     ] {
         let mut buffer = StreamBuffer::new(policy, 1000);
-        (1..=3).for_each(|record| drop(buffer.write(record, 1, record)));
+        for record in 1..=3 {
+            buffer.write(record, 1, record);
+        }
         buffer.read(1, 0, 1000, false);
         assert_eq!(numbers(&buffer.read(2, 0, 1000, false)), left, "{policy}");
         // One that asks from the first on is told of all others.
@@ -105,7 +107,9 @@ fn a_drained_record_is_gone_for_who_comes_later_and_a_read_one_is_not() {
 #[test]
 fn a_policy_changes_while_the_stream_runs() {
     let mut buffer = StreamBuffer::new(StreamPolicy::FillRead(10), 1000);
-    (1..=20).for_each(|record| drop(buffer.write(record, 1, record)));
+    for record in 1..=20 {
+        buffer.write(record, 1, record);
+    }
     buffer.set_policy(StreamPolicy::FillRead(3));
     assert_eq!(numbers(&buffer.read(1, 0, 1000, false)), [18, 19, 20]);
     buffer.set_policy(StreamPolicy::FillDrain);
@@ -134,7 +138,9 @@ fn a_buffer_goes_on_where_an_earlier_run_ended() {
 fn the_rate_says_how_long_an_outage_can_be() {
     let mut buffer = StreamBuffer::new(StreamPolicy::FillRead(60), 1000);
     assert_eq!((buffer.bytes_per_second(0), buffer.outage_seconds(0)), (None, None));
-    (0..10).for_each(|tick| drop(buffer.write(tick, 50, tick * SECOND)));
+    for tick in 0..10 {
+        buffer.write(tick, 50, tick * SECOND);
+    }
     let now = 9 * SECOND;
     assert_eq!(buffer.bytes_per_second(now), Some(50.0));
     // Twenty by their bytes, not sixty.

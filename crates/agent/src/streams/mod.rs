@@ -1,8 +1,8 @@
 //! Streams of records: what the node does at each tick, and what clients publish.
 //!
-//! Reads requests of clients, whom [`StreamDoor`] lets in; emits answers. A record is serialised once, whoever reads it.
+//! Reads requests of clients, whom [`StreamDoor`] lets in; emits answers. A record is serialised once for all readers.
 //! Refuses more clients and more published values than a user may have, names that are not plain, and changes by others
-//! than root and the agent's own user. No thread of its own: its host polls the [`StreamServer`], writes records to it,
+//! than root and the agent's own user. No thread of its own: its host gives one to the [`StreamServer`], writes records to it,
 //! and takes from it what clients want of the node ([`NodeControl`]).
 
 mod checkpoint;

@@ -132,13 +132,8 @@ impl StreamServer {
         Ok((server, door))
     }
 
-    /// Readable when there is something to handle.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-
-    /// When it has to be handled, whatever its descriptor says: a client waits for no longer.
-    pub fn deadline(&self) -> Option<Instant> {
+    /// When a client is answered in any case, or values are written.
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let of_statsd = self.statsd.as_ref().and_then(StatsdInput::deadline);
         self.waiting().map(|(_, until)| until).chain(of_statsd).min()
     }
@@ -148,12 +143,12 @@ impl StreamServer {
         self.connections.iter().filter_map(move |(key, one)| Some((*key, until(one)?)))
     }
 
-    /// Does what there is to do now, of each user one request at most; it never waits. `collectors` tells how those of the
-    /// node fare. Errors: the kernel tells of no events any more.
-    pub fn handle(&mut self, collectors: CollectorStatuses<'_>) -> io::Result<()> {
+    /// Waits for clients, or until it is time, and does what there is to do then, of each user one request at most.
+    /// `collectors` tells how those of the node fare. Errors: the kernel tells of no events any more.
+    pub fn handle(&mut self, until: Instant, collectors: CollectorStatuses<'_>) -> io::Result<()> {
         let mut events = Vec::with_capacity(MOST_EVENTS);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)) {
+        let pause = pause(self.deadline().map_or(until, |own| own.min(until)));
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&pause)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -332,6 +327,14 @@ impl StreamServer {
 
     pub(super) fn served_at_socket(&self) -> Vec<ServedUser> {
         self.keeper.served()
+    }
+}
+
+fn pause(until: Instant) -> Timespec {
+    let pause = until.saturating_duration_since(Instant::now());
+    Timespec {
+        tv_sec: pause.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: pause.subsec_nanos().into(),
     }
 }
 

@@ -10,7 +10,7 @@ use weigh_wire::{Answer, Peer, StreamRequest, receive, send};
 
 use super::server::{StreamServer, StreamSettings};
 use super::{NodeControl, StreamDoor, Visibility};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const STRANGER: u32 = 4_000_001;
 
@@ -31,7 +31,7 @@ fn connect(door: &StreamDoor, uid: u32) -> UnixStream {
 
 fn ask(server: &mut StreamServer, stream: &UnixStream, request: StreamRequest) -> Answer {
     send(stream, &request, &[]).unwrap();
-    (0..3).for_each(|_| server.handle(&Vec::new).unwrap());
+    (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     receive(stream).unwrap().unwrap().0
 }
 
@@ -88,7 +88,7 @@ fn a_reader_that_waits_has_the_record_when_it_comes() {
     let (mut server, door) = server();
     let (one, other) = (connect(&door, STRANGER), connect(&door, STRANGER));
     send(&other, &StreamRequest::Read(StreamRead { wait: true, ..read(1) }), &[]).unwrap();
-    server.handle(&Vec::new).unwrap();
+    (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     assert!(server.deadline().is_some());
     assert_eq!(ask(&mut server, &one, samples(1, 0.0)), Answer::Done);
     let (answer, _) = receive::<Answer>(&other).unwrap().unwrap();
@@ -96,9 +96,9 @@ fn a_reader_that_waits_has_the_record_when_it_comes() {
     assert!(server.deadline().is_none());
     // One that goes while it waits leaves nothing.
     send(&other, &StreamRequest::Read(StreamRead { wait: true, ..read(2) }), &[]).unwrap();
-    server.handle(&Vec::new).unwrap();
+    (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     drop(other);
-    (0..3).for_each(|_| server.handle(&Vec::new).unwrap());
+    (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     assert_eq!((server.connections.len(), server.deadline()), (1, None));
 }
 
@@ -167,7 +167,7 @@ fn a_reader_has_the_node_read_more_often_as_long_as_it_is_there() {
     ask(&mut server, &reader, StreamRequest::Read(node));
     assert_eq!((server.interval(), server.wants_node()), (Duration::from_millis(100), true));
     drop(reader);
-    (0..3).for_each(|_| server.handle(&Vec::new).unwrap());
+    (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     assert_eq!(server.interval(), Duration::from_secs(1));
     assert!(server.wants_node(), "it may come back");
 }
@@ -189,7 +189,7 @@ fn a_user_has_so_many_clients_and_leaves_some_to_others() {
     let other = connect(&door, STRANGER + 1);
     assert!(matches!(ask(&mut server, &other, StreamRequest::Status), Answer::Status(_)));
     held.pop();
-    (0..20).for_each(|_| server.handle(&Vec::new).unwrap());
+    (0..20).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     let again = connect(&door, STRANGER);
     assert!(matches!(ask(&mut server, &again, StreamRequest::Status), Answer::Status(_)));
 }
@@ -202,7 +202,7 @@ fn what_is_no_request_ends_its_client_alone() {
     for wrong in [vec![b'x'; 32], vec![0xff; 4096], b"{}".repeat(40)] {
         let mut stream = connect(&door, STRANGER);
         stream.write_all(&wrong).unwrap();
-        (0..3).for_each(|_| server.handle(&Vec::new).unwrap());
+        (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
         refused(receive(&stream).unwrap().unwrap().0);
     }
     refused(ask(

@@ -25,7 +25,7 @@ impl NodeFeed for TopFeed {
         loop {
             let wait = self.0.deadline()?.saturating_duration_since(Instant::now());
             std::thread::sleep(wait);
-            self.0.look_if_due();
+            self.0.tick_if_due();
             if let Some(report) = self.0.take_report() {
                 return Some(report);
             }

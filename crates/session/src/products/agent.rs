@@ -19,7 +19,7 @@ use weigh_agent::{
     LeftOut, PROGRAMS, PlainServer, Server, Settings, SlotQuota, StreamDoor, StreamSettings,
 };
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
-use weigh_collect::{memory_reserve, message, notice, standing_threads};
+use weigh_collect::{code_pages, memory_reserve, message, notice, standing_threads};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::printable::in_words;
 
@@ -131,6 +131,8 @@ fn serve_node_alone(
     message::stay();
     notice!("serves at {}", settings.socket.display());
     notice!("{NODE_ALONE}, and programs with libweigh and jobs are turned away: {why}");
+    // Nothing else has to be small where the kernel's programs are loaded.
+    code_pages::release();
     serve_with(PlainSource(server), launcher)
 }
 

@@ -152,24 +152,14 @@ impl TopSource {
         self.settings.everybody = everybody;
     }
 
-    /// Reads the collectors if it is time: then there can be a [`TopSource::report`].
-    pub fn tick_if_due(&mut self) -> bool {
-        self.node.tick_if_due()
-    }
-
-    /// When the next tick is.
-    pub fn next_tick(&self) -> Option<Instant> {
-        self.node.deadline()
-    }
-
-    /// Looks so often from now on.
+    /// Looks at another interval from now on.
     pub fn set_interval(&mut self, interval: Duration) {
         self.settings.interval = interval;
         self.node.set_interval(interval);
     }
 
     /// Whether it is time, and then looks: for callers without a session.
-    pub fn look_if_due(&mut self) -> bool {
+    pub fn tick_if_due(&mut self) -> bool {
         let is_due = self.node.tick_if_due();
         if is_due {
             self.latest = Some(self.report());
@@ -178,24 +168,7 @@ impl TopSource {
         is_due
     }
 
-    /// Reads a collector from now on, or not. Whether there is one of that name.
-    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
-        self.node.collectors().switch(name, is_on)
-    }
-
-    /// How each collector fares.
-    pub fn collectors(&self) -> Vec<TopCollector> {
-        let now = Moment::now();
-        self.node.statuses().map(|status| collector(&status, now)).collect()
-    }
-
-    /// The user of each process of the latest report.
-    pub fn owners(&self) -> &BTreeMap<u32, u32> {
-        &self.owners
-    }
-
-    /// What the latest tick has found, and the processes.
-    pub fn report(&mut self) -> TopReport {
+    fn report(&mut self) -> TopReport {
         let collectors = self.collectors();
         let groups: Vec<NodeGroup> = self.node.groups().cloned().collect();
         let sink = &mut self.node.sink;
@@ -223,8 +196,8 @@ impl TopSource {
             rules: Vec::new(),
             jobs,
             processes,
-            processes_unreadable: unreadable,
             processes_left_out: 0,
+            processes_unreadable: unreadable,
         };
         self.judge(&mut report);
         self.latest_detail = self.details.look(self.focus, &report);
@@ -272,12 +245,46 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        self.look_if_due();
+        self.tick_if_due();
         Ok(())
     }
 
     fn is_over(&mut self, _: &Command) -> bool {
         self.reports_left == Some(0)
+    }
+}
+
+/// For the agent, which makes a report only where somebody reads it.
+impl TopSource {
+    /// Reads the collectors if it is time: then there can be a [`TopSource::make_report`].
+    pub fn read_if_due(&mut self) -> bool {
+        self.node.tick_if_due()
+    }
+
+    /// What the latest tick has found, and the processes.
+    pub fn make_report(&mut self) -> TopReport {
+        self.report()
+    }
+
+    /// When the next tick is.
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.node.deadline()
+    }
+
+    /// Reads a collector from now on, or not. Whether there is one of that name.
+    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
+        self.node.collectors().switch(name, is_on)
+    }
+
+    /// How each collector fares.
+    pub fn collectors(&self) -> Vec<TopCollector> {
+        let now = Moment::now();
+        self.node.statuses().map(|status| collector(&status, now)).collect()
+    }
+
+    /// The user of each process of the latest report.
+    pub fn owners(&self) -> &BTreeMap<u32, u32> {
+        &self.owners
     }
 }
 

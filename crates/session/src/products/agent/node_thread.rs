@@ -10,13 +10,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_agent::{NodeControl, StreamDoor, StreamServer, StreamSettings, Visibility};
 use weigh_collect::host::hides_processes;
 use weigh_collect::notice;
 
 use super::state_file::StateFile;
-use crate::in_full;
+use crate::error::in_full;
 use crate::products::top::{TopSettings, TopSource};
 
 /// It waits no longer for what does not come.
@@ -89,14 +88,14 @@ struct NodeStreams {
 }
 
 impl NodeStreams {
-    /// Waits, serves clients, and reads the node if it is time.
+    /// Serves clients, and reads the node if it is time.
     fn turn(&mut self) -> std::io::Result<()> {
-        self.wait()?;
-        if self.top.tick_if_due() {
+        if self.top.read_if_due() {
             self.write();
         }
+        let until = self.top.next_tick().unwrap_or_else(|| Instant::now() + PAUSE);
         let top = &self.top;
-        self.server.handle(&|| top.collectors())?;
+        self.server.handle(until, &|| top.collectors())?;
         for control in self.server.take_controls() {
             self.control(&control);
         }
@@ -107,26 +106,11 @@ impl NodeStreams {
         Ok(())
     }
 
-    fn wait(&self) -> std::io::Result<()> {
-        let now = Instant::now();
-        let until = [self.top.next_tick(), self.server.deadline()].into_iter().flatten().min();
-        let pause = until.map_or(PAUSE, |until| until.saturating_duration_since(now));
-        let pause = Timespec {
-            tv_sec: pause.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: pause.subsec_nanos().into(),
-        };
-        let mut fds = [PollFd::from_borrowed_fd(self.server.descriptor(), PollFlags::IN)];
-        match poll(&mut fds, Some(&pause)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     fn write(&mut self) {
         if !self.server.wants_node() {
             return self.server.skip_node();
         }
-        let report = self.top.report();
+        let report = self.top.make_report();
         let visibility = match hides_processes() {
             true => Visibility::Owners(self.top.owners().clone()),
             false => Visibility::Everybody,
