@@ -6,7 +6,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { build } from "esbuild";
 
 await build({
-  entryPoints: { report: "src/main.ts", explain: "src/explain.ts", trace: "src/trace.ts" },
+  entryPoints: { report: "src/main.ts", explain: "src/explain.ts", trace: "src/trace.ts", live: "src/live.ts" },
   outdir: "dist",
   bundle: true,
   minify: true,
@@ -18,7 +18,7 @@ await build({
 });
 
 await mkdir("dist", { recursive: true });
-const files = ["report", "explain", "trace"].flatMap((page) => [[`${page}.js`, "</script"], [`${page}.css`, "</style"]]);
+const files = ["report", "explain", "trace", "live"].flatMap((page) => [[`${page}.js`, "</script"], [`${page}.css`, "</style"]]);
 for (const [name, closing] of files) {
   const text = await readFile(`dist/${name}`, "utf8");
   if (text.toLowerCase().includes(closing) || text.includes("<!--")) {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 /// What `npm run build` leaves behind and pages embed.
-const BUNDLES: [&str; 12] = [
+const BUNDLES: [&str; 16] = [
     "report.js",
     "report.css",
     "report.js.sha256",
@@ -19,6 +19,10 @@ const BUNDLES: [&str; 12] = [
     "trace.css",
     "trace.js.sha256",
     "trace.css.sha256",
+    "live.js",
+    "live.css",
+    "live.js.sha256",
+    "live.css.sha256",
 ];
 
 fn main() {

@@ -6,8 +6,9 @@ import "uplot/dist/uPlot.min.css";
 import { h, onThemeChange, replace, section, style } from "./dom";
 import { clock, measured, tick } from "./format";
 import type { Page } from "./generated";
+import { atEnd } from "./lifetime";
 import type { Phases } from "./phases";
-import { type Chart, charts, seriesNames, unitWords } from "./series";
+import { type Chart, type Line, charts, seriesNames, unitWords } from "./series";
 import { type View, steer } from "./view";
 
 const HEIGHT = 140;
@@ -35,6 +36,16 @@ export function seriesSection(page: Page, view: View, phases: Phases): HTMLEleme
 }
 
 export function figure(chart: Chart, view: View, phases: Phases): HTMLElement {
+  return plotFigure(chart, view, phases).element;
+}
+
+export interface Figure {
+  element: HTMLElement;
+  /** Draws what the chart's lines have become. */
+  update(): void;
+}
+
+export function plotFigure(chart: Chart, view: View, phases: Phases): Figure {
   const legend = h("div", { class: "legend" });
   const place = h("div", { class: "plot", tabindex: 0, role: "img",
     "aria-label": `${chart.title} over time; keys + - 0 and the arrows change the stretch shown` });
@@ -53,8 +64,9 @@ export function figure(chart: Chart, view: View, phases: Phases): HTMLElement {
   const sayValues = () => {
     const index = view.cursor === null ? null : plot.valToIdx(view.cursor);
     keys.forEach((key, i) => {
-      const value = index === null ? chart.lines[i]?.top : plot.data[i + 1]?.[index];
-      key.say(value ?? null, index === null);
+      const line = chart.lines[i];
+      const value = index === null ? line?.top : plot.data[i + 1]?.[index];
+      key.say(value ?? null, index === null, line && index !== null ? spreadAt(line, plot.data[0]?.[index]) : null);
     });
   };
   sayValues();
@@ -78,8 +90,14 @@ export function figure(chart: Chart, view: View, phases: Phases): HTMLElement {
     plot = draw(chart, shown, view, phases, place, place.clientWidth || 600);
   });
   phases.onChange(() => plot.redraw(false));
-  if (phases.kinds.length > 0) sayPhase(place, view, phases);
-  return element;
+  atEnd(() => plot.destroy());
+  sayPhase(place, view, phases);
+  const update = () => {
+    plot.setData(dataOf(chart), false);
+    plot.setScale("x", { min: view.from, max: view.to });
+    sayValues();
+  };
+  return { element, update };
 }
 
 /** Under the pointer: which phase it is. */
@@ -95,7 +113,15 @@ function sayPhase(place: HTMLElement, view: View, phases: Phases): void {
 
 interface Key {
   element: HTMLElement;
-  say(value: number | null, isTop: boolean): void;
+  /** `spread` has the least and the greatest of the samples that the value stands for. */
+  say(value: number | null, isTop: boolean, spread: [number, number] | null): void;
+}
+
+/** Between what the samples lie that a point of the line stands for, if it stands for different ones. */
+function spreadAt(line: Line, at: number | undefined): [number, number] | null {
+  const index = at === undefined ? -1 : line.at.indexOf(at);
+  const [low, high] = [line.low?.[index], line.high?.[index]];
+  return low !== undefined && high !== undefined && high > low ? [low, high] : null;
 }
 
 function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: boolean) => void): Key[] {
@@ -112,15 +138,16 @@ function legendKeys(chart: Chart, shown: boolean[], toggle: (i: number, on: bool
     });
     return {
       element,
-      say: (number, isTop) => replace(value,
-        number === null ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}`),
+      say: (number, isTop, spread) => {
+        const between = spread === null ? "" : ` (${measured(spread[0], chart.measure)} to ${measured(spread[1], chart.measure)})`;
+        replace(value, number === null ? "–" : `${isTop ? "max " : ""}${measured(number, chart.measure)}${between}`);
+      },
     };
   });
 }
 
 function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place: HTMLElement, width: number): uPlot {
   const isRate = chart.lines.map((line) => line.metric.kind === "counter");
-  const data = uPlot.join(chart.lines.map((line) => [line.at, line.value] as uPlot.AlignedData));
   const text = style("--muted");
   const font = "11px system-ui, sans-serif";
   const axis = { stroke: text, font, grid: { stroke: style("--grid"), width: 1 },
@@ -133,7 +160,10 @@ function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place:
     legend: { show: false },
     scales: {
       x: { time: false, range: () => [view.from, view.to] },
-      y: { range: (_, least, top) => [Math.min(least * 1.08, 0), top > 0 ? top * 1.08 : least < 0 ? 0 : 1] },
+      y: { range: (_, lowest, highest) => {
+        const [least, top] = extremes(chart, shown, view, lowest, highest);
+        return [Math.min(least * 1.08, 0), top > 0 ? top * 1.08 : least < 0 ? 0 : 1];
+      } },
     },
     axes: [
       { ...axis, size: 26, space: 64,
@@ -142,12 +172,13 @@ function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place:
         ...(chart.measure.unit === "bytes" ? { incrs: POWERS } : {}),
         values: (_, splits) => splits.map((v) => tick(v, chart.measure)) },
     ],
-    series: [{}, ...chart.lines.map((_, i) => {
+    series: [{}, ...chart.lines.map((line, i) => {
       const colour = style(`--colour-${i % COLOURS}`);
       return {
         show: shown[i] ?? true, stroke: colour, width: 1.5, spanGaps: true,
         points: { show: false },
         ...(chart.lines.length === 1 || i === 0 ? { fill: `${colour}1f` } : {}),
+        ...(line.isOther ? { dash: [5, 4], width: 1 } : {}),
         ...(isRate[i] && stepped ? { paths: stepped } : {}),
       };
     })],
@@ -160,6 +191,7 @@ function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place:
     hooks: {
       drawClear: [(u) => phases.paint(u.ctx, view, (time) => u.valToPos(time, "x", true),
         u.bbox.top, u.bbox.top + u.bbox.height)],
+      drawAxes: [(u) => paintSpreads(u, chart, shown, view)],
       setSelect: [(u) => {
         if (u.select.width < 3) return;
         const from = u.posToVal(u.select.left, "x");
@@ -173,7 +205,46 @@ function draw(chart: Chart, shown: boolean[], view: View, phases: Phases, place:
       }],
     },
   };
-  return new uPlot(options, data, place);
+  return new uPlot(options, dataOf(chart), place);
+}
+
+function dataOf(chart: Chart): uPlot.AlignedData {
+  return uPlot.join(chart.lines.map((line) => [line.at, line.value] as uPlot.AlignedData));
+}
+
+/** The least and the greatest that is to be seen. */
+function extremes(chart: Chart, shown: boolean[], view: View, lowest: number, highest: number): [number, number] {
+  let [least, top] = [lowest, highest];
+  chart.lines.forEach(({ at, low, high }, i) => {
+    if (low === undefined || high === undefined || !shown[i]) return;
+    at.forEach((time, point) => {
+      if (time < view.from || time > view.to) return;
+      least = Math.min(least, low[point] ?? least);
+      top = Math.max(top, high[point] ?? top);
+    });
+  });
+  return [least, top];
+}
+
+/** Behind a line: between what its samples lie, so that one alone is seen among millions. */
+function paintSpreads(u: uPlot, chart: Chart, shown: boolean[], view: View): void {
+  const { ctx: context, bbox } = u;
+  context.save();
+  context.beginPath();
+  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  context.clip();
+  chart.lines.forEach((line, i) => {
+    if (line.low === undefined || line.high === undefined || !shown[i]) return;
+    context.fillStyle = style(`--colour-${i % COLOURS}`);
+    context.globalAlpha = 0.45;
+    line.at.forEach((time, point) => {
+      if (time < view.from || time > view.to) return;
+      const [x, top, bottom] = [u.valToPos(time, "x", true), u.valToPos(line.high?.[point] ?? 0, "y", true),
+        u.valToPos(line.low?.[point] ?? 0, "y", true)];
+      if (bottom - top >= 1) context.fillRect(x - devicePixelRatio / 2, top, Math.max(devicePixelRatio, 1), bottom - top);
+    });
+  });
+  context.restore();
 }
 
 /** Steps between the marks of an axis of sizes: those that people read, in powers of two. */

@@ -1,5 +1,7 @@
 // Elements in one expression. Text is always set as text, so nothing the job wrote becomes markup.
 
+import { lifetime } from "./lifetime";
+
 type Child = Node | string | number | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | undefined>;
 
@@ -65,6 +67,6 @@ export function style(name: string): string {
 /** Calls back when the colours of the page change: light, dark, or for the printer. */
 export function onThemeChange(redraw: () => void): void {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {
-    matchMedia(query).addEventListener("change", redraw);
+    matchMedia(query).addEventListener("change", redraw, { signal: lifetime() });
   }
 }

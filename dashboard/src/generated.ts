@@ -97,6 +97,12 @@ export interface CollectorStatus {
   lost: number;
 }
 
+export interface CoreUse {
+  core: number;
+  busy_ratio: number | null;
+  steal_ratio: number | null;
+}
+
 export interface CounterRow {
   part: string;
   later: boolean;
@@ -564,6 +570,62 @@ export interface SpanRows {
   pair: number[];
   from: number[];
   to: number[];
+}
+
+export interface TopCollector {
+  name: string;
+  mechanism: Mechanism;
+  status: CollectorState;
+  reason?: string | null;
+  no_data_seconds?: number | null;
+  failures: number;
+}
+
+export interface TopJob {
+  pid: number;
+  user: string;
+  command: string[];
+  command_base64?: string[];
+  processes: number;
+  cpu_cores: number | null;
+  memory_rss_sum_bytes: number;
+}
+
+export interface TopProcess {
+  pid: number;
+  parent_pid: number;
+  user: string;
+  name: string;
+  name_base64?: string | null;
+  command: string[];
+  command_base64?: string[];
+  state: string;
+  threads: number;
+  cpu_cores: number | null;
+  cpu_seconds: number;
+  memory_rss_bytes: number;
+  job?: number | null;
+}
+
+export interface TopReport {
+  schema: string;
+  node: string;
+  time: string;
+  interval_seconds: number | null;
+  user: string | null;
+  metrics: Record<string, Record<string, TopValue>>;
+  cores: CoreUse[];
+  collectors: TopCollector[];
+  jobs: TopJob[];
+  processes: TopProcess[];
+  processes_unreadable: number;
+}
+
+export interface TopValue {
+  value: number | null;
+  unit: Unit;
+  quality: Quality;
+  per_second?: number | null;
 }
 
 export interface TracePage {

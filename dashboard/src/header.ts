@@ -27,9 +27,9 @@ function moment(text: string): string {
   return text.replace("T", " ").replace(/(\.\d{3})\d*Z$/, "$1 UTC").replace(/Z$/, " UTC");
 }
 
-export function banners(page: Page): HTMLElement[] {
+export function banners(page: Page, isRunning = false): HTMLElement[] {
   const found: HTMLElement[] = [];
-  if (page.exit === null) {
+  if (page.exit === null && !isRunning) {
     found.push(banner("open", "The recording is incomplete",
       "No end was recorded: weigh was ended before the job. What is shown is what it had seen."));
   }

@@ -110,11 +110,17 @@ class Painter {
       context.textBaseline = "middle";
       context.fillText(row.label, 0, (top + bottom) / 2, LABELS - 8);
     }
+    const colours = new Map<number, string>();
+    const colourOf = (number: number): string => {
+      const known = colours.get(number) ?? style(`--colour-${number}`);
+      colours.set(number, known);
+      return known;
+    };
     row.values.forEach((value, column) => {
       const from = Math.max(this.x(heat.from[column] ?? 0), LABELS);
       const to = this.x(heat.to[column] ?? 0);
       if (value <= 0 || to <= LABELS) return;
-      context.fillStyle = style(`--colour-${row.colour(column)}`);
+      context.fillStyle = colourOf(row.colour(column));
       // By the root: little beside much is still to be seen.
       context.globalAlpha = 0.12 + 0.88 * Math.sqrt(Math.min(value / row.top, 1));
       const gap = heat.rowHeight > 8 ? 1 : 0;

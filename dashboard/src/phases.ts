@@ -4,6 +4,7 @@
 import { h, onThemeChange, replace, section, style } from "./dom";
 import { clock, count, power, seconds } from "./format";
 import type { Page, PhaseBands } from "./generated";
+import { atEnd } from "./lifetime";
 import type { View } from "./view";
 
 /** Phases of one name. */
@@ -25,15 +26,22 @@ const ROW = 16;
 const LABELS = 116;
 const AXIS = 18;
 
+const NONE: PhaseBands = { total: 0, left_out: 0, name: [], process: [], thread: [], first: [], last: [], phases: [],
+  start: [], end: [] };
+
 export class Phases {
-  readonly kinds: PhaseKind[];
-  readonly columns: PhaseBands;
-  private readonly texts: string[];
-  private readonly listeners: (() => void)[] = [];
+  kinds: PhaseKind[] = [];
+  columns: PhaseBands = NONE;
+  private texts: string[] = [];
+  private readonly listeners = new Set<() => void>();
 
   constructor(page: Page) {
-    this.columns = page.regions?.phases ?? { total: 0, left_out: 0, name: [], process: [], thread: [], first: [],
-      last: [], phases: [], start: [], end: [] };
+    this.take(page);
+  }
+
+  /** Of a run that goes on there are more. */
+  take(page: Page): void {
+    this.columns = page.regions?.phases ?? NONE;
     this.texts = page.regions?.texts ?? [];
     const byName = new Map<number, number[]>();
     this.columns.name.forEach((name, row) => {
@@ -45,7 +53,10 @@ export class Phases {
     const longest = new Map(kinds.map((kind) => [kind, kind.spans.reduce((sum, [from, to]) => sum + to - from, 0)]));
     kinds.sort((a, b) => (longest.get(b) ?? 0) - (longest.get(a) ?? 0));
     kinds.forEach((kind, i) => { kind.colour = COLOURS[i] ?? null; });
+    const hidden = new Set(this.kinds.filter((known) => !known.shown).map((known) => known.name));
+    kinds.forEach((kind) => { kind.shown = !hidden.has(kind.name); });
     this.kinds = kinds;
+    this.changed();
   }
 
   private kind(name: number, rows: number[]): PhaseKind {
@@ -62,11 +73,16 @@ export class Phases {
 
   toggle(kind: PhaseKind): void {
     kind.shown = !kind.shown;
-    for (const listener of this.listeners) listener();
+    this.changed();
+  }
+
+  private changed(): void {
+    for (const listener of [...this.listeners]) listener();
   }
 
   onChange(listener: () => void): void {
-    this.listeners.push(listener);
+    this.listeners.add(listener);
+    atEnd(() => this.listeners.delete(listener));
   }
 
   /** What the program does at that time, in words; empty if it says nothing. */

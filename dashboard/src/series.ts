@@ -4,12 +4,22 @@
 import type { Measure } from "./format";
 import type { GroupTitle, MetricRow, Page, SeriesRows } from "./generated";
 
+export interface Points {
+  at: number[];
+  value: number[];
+}
+
 export interface Line {
   metric: MetricRow;
   at: number[];
   value: number[];
   /** The greatest value. */
   top: number;
+  /** Where a point stands for many samples: the least and the greatest of them. */
+  low?: number[];
+  high?: number[];
+  /** Of another run, to compare with. */
+  isOther?: boolean;
 }
 
 export interface Chart {
@@ -23,14 +33,21 @@ export interface Chart {
 }
 
 export function charts(page: Page): { charts: Chart[]; flat: MetricRow[] } {
+  return arrange(page, (metric) => {
+    const rows = metric.series === null ? undefined : page.series[metric.series];
+    const line = rows && lineOf(metric, rows);
+    return line && line.at.length > 1 ? line : null;
+  });
+}
+
+/** The charts of the lines that metrics have; those that are zero all the time are in none. */
+export function arrange(page: Page, lineFor: (metric: MetricRow) => Line | null): { charts: Chart[]; flat: MetricRow[] } {
   const found: Chart[] = [];
   const flat: MetricRow[] = [];
   for (const group of page.groups) {
     for (const metric of page.metrics.filter((m) => m.group === group.group)) {
-      const rows = metric.series === null ? undefined : page.series[metric.series];
-      if (rows === undefined) continue;
-      const line = lineOf(metric, rows);
-      if (line.at.length < 2) continue;
+      const line = lineFor(metric);
+      if (line === null) continue;
       if (line.top === 0) flat.push(metric);
       else place(found, group, measureOf(metric), line);
     }
@@ -87,12 +104,13 @@ function lineOf(metric: MetricRow, rows: SeriesRows): Line {
 }
 
 /** Growth per second. Samples that follow hard upon another (taken at a new memory peak) are
- * joined to the next one: over such a short time the rate would be noise. */
-export function rate(rows: SeriesRows): { at: number[]; value: number[] } {
+ * joined to the next one: over such a short time the rate would be noise. Rows that do not begin with the run
+ * have their first row as what the others grow from. */
+export function rate(rows: Points, isFromStart = true): Points {
   const out = { at: [] as number[], value: [] as number[] };
   const least = usualStep(rows.at) / 2;
-  let lastAt = 0;
-  let lastValue = 0;
+  let lastAt = isFromStart ? 0 : rows.at[0] ?? 0;
+  let lastValue = isFromStart ? 0 : rows.value[0] ?? 0;
   rows.at.forEach((at, i) => {
     const isLast = i === rows.at.length - 1;
     if (at <= lastAt || (at - lastAt < least && !isLast)) return;
@@ -102,7 +120,7 @@ export function rate(rows: SeriesRows): { at: number[]; value: number[] } {
     lastAt = at;
     lastValue = value;
   });
-  if (out.at.length > 0) {
+  if (isFromStart && out.at.length > 0) {
     out.at.unshift(0);
     out.value.unshift(out.value[0] ?? 0);
   }

@@ -1,6 +1,8 @@
 // What part of the run is looked at, and where the pointer is in it: shared by all charts and the
 // time line, so that they move together.
 
+import { atEnd } from "./lifetime";
+
 type Listener = () => void;
 
 export class View {
@@ -8,11 +10,31 @@ export class View {
   to: number;
   /** The time under the pointer, if it is over a chart. */
   cursor: number | null = null;
-  private readonly rangeListeners: Listener[] = [];
-  private readonly cursorListeners: Listener[] = [];
+  private readonly rangeListeners = new Set<Listener>();
+  private readonly cursorListeners = new Set<Listener>();
 
-  constructor(readonly duration: number) {
-    this.to = duration;
+  constructor(private length: number) {
+    this.to = length;
+  }
+
+  get duration(): number {
+    return this.length;
+  }
+
+  /** A run that goes on has become longer. A view of its end stays at the end. */
+  grow(duration: number): void {
+    const by = duration - this.length;
+    if (by <= 0) return;
+    const isAtEnd = this.to === this.length;
+    if (isAtEnd && this.from > 0) this.from += by;
+    if (isAtEnd) this.to = duration;
+    this.length = duration;
+    this.refresh();
+  }
+
+  /** Has everything drawn again. */
+  refresh(): void {
+    for (const listener of [...this.rangeListeners]) listener();
   }
 
   /** The shortest stretch that can be looked at. */
@@ -30,7 +52,7 @@ export class View {
     if (start === this.from && start + length === this.to) return;
     this.from = start;
     this.to = length === this.duration ? this.duration : start + length;
-    for (const listener of this.rangeListeners) listener();
+    this.refresh();
   }
 
   whole(): void {
@@ -52,15 +74,17 @@ export class View {
   point(at: number | null): void {
     if (at === this.cursor) return;
     this.cursor = at;
-    for (const listener of this.cursorListeners) listener();
+    for (const listener of [...this.cursorListeners]) listener();
   }
 
   onRange(listener: Listener): void {
-    this.rangeListeners.push(listener);
+    this.rangeListeners.add(listener);
+    atEnd(() => this.rangeListeners.delete(listener));
   }
 
   onCursor(listener: Listener): void {
-    this.cursorListeners.push(listener);
+    this.cursorListeners.add(listener);
+    atEnd(() => this.cursorListeners.delete(listener));
   }
 }
 

@@ -21,11 +21,7 @@ export async function hold(checks, usage) {
     console.error(usage);
     process.exit(2);
   }
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-      "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-  });
+  browser = await launch();
   let failures = 0;
   for (const file of files) {
     for (const [name, check] of Object.entries(checks)) {
@@ -44,6 +40,14 @@ export async function hold(checks, usage) {
   }
   await browser.close();
   process.exit(failures === 0 ? 0 : 1);
+}
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
 }
 
 /** The same page with other data. */

@@ -13,6 +13,8 @@ const SAMPLES_PER_STEP: u32 = 64;
 
 /// An interval is at least so many times what the last sample cost: 1 % of a CPU.
 const INTERVAL_PER_COST: u32 = 100;
+/// Between two samples while somebody watches.
+const WATCHED: Duration = Duration::from_millis(100);
 
 /// What is due at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,14 @@ impl SamplingSchedule {
     }
 }
 
+impl SamplingSchedule {
+    /// The same while somebody watches: the next sample comes soon, as far as samples do not cost too much.
+    pub fn sampled_while_watched(&mut self, now: Duration, cost: Duration) {
+        self.sampled(now, cost);
+        self.next_sample = self.next_sample.min(now + WATCHED.max(cost * INTERVAL_PER_COST));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +134,18 @@ mod tests {
         assert_eq!(samples(250), 52);
         assert_eq!(samples(2000), 7);
         assert_eq!(samples(10_000_000), 2);
+    }
+
+    #[test]
+    fn while_somebody_watches_samples_are_close_and_windows_stay() {
+        let mut schedule = SamplingSchedule::fixed(None);
+        let ms = Duration::from_millis;
+        schedule.sampled_while_watched(ms(1000), Duration::ZERO);
+        assert_eq!((schedule.next(), schedule.due(ms(1100))), (ms(1100), Some(Tick::Sample)));
+        schedule.sampled_while_watched(ms(1100), ms(5));
+        assert_eq!(schedule.next(), ms(1600));
+        schedule.sampled(ms(1600), Duration::ZERO);
+        assert_eq!((schedule.next(), schedule.due(ms(2000))), (ms(2000), Some(Tick::Window)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod live;
 mod regions;
 mod rows_file;
 mod run;
+mod serve;
 mod show;
 mod terminal;
 mod top;
@@ -118,6 +119,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
         Verb::Top(top) => top::execute(&top),
+        Verb::Serve(serve) => serve::execute(&serve),
     }
 }
 

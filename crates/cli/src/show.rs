@@ -4,15 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use weigh_keep::Recording;
+use weigh_keep::{Recording, Rows};
 use weigh_schema::metric_name;
 use weigh_schema::quality::Value;
-use weigh_schema::recording::files;
+use weigh_schema::recording::{ProcessRow, files};
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
 use weigh_show::io::{Extent, Selection, Shown};
 use weigh_show::report::{
-    Extras, FileColumns, IoOverTime, JobSeries, RegionsBuilder, SlowestCalls, Survey,
+    Extras, FileColumns, Files, IoOverTime, JobSeries, Page, RegionsBuilder, SlowestCalls, Survey,
+    page_with,
 };
 use weigh_show::table::{self, Style};
 
@@ -123,7 +124,7 @@ fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
     recording.each_io_moment(|row| survey.moment(&row))?;
     recording.each_io_place(|row| survey.place(&row))?;
     let summary = recording.summary();
-    let start_ns = summary.job.started.as_nanosecond() as i64;
+    let start_ns = start_ns(recording);
     let duration = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number);
     let Some(mut over_time) = survey.choose(start_ns, duration) else { return Ok(None) };
     recording.each_io_moment(|row| over_time.moment(&row))?;
@@ -138,18 +139,46 @@ pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
 }
 
 fn page(recording: &Recording) -> anyhow::Result<String> {
-    let start_ns = recording.summary().job.started.as_nanosecond() as i64;
+    let start_ns = start_ns(recording);
     let mut series = JobSeries::new(start_ns);
     let mut counters = RegionsBuilder::new(start_ns);
     recording.each_sample(|row| {
         series.push(&row);
         counters.sample(&row);
     })?;
+    let rows = page_rows(recording, counters)?;
+    let (summary, processes) = (recording.summary(), &rows.processes);
+    let (files, extras) = (rows.files, rows.extras);
+    Ok(weigh_show::report::render(summary, series, &processes.rows, files, processes.total, extras))
+}
+
+/// The data of the page without its series, which may be longer than all the rest and are not read.
+pub fn page_data(recording: &Recording) -> anyhow::Result<Page> {
+    let start_ns = start_ns(recording);
+    let rows = page_rows(recording, RegionsBuilder::new(start_ns))?;
+    let (summary, processes) = (recording.summary(), &rows.processes);
+    let (files, extras, series) = (rows.files, rows.extras, JobSeries::new(start_ns));
+    Ok(page_with(summary, series, &processes.rows, files, processes.total, extras))
+}
+
+fn start_ns(recording: &Recording) -> i64 {
+    recording.summary().job.started.as_nanosecond() as i64
+}
+
+/// What the page shows besides series.
+struct PageContents {
+    processes: Rows<ProcessRow>,
+    files: Files,
+    extras: Extras,
+}
+
+fn page_rows(recording: &Recording, counters: RegionsBuilder) -> anyhow::Result<PageContents> {
+    let start_ns = start_ns(recording);
     let processes = recording.processes(Some(PAGE_ROWS))?;
     let mut files = FileColumns::default();
     let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
     let mut slowest = SlowestCalls::default();
-    if files_total > 0 {
+    if files_total > 0 && recording.has_io_calls() {
         recording.each_file(|row| {
             if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
                 slowest.waits_at((used.device, used.inode));
@@ -162,12 +191,5 @@ fn page(recording: &Recording) -> anyhow::Result<String> {
         slowest: slowest.lines(start_ns),
         regions: regions::page(recording, counters)?,
     };
-    Ok(weigh_show::report::render(
-        recording.summary(),
-        series,
-        &processes.rows,
-        files.finish(files_total),
-        processes.total,
-        extras,
-    ))
+    Ok(PageContents { processes, files: files.finish(files_total), extras })
 }

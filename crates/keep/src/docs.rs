@@ -20,6 +20,12 @@ pub fn recording_markdown() -> String {
     let rows = [
         (files::SUMMARY, format!("the totals, schema `{SCHEMA}`: see [metrics.md](metrics.md)")),
         (files::SERIES, "values over time, long form: one row for each time and series".into()),
+        (
+            files::SERIES_OVERVIEW,
+            "the same in slots of time (least, greatest and last value), where there are a million samples or more; \
+             for pages, and made of the samples alone"
+                .into(),
+        ),
         (files::PROCESSES, "one row for each process there ever was".into()),
         (
             files::FILES,

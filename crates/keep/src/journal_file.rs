@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fstatvfs};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 /// Room for the end: a summary takes 10 KB, and more with limits and snapshots.
 const ROOM_BYTES: u64 = 64 * 1024;
@@ -47,6 +48,11 @@ impl JournalFile {
         let room = free_bytes(&journal.file).map_or(0, |free| ROOM_BYTES.min(free / ROOM_PART));
         journal.kept = Some(room).filter(|room| *room > 0 && journal.allocate(*room).is_ok());
         journal
+    }
+
+    /// Whether a reader holds a record lock on it, which says that somebody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        fcntl_getlk(&self.file, &Flock::from(FlockType::WriteLock)).is_ok_and(|lock| lock.is_some())
     }
 
     /// Writes whole lines, if there is room for them beside the end. Otherwise says how many of them it did not write.

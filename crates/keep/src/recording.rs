@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek as _};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -21,11 +21,15 @@ use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::Update;
 
 use crate::error::{KeepError, harmless};
+use crate::file_access::FileAccess;
 use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
 use crate::latest_rows::Latest;
+use crate::overview::{OverviewReading, RecordingOverview};
+use crate::overview_table;
 use crate::recovery::Tally;
+use crate::sample_scan::{SampleVisit, scan_journal, scan_table};
 use crate::table::Row;
-use crate::table_reader::read_table;
+use crate::table_reader::read_table_by;
 use crate::writer::Finished;
 
 /// Rows of a table, perhaps not all of them.
@@ -44,6 +48,7 @@ pub struct Recording {
     summary: Summary,
     /// Why it is not complete; none if it is.
     incomplete: Option<Incomplete>,
+    access: FileAccess,
 }
 
 /// What one look at a directory found, if anything.
@@ -58,6 +63,17 @@ struct Incomplete {
 impl Recording {
     /// Opens the recording in `dir`.
     pub fn open(dir: &Path) -> Result<Recording, KeepError> {
+        Recording::open_by(dir, FileAccess::Named)
+    }
+
+    /// Opens the recording in a folder that was found, and that somebody else may write to: its files are read only
+    /// where they are plain files of the folder's owner, and no links.
+    pub fn open_found(dir: &Path) -> Result<Recording, KeepError> {
+        let access = FileAccess::of_found(dir).map_err(|e| KeepError::read(dir, e))?;
+        Recording::open_by(dir, access)
+    }
+
+    fn open_by(dir: &Path, access: FileAccess) -> Result<Recording, KeepError> {
         let found = std::fs::metadata(dir).map_err(|e| match e.kind() {
             ErrorKind::NotFound => KeepError::NoSuchDirectory { path: dir.to_path_buf() },
             _ => KeepError::read(dir, e),
@@ -66,18 +82,18 @@ impl Recording {
             return Err(KeepError::NotADirectory { path: dir.to_path_buf() });
         }
         let complete = || {
-            let summary = read_summary(&dir.join(files::SUMMARY))?;
+            let summary = read_summary(&dir.join(files::SUMMARY), access)?;
             Ok(summary.map(|summary| (summary, None)))
         };
         let partial = || {
-            let found = open_journal(&dir.join(files::JOURNAL))?;
+            let found = open_journal(&dir.join(files::JOURNAL), access)?;
             Ok(found.map(|(summary, incomplete)| (summary, Some(incomplete))))
         };
         // The third look is for one that was being finished between the first two.
         let looks: [&dyn Fn() -> Lookup; 3] = [&complete, &partial, &complete];
         for look in looks {
             if let Some((summary, incomplete)) = look()? {
-                return Ok(Recording { dir: dir.to_path_buf(), summary, incomplete });
+                return Ok(Recording { dir: dir.to_path_buf(), summary, incomplete, access });
             }
         }
         Err(KeepError::NotARecording { path: dir.to_path_buf() })
@@ -86,7 +102,7 @@ impl Recording {
     /// The recording that has just been finished in `dir`: its summary is known, and is not read again.
     pub fn of_finished(dir: &Path, finished: &Finished) -> Recording {
         let summary = finished.summary.clone();
-        Recording { dir: dir.to_path_buf(), summary, incomplete: None }
+        Recording { dir: dir.to_path_buf(), summary, incomplete: None, access: FileAccess::Named }
     }
 
     /// The directory.
@@ -151,6 +167,39 @@ impl Recording {
         self.each(&mut |row| visit(row))
     }
 
+    /// Shows the samples of the interval, in nanoseconds since the Unix epoch, to `visit`: row groups that lie outside are
+    /// not read.
+    pub fn scan_samples(
+        &self,
+        interval: RangeInclusive<i64>,
+        visit: &mut SampleVisit<'_>,
+    ) -> Result<(), KeepError> {
+        let table = self.dir.join(files::SERIES);
+        if self.is_complete() {
+            return scan_table(self.access, &table, &interval, visit);
+        }
+        let path = self.dir.join(files::JOURNAL);
+        match self.access.open(&path) {
+            Ok(file) => scan_journal(&path, file, &interval, visit),
+            // It has been finished since it was opened.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                scan_table(self.access, &table, &interval, visit)
+            }
+            Err(e) => Err(KeepError::read(&path, e)),
+        }
+    }
+
+    /// All series in bounded memory: read where a long recording keeps them so, else made of all samples.
+    pub fn series_overview(&self) -> Result<RecordingOverview, KeepError> {
+        let kept = self.dir.join(files::SERIES_OVERVIEW);
+        if self.is_complete() && kept.symlink_metadata().is_ok() {
+            return overview_table::read(self.access, &kept);
+        }
+        let mut reading = OverviewReading::default();
+        self.scan_samples(i64::MIN..=i64::MAX, &mut |sample| reading.push(sample))?;
+        Ok(reading.finish())
+    }
+
     /// Shows every process to `visit`, in bounded memory; returns how many there are.
     pub fn each_process(&self, mut visit: impl FnMut(ProcessRow)) -> Result<u64, KeepError> {
         self.each(&mut |row| visit(row))
@@ -178,9 +227,14 @@ impl Recording {
         self.each(&mut |row| visit(row))
     }
 
+    /// Whether calls that were about files may be in it.
+    pub fn has_io_calls(&self) -> bool {
+        !self.is_complete() || self.dir.join(files::IO_CALLS).exists()
+    }
+
     /// Shows every call that was about a file; returns how many there are, none where they were not wanted.
     pub fn each_io_call(&self, mut visit: impl FnMut(IoCall)) -> Result<u64, KeepError> {
-        if self.is_complete() && !self.dir.join(files::IO_CALLS).exists() {
+        if !self.has_io_calls() {
             return Ok(0);
         }
         self.each(&mut |row| visit(row))
@@ -226,14 +280,14 @@ impl Recording {
     /// Shows rows until `visit` breaks off; returns how many there are in all.
     fn visit<R: Row>(&self, visit: &mut dyn FnMut(R) -> ControlFlow<()>) -> Result<u64, KeepError> {
         if self.is_complete() {
-            return read_table(&self.dir.join(R::FILE), visit);
+            return read_table_by(self.access, &self.dir.join(R::FILE), visit);
         }
         let path = self.dir.join(files::JOURNAL);
-        let file = match File::open(&path) {
+        let file = match self.access.open(&path) {
             Ok(file) => file,
             // It has been finished since it was opened.
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                return read_table(&self.dir.join(R::FILE), visit);
+                return read_table_by(self.access, &self.dir.join(R::FILE), visit);
             }
             Err(e) => return Err(KeepError::read(&path, e)),
         };
@@ -279,8 +333,8 @@ struct Versioned {
 }
 
 /// Reads `summary.json`; none if there is no such file.
-fn read_summary(path: &Path) -> Result<Option<Summary>, KeepError> {
-    let text = match std::fs::read(path) {
+fn read_summary(path: &Path, access: FileAccess) -> Result<Option<Summary>, KeepError> {
+    let text = match read_bounded(path, access) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(KeepError::read(path, e)),
@@ -299,9 +353,22 @@ fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
     Err(KeepError::UnknownSchema { path: path.to_path_buf(), found: harmless(found) })
 }
 
+/// Reads a file that is no longer than a line of a journal may be.
+fn read_bounded(path: &Path, access: FileAccess) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    access.open(path)?.take(LINE_BYTES_MAX + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > LINE_BYTES_MAX {
+        true => Err(std::io::Error::other("it is longer than a summary can be")),
+        false => Ok(text),
+    }
+}
+
 /// Goes through a journal; none if there is no such file.
-fn open_journal(path: &Path) -> Result<Option<(Summary, Incomplete)>, KeepError> {
-    let file = match File::open(path) {
+fn open_journal(
+    path: &Path,
+    access: FileAccess,
+) -> Result<Option<(Summary, Incomplete)>, KeepError> {
+    let file = match access.open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(KeepError::read(path, e)),
@@ -320,16 +387,16 @@ fn open_journal(path: &Path) -> Result<Option<(Summary, Incomplete)>, KeepError>
     let condition = journal.condition;
     let last_time = tally.last_time();
     let Some(summary) = tally.into_summary() else {
-        return Err(no_beginning(path, &condition));
+        return Err(no_beginning(path, access, &condition));
     };
     let because = sentence(running, &summary, last_time, &condition);
     Ok(Some((summary, Incomplete { running, because })))
 }
 
 /// Why a journal does not say which job it is about.
-fn no_beginning(path: &Path, condition: &Condition) -> KeepError {
+fn no_beginning(path: &Path, access: FileAccess, condition: &Condition) -> KeepError {
     // A later version's summary is no entry to this one, but it still says its version.
-    let first = File::open(path).and_then(|file| {
+    let first = access.open(path).and_then(|file| {
         let mut line = Vec::new();
         BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map(|_| line)
     });

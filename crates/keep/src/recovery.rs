@@ -14,9 +14,13 @@ use weigh_schema::update::{Scope, Update};
 use weigh_schema::{METRICS, Mechanism, Metric, MetricKind, Quality, Value, metric};
 
 const NANOSECONDS: f64 = 1e9;
+/// A journal may be hostile: of more series and snapshots than these nothing is kept.
+const SERIES_MOST: usize = 10_000;
+const NAME_BYTES_MOST: usize = 1024;
+const SNAPSHOTS_MOST: usize = 10_000;
 
 /// What a journal tells about its job, gathered entry by entry.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     summary: Option<Box<Summary>>,
     /// Samples of the job since that summary, by series: the last and the greatest.
@@ -49,7 +53,9 @@ impl Tally {
             Update::Process(row) => self.saw_time(row.ended_ns.unwrap_or(row.started_ns)),
             Update::Snapshot(snapshot) => {
                 self.saw_time(snapshot.taken.as_nanosecond() as i64);
-                self.snapshots.push(*snapshot);
+                if self.snapshots.len() < SNAPSHOTS_MOST {
+                    self.snapshots.push(*snapshot);
+                }
             }
             Update::IoTotals(found) => self.io = Some(found),
             Update::IoInterval(row) => self.saw_time(row.time_ns),
@@ -69,6 +75,11 @@ impl Tally {
 
     fn take_values(&mut self, values: BTreeMap<String, f64>) {
         for (series, value) in values {
+            let is_one_more = !self.since.contains_key(&series);
+            let is_full = self.since.len() >= SERIES_MOST || series.len() > NAME_BYTES_MOST;
+            if is_one_more && is_full {
+                continue;
+            }
             let seen =
                 self.since.entry(series).or_insert(LatestTimes { last: value, greatest: value });
             seen.last = value;

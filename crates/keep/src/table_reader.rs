@@ -18,6 +18,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::column::{Cell, Column};
 use crate::error::KeepError;
+use crate::file_access::FileAccess;
 use crate::parquet_reader::{self, guarded};
 use crate::parquet_source::ParquetSource;
 use crate::table::Row;
@@ -30,7 +31,16 @@ pub(crate) fn read_table<R: Row>(
     path: &Path,
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<u64, KeepError> {
-    let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+    read_table_by(FileAccess::Named, path, visit)
+}
+
+/// The same of a file that is opened in that way.
+pub(crate) fn read_table_by<R: Row>(
+    access: FileAccess,
+    path: &Path,
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<u64, KeepError> {
+    let file = access.open(path).map_err(|e| KeepError::read(path, e))?;
     let reader = parquet_reader::open(path, file)?;
     let columns = locate::<R>(path, &reader)?;
     for index in 0..reader.num_row_groups() {

@@ -18,10 +18,14 @@ use weigh_schema::update::Update;
 
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
+use crate::file_access::FileAccess;
 use crate::files::file_columns;
 use crate::journal::JournalReader;
 use crate::journal_file::JournalFile;
 use crate::json_floats::{finite_entry, finite_summary};
+use crate::overview::OverviewReading;
+use crate::overview_table;
+use crate::sample_scan::scan_table;
 use crate::table::Row;
 use crate::table_writer::TableWriter;
 
@@ -29,10 +33,11 @@ use crate::table_writer::TableWriter;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a recording may leave in its directory.
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,
+    files::SERIES_OVERVIEW,
     files::PROCESSES,
     files::FILES,
     files::IO_SERIES,
@@ -141,6 +146,11 @@ impl RecordingWriter {
         self.buffer.clear();
     }
 
+    /// Whether a reader wants to see entries soon after they are made ([`JournalTail::watch`](crate::JournalTail::watch)).
+    pub fn is_watched(&self) -> bool {
+        self.journal.is_watched()
+    }
+
     /// The last entry, for which room was kept: how the job ended, and what the recording lacks.
     fn append_end(&mut self, summary: &Summary) {
         self.flush();
@@ -204,6 +214,9 @@ impl RecordingWriter {
         let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
         let damaged = tables.fill_from(&path)?;
         let (samples, processes, rows_of_files) = tables.finish()?;
+        if samples >= overview_table::SAMPLES_FROM {
+            add_overview(&self.dir)?;
+        }
         let lost = self.lost + damaged;
         // Not counted again: the same summary went through the journal.
         let (mut summary, _) = finite_summary(summary.clone());
@@ -242,6 +255,16 @@ impl Drop for RecordingWriter {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Adds the overview of the samples that are in their table.
+fn add_overview(dir: &Path) -> Result<(), KeepError> {
+    let mut reading = OverviewReading::default();
+    let path = dir.join(files::SERIES);
+    scan_table(FileAccess::Named, &path, &(i64::MIN..=i64::MAX), &mut |sample| {
+        reading.push(sample)
+    })?;
+    overview_table::write(dir, &reading.finish())
 }
 
 /// Adds an entry as a line; false if it is of an unknown kind.

@@ -23,6 +23,8 @@ pub mod files {
     pub const SUMMARY: &str = "summary.json";
     /// Samples over time.
     pub const SERIES: &str = "series.parquet";
+    /// The same in slots of time, where there are very many.
+    pub const SERIES_OVERVIEW: &str = "series_overview.parquet";
     /// One row for each process.
     pub const PROCESSES: &str = "processes.parquet";
     /// One row for each file and process.

@@ -20,6 +20,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-export", &["weigh-schema", "weigh-trace"]),
+    ("weigh-web", &["weigh-schema", "weigh-account", "weigh-keep", "weigh-show", "weigh-export"]),
     ("weigh-wire", &["weigh-schema"]),
     ("weigh-agent", &["weigh-schema", "weigh-collect", "weigh-wire"]),
     (
@@ -48,6 +49,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "weigh-agent",
             "weigh-session",
             "weigh-trace",
+            "weigh-web",
             "weigh-wire",
         ],
     ),

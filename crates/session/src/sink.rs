@@ -14,6 +14,11 @@ pub trait Sink {
     /// All that is there for now has been emitted: what is written has to be found by others.
     fn flush(&mut self) {}
 
+    /// Whether somebody waits for each update: a page that shows it live.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
     /// What went wrong, if something did: nothing more is taken from then on.
     fn error(&self) -> Option<&SourceError> {
         None

@@ -25,6 +25,7 @@ pub mod doctor;
 mod document;
 pub mod explain;
 pub mod io;
+mod live;
 mod moments;
 pub mod outcome;
 pub mod progress;
@@ -38,4 +39,5 @@ mod text;
 pub mod top;
 pub mod trace;
 
+pub use live::{LiveAssets, live_assets};
 pub use text::Screen;

@@ -40,7 +40,23 @@ pub struct Extras {
     pub regions: Option<RegionsPage>,
 }
 
-/// The page. `processes_total` says how many there are in all, where the caller passes fewer.
+/// The data of the page. `processes_total` says how many there are in all, where the caller passes fewer.
+pub fn page_with(
+    summary: &Summary,
+    series: JobSeries,
+    processes: &[ProcessRow],
+    files: Files,
+    processes_total: u64,
+    extras: Extras,
+) -> Page {
+    let mut page = page(summary, series, processes, files, processes_total);
+    page.io_over_time = extras.io_over_time;
+    page.regions = extras.regions;
+    page.io.iter_mut().for_each(|io| io.slowest = extras.slowest.clone());
+    page
+}
+
+/// The page, as one file.
 pub fn render(
     summary: &Summary,
     series: JobSeries,
@@ -49,10 +65,7 @@ pub fn render(
     processes_total: u64,
     extras: Extras,
 ) -> String {
-    let mut page = page(summary, series, processes, files, processes_total);
-    page.io_over_time = extras.io_over_time;
-    page.regions = extras.regions;
-    page.io.iter_mut().for_each(|io| io.slowest = extras.slowest.clone());
+    let page = page_with(summary, series, processes, files, processes_total, extras);
     let title = format!("{} · weigh", shell_words(&summary.job.command));
     let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \
                    and `weigh show` prints them.";

@@ -6,6 +6,7 @@ mod io;
 mod numbers;
 mod others;
 mod run;
+mod serve;
 mod status;
 mod token;
 mod trace;
@@ -22,6 +23,7 @@ pub use others::{
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
 };
 pub use run::{Collector, RunArguments, WaitFor};
+pub use serve::ServeArguments;
 pub use trace::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
     TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,
@@ -84,6 +86,8 @@ pub enum Verb {
     Agent(AgentArguments),
     /// Show the node, jobs and processes while they run; once as text or JSON for scripts.
     Top(TopArguments),
+    /// Serve a page of the node and of recordings, live while jobs run, on this machine's loopback.
+    Serve(ServeArguments),
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ const FILES: &[Entry] = &[
         "~/.local/state/weigh/ID/",
         "A recording: summary.json, series.parquet, processes.parquet, files.parquet, report.html. While the job runs, a \
          journal.",
-        &["run", "show", "report", "export"],
+        &["run", "show", "report", "export", "serve"],
     ),
     (
         "/run/weigh/agent.sock",

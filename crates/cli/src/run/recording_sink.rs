@@ -70,6 +70,10 @@ impl Sink for RecordingSink {
         self.take_note_of_error();
     }
 
+    fn is_watched(&self) -> bool {
+        self.writer.as_ref().is_ok_and(RecordingWriter::is_watched)
+    }
+
     fn error(&self) -> Option<&SourceError> {
         self.error.as_ref()
     }

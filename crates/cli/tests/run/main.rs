@@ -22,6 +22,7 @@ mod processes;
 mod recording;
 mod regions;
 mod series;
+mod serve;
 mod signals;
 mod terminal;
 mod top;

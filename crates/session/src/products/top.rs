@@ -97,6 +97,22 @@ impl TopSource {
         self.settings.everybody = everybody;
     }
 
+    /// Looks at another interval from now on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.settings.interval = interval;
+        self.node.set_interval(interval);
+    }
+
+    /// Whether it is time, and then looks: for callers without a session.
+    pub fn tick_if_due(&mut self) -> bool {
+        let is_due = self.node.tick_if_due();
+        if is_due {
+            self.latest = Some(self.report());
+            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
+        }
+        is_due
+    }
+
     fn report(&mut self) -> TopReport {
         let sink = &mut self.node.sink;
         let interval = sink.at.zip(sink.before).map(|(now, before)| {
@@ -154,10 +170,7 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if self.node.tick_if_due() {
-            self.latest = Some(self.report());
-            self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
-        }
+        self.tick_if_due();
         Ok(())
     }
 

@@ -161,6 +161,11 @@ impl<'a> Recorder<'a> {
         self.sink.flush();
     }
 
+    /// Whether somebody watches what is recorded.
+    pub fn is_watched(&self) -> bool {
+        self.sink.is_watched()
+    }
+
     /// Ends a window of `cpu_cores_peak` at the last reading.
     pub fn end_window(&mut self) {
         self.series.end_window();

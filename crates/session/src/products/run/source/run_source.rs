@@ -145,7 +145,7 @@ impl Source for RunSource<'_> {
         if let Some(tick) = self.ticks.due(now) {
             let cost = self.ticks.begin_sample();
             self.sample(tick)?;
-            self.ticks.sampled(now, cost);
+            self.ticks.sampled(now, cost, self.recorder.is_watched());
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ pub(in crate::products::run) struct Ticks {
     begun: Instant,
     /// Whether samples cost another process more than this one.
     costs_elsewhere: bool,
+    /// Whether the user leaves it to weigh how often samples are taken.
+    may_vary: bool,
 }
 
 /// What a sample costs, from its beginning on.
@@ -29,7 +31,7 @@ impl Ticks {
             (None, Mechanism::Bpf) => SamplingSchedule::doubling(),
             (interval, _) => SamplingSchedule::fixed(interval),
         };
-        Ticks { schedule, begun, costs_elsewhere: job.is_remote() }
+        Ticks { schedule, begun, costs_elsewhere: job.is_remote(), may_vary: interval.is_none() }
     }
 
     pub fn next(&self) -> Instant {
@@ -44,12 +46,15 @@ impl Ticks {
         SampleCost { began: Instant::now(), cpu_ns: clock::thread_cpu_ns() }
     }
 
-    /// What was due is done.
-    pub fn sampled(&mut self, now: Instant, cost: SampleCost) {
+    /// What was due is done; whether somebody watches the recording.
+    pub fn sampled(&mut self, now: Instant, cost: SampleCost, is_watched: bool) {
         let cost = match self.costs_elsewhere {
             true => cost.began.elapsed(),
             false => Duration::from_nanos(clock::thread_cpu_ns() - cost.cpu_ns),
         };
-        self.schedule.sampled(now - self.begun, cost);
+        match is_watched && self.may_vary {
+            true => self.schedule.sampled_while_watched(now - self.begun, cost),
+            false => self.schedule.sampled(now - self.begun, cost),
+        }
     }
 }

@@ -1,0 +1,46 @@
+//! `weigh serve`: the live page of the node and of recordings, until it is told to end.
+
+mod node_feed;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use weigh_keep::{Recording, default_directory};
+use weigh_session::products::top::TopSettings;
+use weigh_web::{PageBuilder, ServeSettings, Server};
+
+use crate::arguments::ServeArguments;
+use crate::show::page_data;
+use crate::terminal::{check_output, print};
+use node_feed::{INTERVAL, TopFeed};
+
+/// Serves until TERM or INT.
+pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
+    check_output()?;
+    let settings = TopSettings { interval: INTERVAL, everybody: arguments.all };
+    let server = Server::bind(ServeSettings {
+        address: arguments.http,
+        folders: folders(arguments)?,
+        feed: Box::new(move || Box::new(TopFeed::new(settings))),
+        pages: page_builder(),
+        metrics: None,
+    })?;
+    print(&format!("{}\n", server.url()))?;
+    server.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Those that are named, else where recordings are kept, if there have been any.
+fn folders(arguments: &ServeArguments) -> anyhow::Result<Vec<PathBuf>> {
+    if !arguments.folders.is_empty() {
+        return Ok(arguments.folders.clone());
+    }
+    let mut folder = default_directory("any")?;
+    folder.pop();
+    std::fs::create_dir_all(&folder)?;
+    Ok(vec![folder])
+}
+
+fn page_builder() -> PageBuilder {
+    Box::new(|recording: &Recording| page_data(recording).map_err(Into::into))
+}

@@ -1,0 +1,44 @@
+//! The live page: the node and its jobs over HTTP, on loopback alone.
+//!
+//! Reads recordings by `keep`, and what the binary hands in: values of the node ([`NodeFeed`]) and the data of a
+//! recording's page. Emits JSON, columns of series, events and the page; refuses requests without the token, for
+//! another host, or from another site. It measures nothing itself and rests while nobody looks.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
+
+mod access;
+mod api;
+mod assets;
+mod connection;
+mod decimate;
+mod error;
+mod feed;
+mod folder;
+mod jobs;
+mod live_job;
+mod node;
+mod routes;
+mod series;
+mod server;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use weigh_keep::{KeepError, Recording};
+use weigh_show::report::Page;
+
+pub use error::WebError;
+pub use feed::{FeedOpener, NodeFeed};
+pub use routes::MetricsText;
+pub use server::{ServeSettings, Server};
+
+/// Makes the data of a recording's page, without its series.
+pub type PageBuilder =
+    Box<dyn Fn(&Recording) -> Result<Page, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+
+/// What is wrong with a recording, with its folder as people know it in the place of its descriptor.
+fn without_descriptor(error: &KeepError, path: &Path, folder: &str) -> String {
+    error.to_string().replace(&path.display().to_string(), folder)
+}

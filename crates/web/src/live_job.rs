@@ -1,0 +1,172 @@
+//! A job while it runs: its journal as far as it was read, its series, and who watches.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+use weigh_keep::{JournalTail, KeepError, OverviewReading, ScannedSample};
+use weigh_schema::summary::Summary;
+use weigh_schema::update::Update;
+
+use crate::api::{JobEvent, JobRow, JobSamples, JobState};
+use crate::folder::JobFolder;
+use crate::stream::event;
+
+/// Read of a journal at once.
+const STEP_BYTES: u64 = 8 * 1024 * 1024;
+/// Events that wait for the slowest of a job's viewers.
+const EVENTS_KEPT: usize = 64;
+/// Samples of one event; all are in the series.
+const SAMPLES_SENT: usize = 1000;
+/// A request waits so long for a journal to be read.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Series that nobody has asked for for so long are forgotten.
+const SERIES_KEPT: Duration = Duration::from_secs(60);
+
+/// The series of a job, from its beginning on.
+struct LiveSeries {
+    reading: OverviewReading,
+    used: Instant,
+}
+
+/// A job that runs.
+pub(crate) struct LiveJob {
+    pub(crate) folder: JobFolder,
+    tail: JournalTail,
+    /// Kept while somebody asks for them: of many long jobs they take much memory.
+    series: Option<LiveSeries>,
+    sender: broadcast::Sender<Bytes>,
+    /// Whether its journal was read to its end: before that there is too much to send.
+    is_caught_up: bool,
+    /// Whether the job's weigh was told that somebody watches.
+    is_told: bool,
+}
+
+/// What one reading of the journal has found.
+pub(crate) struct LiveNews {
+    /// How the job is now; none where nothing is new.
+    pub(crate) summary: Option<Summary>,
+    pub(crate) samples: Vec<JobSamples>,
+}
+
+impl LiveJob {
+    /// Opens the journal in the folder; none if there is none.
+    pub(crate) fn open(folder: JobFolder) -> Result<Option<LiveJob>, KeepError> {
+        let Some(tail) = JournalTail::open_found(&folder.path())? else { return Ok(None) };
+        let (sender, _) = broadcast::channel(EVENTS_KEPT);
+        Ok(Some(LiveJob {
+            folder,
+            tail,
+            series: None,
+            sender,
+            is_caught_up: false,
+            is_told: false,
+        }))
+    }
+
+    /// The same journal read from its beginning to its present end, with its series.
+    pub(crate) fn with_series(folder: JobFolder) -> Result<Option<LiveJob>, KeepError> {
+        let Some(mut job) = LiveJob::open(folder)? else { return Ok(None) };
+        job.series = Some(LiveSeries { reading: OverviewReading::default(), used: Instant::now() });
+        // A journal that grows as fast as it is read is left where it is then.
+        let end = Instant::now() + PATIENCE;
+        while !job.is_caught_up && Instant::now() < end {
+            job.read_on()?;
+        }
+        Ok(Some(job))
+    }
+
+    /// Goes on from another reading of the same journal, with the viewers that it has.
+    pub(crate) fn become_fresh(&mut self, mut fresh: LiveJob) {
+        (fresh.sender, fresh.is_told) = (self.sender.clone(), self.is_told);
+        *self = fresh;
+    }
+
+    /// Whether its series are kept.
+    pub(crate) fn has_series(&self) -> bool {
+        self.series.is_some()
+    }
+
+    /// Its series, if they are kept.
+    pub(crate) fn series(&mut self) -> Option<&OverviewReading> {
+        let series = self.series.as_mut()?;
+        series.used = Instant::now();
+        Some(&series.reading)
+    }
+
+    fn forget_series_unless_used(&mut self) {
+        let is_watched = self.is_watched();
+        self.series.take_if(|series| !is_watched && series.used.elapsed() > SERIES_KEPT);
+    }
+
+    /// Reads what is new.
+    pub(crate) fn read_on(&mut self) -> Result<LiveNews, KeepError> {
+        self.forget_series_unless_used();
+        let (series, mut samples) = (&mut self.series, Vec::new());
+        let progress = self.tail.read_on(STEP_BYTES, &mut |entry| {
+            if let Update::Samples { time_ns, scope, values } = entry {
+                let scope = scope.to_string();
+                if let Some(series) = series {
+                    take_samples(&mut series.reading, &scope, *time_ns, values);
+                }
+                if self.is_caught_up && samples.len() < SAMPLES_SENT {
+                    samples.push(JobSamples { time_ns: *time_ns, scope, values: values.clone() });
+                }
+            }
+        })?;
+        self.is_caught_up |= progress.is_at_end;
+        let summary = (progress.bytes > 0).then(|| self.tail.summary()).flatten();
+        Ok(LiveNews { summary, samples })
+    }
+
+    /// Whether its weigh still writes.
+    pub(crate) fn is_running(&self) -> bool {
+        self.tail.is_being_written()
+    }
+
+    /// Whether anybody watches it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
+    /// Lets the job's weigh know whether anybody watches.
+    pub(crate) fn pass_on_watching(&mut self) {
+        match (self.is_watched(), self.is_told) {
+            (true, _) => self.tail.watch(),
+            (false, true) => self.tail.unwatch(),
+            (false, false) => {}
+        }
+        self.is_told = self.is_watched();
+    }
+
+    /// What will be new from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Bytes> {
+        self.sender.subscribe()
+    }
+
+    /// Tells those who watch.
+    pub(crate) fn send(&self, row: &JobRow, samples: &[JobSamples]) {
+        if self.is_watched() {
+            // Nobody may have stayed.
+            let _ = self.sender.send(job_event(row, samples));
+        }
+    }
+}
+
+/// How a job is.
+pub(crate) fn job_event(row: &JobRow, samples: &[JobSamples]) -> Bytes {
+    let state = row.state.unwrap_or(JobState::Broken);
+    event("job", &JobEvent { id: &row.id, state, metrics: &row.metrics, samples })
+}
+
+fn take_samples(
+    series: &mut OverviewReading,
+    scope: &str,
+    time_ns: i64,
+    values: &BTreeMap<String, f64>,
+) {
+    for (metric, value) in values {
+        series.push(ScannedSample { time_ns, scope, metric, value: *value });
+    }
+}

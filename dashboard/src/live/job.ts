@@ -1,0 +1,181 @@
+// One job, live while it runs and the same after it: the sections of the report around charts that are read as they
+// are looked at.
+
+import { adviceSection, digest } from "../digest";
+import { append, h, replace } from "../dom";
+import { banners, header } from "../header";
+import { within } from "../lifetime";
+import { Phases, phasesSection } from "../phases";
+import { belowCharts, details } from "../sections";
+import { toolbar } from "../toolbar";
+import { View } from "../view";
+import { type JobNews, type JobPage, type SeriesName, getJob, getSeriesNames, nanoseconds } from "./api";
+import { comparison } from "./comparison";
+import { Headline } from "./headline";
+import { JobCharts, type Other, chartKey } from "./job-charts";
+import { link } from "./link";
+import { note, readRoute } from "./route";
+import type { Shell } from "./shell";
+import { RECONNECTED } from "./stream";
+import { printable } from "./text";
+
+/** What is no series is read again so often while the job runs. */
+const REFRESH_MS = 5_000;
+
+export function showJob(shell: Shell, root: HTMLElement, id: string, signal: AbortSignal): void {
+  shell.title(printable(id, 60));
+  const waiting = h("p", { class: "muted about" }, "Reading the recording …");
+  append(root, waiting);
+  const read = async () => {
+    const [page, names] = await Promise.all([getJob(id, signal), getSeriesNames(id, signal)]);
+    if (signal.aborted) return;
+    within(signal, () => new JobView(shell, root, id, page, names, signal));
+  };
+  read().catch((error: Error) => {
+    if (signal.aborted) return;
+    replace(root, h("p", { class: "about" }, error.message, " ", link("/jobs", {}, "All jobs")));
+  });
+}
+
+class JobView {
+  private readonly view: View;
+  private readonly phases: Phases;
+  private readonly headline = new Headline();
+  private readonly top = h("div");
+  private readonly bands = h("div");
+  private readonly charts = h("div");
+  private readonly below = h("div");
+  private readonly rest = h("div");
+  private readonly origin: bigint;
+  private jobCharts: JobCharts | null = null;
+  private chartsEnd = new AbortController();
+  private zonesEnd = new AbortController();
+  private key = "";
+  private other: Other | null = null;
+  private isReading = false;
+
+  constructor(private readonly shell: Shell, root: HTMLElement, private readonly id: string, private page: JobPage,
+    private names: SeriesName[], private readonly signal: AbortSignal) {
+    this.view = new View(page.duration > 0 ? page.duration : 1);
+    this.phases = new Phases(page);
+    this.origin = nanoseconds(page.job.started);
+    signal.addEventListener("abort", () => { this.chartsEnd.abort(); this.zonesEnd.abort(); });
+    const { query } = readRoute();
+    replace(root, this.top, h("div", { class: "over-time" }, toolbar(this.view),
+      comparison(id, query, signal, () => void this.readOther()), this.bands, this.charts, this.below), this.rest);
+    this.zoomByUrl(query);
+    this.drawZones();
+    this.drawCharts();
+    if (query.get("with")) void this.readOther();
+    if (page.state === "running") this.follow();
+  }
+
+  private zoomByUrl(query: URLSearchParams): void {
+    const [from, to] = [query.get("from"), query.get("to")];
+    if (from !== null && to !== null && Number(to) > Number(from)) this.view.show(Number(from), Number(to));
+    let timer = 0;
+    this.view.onRange(() => {
+      clearTimeout(timer);
+      timer = setTimeout(() => this.signal.aborted || this.noteZoom(), 300);
+    });
+  }
+
+  private noteZoom(): void {
+    const { isWhole, from, to } = this.view;
+    note(isWhole ? { from: null, to: null } : { from: String(Number(from.toPrecision(9))), to: String(Number(to.toPrecision(9))) });
+  }
+
+  /** All but the charts. */
+  private drawZones(): void {
+    const open = [...document.querySelectorAll<HTMLDetailsElement>("section[id] > details[open]")].map((found) => found.parentElement?.id ?? "");
+    this.zonesEnd.abort();
+    this.zonesEnd = new AbortController();
+    const { page, view, phases } = this;
+    const isRunning = page.state === "running";
+    within(this.zonesEnd.signal, () => {
+      this.headline.take(page);
+      const shown = isRunning ? { ...page, outcome: { words: "running", tone: "open" as const } } : page;
+      replace(this.top, header(shown), this.headline.element, ...banners(page, isRunning), digest(page), adviceSection(page));
+      replace(this.bands, phasesSection(page, phases, view));
+      replace(this.below, ...belowCharts(page, view, phases));
+      replace(this.rest, ...details(page, view, phases));
+    });
+    for (const id of open) document.getElementById(id)?.querySelector("details")?.setAttribute("open", "");
+  }
+
+  private drawCharts(): void {
+    this.chartsEnd.abort();
+    this.chartsEnd = new AbortController();
+    const { signal } = this.chartsEnd;
+    this.key = chartKey(this.page, this.names);
+    within(signal, () => {
+      this.jobCharts = new JobCharts(this.id, this.page, this.names, this.view, this.phases, signal, this.other);
+      replace(this.charts, this.jobCharts.element ?? h("p", { class: "note" }, "No series was recorded yet."));
+    });
+  }
+
+  private async readOther(): Promise<void> {
+    const { query } = readRoute();
+    const id = query.get("with");
+    try {
+      this.other = id === null ? null : {
+        id, shift: Number(query.get("shift") ?? 0) || 0,
+        page: await getJob(id, this.signal), names: await getSeriesNames(id, this.signal),
+      };
+      this.drawCharts();
+    } catch (error) {
+      if (!this.signal.aborted) this.charts.prepend(h("p", { class: "note bad-text" }, `The other run: ${(error as Error).message}`));
+    }
+  }
+
+  /** While it runs: what is new, and now and then all the rest. */
+  private follow(): void {
+    const ended = new AbortController();
+    const signal = AbortSignal.any([this.signal, ended.signal]);
+    const timer = setInterval(() => void this.refresh(false), REFRESH_MS);
+    signal.addEventListener("abort", () => clearInterval(timer));
+    const take = (news: JobNews) => {
+      this.take(news);
+      if (news.id !== this.id || news.state === "running") return;
+      ended.abort();
+      this.shell.ended();
+      void this.refresh(true);
+    };
+    this.shell.stream({ job: this.id }, {
+      job: (data) => take(data as JobNews),
+      [RECONNECTED]: () => this.jobCharts?.reload(),
+    }, signal);
+  }
+
+  private take(news: JobNews): void {
+    if (news.id !== this.id) return;
+    const latest = news.samples.reduce((time, sample) => Math.max(time, sample.time_ns), 0);
+    const wall = latest === 0 ? 0 : (latest - Number(this.origin)) / 1e9;
+    this.headline.news(news, wall);
+    this.jobCharts?.news(news);
+    this.view.grow(wall);
+  }
+
+  private async refresh(isLast: boolean): Promise<void> {
+    if (this.isReading && !isLast || document.hidden && !isLast || !isLast && this.isInUse()) return;
+    this.isReading = true;
+    try {
+      const [page, names] = await Promise.all([getJob(this.id, this.signal), getSeriesNames(this.id, this.signal)]);
+      if (this.signal.aborted) return;
+      Object.assign(this, { page, names });
+      this.phases.take(page);
+      this.view.grow(page.duration);
+      this.drawZones();
+      if (isLast || chartKey(page, names) !== this.key) this.drawCharts();
+    } catch {
+      // The state of the connection is said above; the next time comes.
+    } finally {
+      this.isReading = false;
+    }
+  }
+
+  /** What somebody points at or types into is not taken away. */
+  private isInUse(): boolean {
+    return [this.top, this.bands, this.below, this.rest].some((zone) => zone.matches(":hover") || zone.contains(document.activeElement));
+  }
+}

@@ -1,0 +1,64 @@
+// Now: the node, the jobs that run on it, the busiest processes; new with each report of the server.
+
+import { append, h, replace } from "../dom";
+import type { TopReport } from "../generated";
+import { type JobRow, getJobs, getNode } from "./api";
+import { Busiest } from "./busiest";
+import { clockOf } from "./cores";
+import { NodePanel } from "./node";
+import { note, readRoute } from "./route";
+import { Sessions } from "./sessions";
+import type { Shell } from "./shell";
+import { printable } from "./text";
+import { within } from "../lifetime";
+
+export function showNow(shell: Shell, root: HTMLElement, signal: AbortSignal): void {
+  const view = new Now();
+  append(root, ...view.elements);
+  shell.title("Now");
+  shell.filter(view.filter);
+  let recordings: JobRow[] = [];
+  let report: TopReport | null = null;
+  const draw = () => within(signal, () => report && view.update(report, recordings));
+  const refresh = () => getJobs(signal).then((jobs) => {
+    recordings = jobs;
+    draw();
+  }, () => { /* Without a folder there are no recordings: the node is shown all the same. */ });
+  const take = (found: TopReport) => {
+    report = found;
+    draw();
+  };
+  getNode(signal).then((found) => report ?? take(found), (error: Error) => !signal.aborted && report === null && view.fail(error));
+  void refresh();
+  view.filter.addEventListener("input", () => {
+    note({ q: view.filter.value });
+    draw();
+  });
+  shell.stream({ node: "1" }, { node: (data) => take(data as TopReport), jobs: () => void refresh() }, signal);
+}
+
+class Now {
+  readonly filter = h("input", { type: "search", placeholder: "Filter jobs and processes", "aria-label": "Filter jobs and processes",
+    value: readRoute().query.get("q") ?? "" });
+  private readonly heading = h("p", { class: "muted about" }, "Waiting for the first report …");
+  private readonly sessions = new Sessions();
+  private readonly node = new NodePanel();
+  private readonly busiest = new Busiest();
+  private readonly body = h("div", { hidden: true }, this.sessions.element, this.node.element, this.busiest.element);
+  readonly elements = [h("div", { class: "controls head" }, this.heading, this.filter), this.body];
+
+  update(report: TopReport, recordings: JobRow[]): void {
+    this.body.hidden = false;
+    const rate = report.interval_seconds === null ? "" : `, rates over ${Number(report.interval_seconds.toPrecision(3))} s`;
+    const whose = report.user === null ? "" : `; jobs and processes of ${printable(report.user)}`;
+    replace(this.heading, h("b", {}, printable(report.node)), ` at ${clockOf(report.time)}${rate}${whose}`);
+    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.sessions.update(report, recordings, words);
+    this.node.update(report);
+    this.busiest.update(report, words);
+  }
+
+  fail(error: Error): void {
+    replace(this.heading, error.message);
+  }
+}

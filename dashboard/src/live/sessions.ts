@@ -1,0 +1,167 @@
+// Jobs that run, by user: sessions of `weigh run` on the node, with the recordings that they write where these are in
+// the server's folders.
+
+import { append, h, replace } from "../dom";
+import { amount, count } from "../format";
+import type { TopJob, TopReport } from "../generated";
+import type { JobLimit, JobRow } from "./api";
+import { Keyed } from "./keyed";
+import { jobLink } from "./link";
+import { Plot, type Reading } from "./reading";
+import { commandLine, printable, titled } from "./text";
+
+/** A session, a recording that is being written, or both. */
+export interface Running {
+  key: string;
+  user: string;
+  command: string;
+  session: TopJob | null;
+  recording: JobRow | null;
+}
+
+/** Joins each recording to its session: by the PID, or else by the command where only one session has it. */
+export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
+  const running = recordings.filter((job) => job.state === "running");
+  const taken = new Set<JobRow>();
+  const joined = sessions.map((session): Running => {
+    const recording = recordingOf(session, sessions, running.filter((job) => !taken.has(job)));
+    if (recording !== null) taken.add(recording);
+    return { key: `session:${session.pid}`, user: session.user, session, recording,
+      command: commandLine(recording?.command ?? session.command) };
+  });
+  const others = running.filter((job) => !taken.has(job)).map((recording): Running => ({
+    key: `job:${recording.id}`, user: recording.user, command: commandLine(recording.command), session: null, recording,
+  }));
+  return [...joined, ...others];
+}
+
+function recordingOf(session: TopJob, sessions: TopJob[], running: JobRow[]): JobRow | null {
+  const byPid = running.find((job) => job.pid === session.pid);
+  if (byPid !== undefined) return byPid;
+  const fits = (one: TopJob, job: JobRow) => job.pid == null && one.user === job.user && endsWith(one.command, job.command);
+  const found = running.filter((job) => fits(session, job));
+  const job = found[0];
+  return job !== undefined && found.length === 1 && sessions.filter((one) => fits(one, job)).length === 1 ? job : null;
+}
+
+function endsWith(words: string[], end: string[]): boolean {
+  return end.length > 0 && end.length < words.length && end.every((word, i) => word === words[words.length - end.length + i]);
+}
+
+const COLUMNS = ["job", "CPUs busy", "memory, resident", "processes", "limits"];
+
+export class Sessions {
+  readonly element: HTMLElement;
+  private readonly table = h("table", { class: "readings sessions" },
+    h("thead", {}, h("tr", {}, ...COLUMNS.map((title) => h("th", { scope: "col" }, title)))));
+  private readonly empty = h("p", { class: "note" });
+  private readonly users: Keyed<[string, Running[]], UserRows>;
+
+  constructor() {
+    const bodies = h("div");
+    this.users = new Keyed(this.table, ([user]) => user, ([user]) => new UserRows(user), (rows, [, jobs]) => rows.update(jobs));
+    append(bodies, h("div", { class: "wide" }, this.table), this.empty);
+    this.element = h("section", { id: "jobs-now", "aria-labelledby": "jobs-now-title" },
+      h("h2", { id: "jobs-now-title" }, "Jobs that run"), bodies);
+  }
+
+  update(report: TopReport, recordings: JobRow[], words: string[]): void {
+    const all = join(report.jobs, recordings);
+    const found = all.filter((job) => words.every((word) => `${job.user} ${job.command}`.toLowerCase().includes(word)));
+    const byUser = new Map<string, Running[]>();
+    for (const job of found) byUser.set(job.user, [...byUser.get(job.user) ?? [], job]);
+    this.users.set([...byUser].sort(([a], [b]) => (a < b ? -1 : 1)));
+    this.table.hidden = found.length === 0;
+    this.empty.hidden = found.length > 0;
+    const text = all.length > 0 ? "No job that runs fits the filter." :
+      `No job runs${report.user === null ? "" : ` of user ${printable(report.user)}`}. Start one: weigh run -- COMMAND`;
+    if (this.empty.textContent !== text) replace(this.empty, text);
+  }
+}
+
+class UserRows {
+  readonly element: HTMLElement;
+  private readonly rows: Keyed<Running, SessionRow>;
+  private readonly sum = h("span", { class: "muted" });
+
+  constructor(user: string) {
+    this.element = h("tbody", {}, h("tr", { class: "group" }, h("th", { colspan: COLUMNS.length, scope: "rowgroup" },
+      printable(user), " ", this.sum)));
+    const head = this.element.firstElementChild as HTMLElement;
+    this.rows = new Keyed(this.element, (job) => job.key, (job) => new SessionRow(job), (row, job) => row.update(job));
+    this.head = head;
+  }
+
+  private readonly head: HTMLElement;
+
+  update(jobs: Running[]): void {
+    this.head.remove();
+    this.rows.set(jobs);
+    this.element.prepend(this.head);
+    const text = jobs.length === 1 ? "1 job" : `${count(jobs.length)} jobs`;
+    if (this.sum.textContent !== text) replace(this.sum, text);
+  }
+
+  end(): void {
+    this.rows.set([]);
+  }
+}
+
+class SessionRow {
+  readonly element: HTMLElement;
+  private readonly cpu = new Plot(1);
+  private readonly memory = new Plot();
+  private readonly processes = new Plot();
+  private readonly name = h("td", { class: "job" });
+  private readonly limits = h("td", { class: "limits" });
+  private named = "";
+
+  constructor(job: Running) {
+    const cell = (plot: Plot) => h("td", {}, h("div", { class: "cell" }, plot.spark.canvas, plot.value));
+    this.element = h("tr", { class: "pick", "data-key": job.key }, this.name,
+      cell(this.cpu), cell(this.memory), cell(this.processes), this.limits);
+  }
+
+  update(job: Running): void {
+    this.nameIt(job);
+    const { session, recording } = job;
+    this.cpu.set(session === null ? ofRecording(recording, "cpu_cores") : measuredValue(session.cpu_cores, "cores", "sampled"));
+    this.memory.set(session === null ? ofRecording(recording, "memory_peak_bytes") : measuredValue(session.memory_rss_sum_bytes, "bytes", "sampled"));
+    this.processes.set(session === null ? ofRecording(recording, "processes_total") : measuredValue(session.processes, "count", "sampled"));
+    this.memory.spark.limit = limitOf(recording?.limits ?? [], /^memory_.*bytes$/);
+  }
+
+  private nameIt({ session, recording, command }: Running): void {
+    const text = `${recording?.id ?? ""} ${command} ${JSON.stringify(recording?.limits ?? [])}`;
+    if (text === this.named) return;
+    this.named = text;
+    replace(this.name, recording === null ? h("span", { class: "mono name", title: titled(command) }, printable(command)) : jobLink(recording.id, command),
+      session !== null && h("span", { class: "muted" }, ` PID ${session.pid}`));
+    replace(this.limits, (recording?.limits ?? []).map(limitWords).join(", "));
+  }
+
+  end(): void {
+    for (const plot of [this.cpu, this.memory, this.processes]) plot.spark.end();
+  }
+}
+
+function measuredValue(value: number | null, unit: "cores" | "bytes" | "count", quality: "sampled"): Reading {
+  if (value === null) return { number: null, text: "–", title: "known from the second report on", quality: "unavailable" };
+  return { number: value, text: amount(value, unit), title: `${value} ${unit}; ${quality}`, quality };
+}
+
+function ofRecording(job: JobRow | null, metric: string): Reading {
+  const found = job?.metrics[metric];
+  if (found === undefined || found.value === null) return { number: null, text: "–", title: "not known", quality: "unavailable" };
+  return { number: found.value, text: amount(found.value, found.unit), title: `${found.value} ${found.unit}; ${found.quality}`, quality: found.quality };
+}
+
+function limitOf(limits: JobLimit[], metric: RegExp): number | null {
+  return limits.find((limit) => metric.test(limit.metric))?.limit ?? null;
+}
+
+/** The unit stands at the end of a metric's name. */
+function limitWords({ metric, limit, exceeded }: JobLimit): string {
+  const unit = /_bytes(_total)?$/.test(metric) ? "bytes" : /_seconds(_total)?$/.test(metric) ? "seconds" : "count";
+  return `${metric} ≤ ${amount(limit, unit)}${exceeded ? " (exceeded)" : ""}`;
+}
