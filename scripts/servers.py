@@ -189,9 +189,10 @@ def series_key(labels):
     return labels["__name__"], tuple(sorted(rest.items()))
 
 
-def versions_of(*command):
-    output = subprocess.run(command, capture_output=True, text=True)
-    return re.search(r"\d+\.\d+\.\d+", output.stdout + output.stderr)[0]
+def version_of(package):
+    """Debian's own builds do not all say their version."""
+    command = ["dpkg-query", "--show", "--showformat=${Version}", package]
+    return re.match(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
 
 
 # Each server
@@ -238,7 +239,7 @@ class Scraped(http.server.BaseHTTPRequestHandler):
 
 
 def prometheus(folder):
-    version = f"Prometheus {versions_of('prometheus', '--version')}"
+    version = f"Prometheus {version_of('prometheus')}"
     Scraped.text = export("openmetrics", REPORTS).encode()
     scraped = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scraped)
     threading.Thread(target=scraped.serve_forever, daemon=True).start()
@@ -272,7 +273,7 @@ def fall_back(recorder):
 
 
 def victoria_metrics(folder):
-    version = f"VictoriaMetrics {versions_of('victoria-metrics', '-version')}"
+    version = f"VictoriaMetrics {version_of('victoria-metrics')}"
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
     command = ["victoria-metrics", f"-storageDataPath={folder}/data", f"-httpListenAddr=127.0.0.1:{port}",
@@ -304,13 +305,17 @@ def elasticsearch(folder):
     with open(f"{folder}/config/elasticsearch.yml", "w") as file:
         file.write(f"network.host: 127.0.0.1\nhttp.port: {port}\ntransport.port: {free_port()}\ndiscovery.type: single-node\n"
                    f"xpack.ml.enabled: false\npath.data: {folder}/data\npath.logs: {folder}/logs\n")
+    os.mkdir(f"{folder}/logs")
+    options = open(f"{folder}/config/jvm.options").read()
+    with open(f"{folder}/config/jvm.options", "w") as file:
+        file.write(options.replace("logs/", f"{folder}/logs/").replace("=data", f"={folder}"))
     who = "nobody" if os.getuid() == 0 else None
     if who:
         subprocess.run(["chown", "-R", who, folder], check=True)
     environment = {**os.environ, "ES_PATH_CONF": f"{folder}/config", "ES_JAVA_OPTS": "-Xms512m -Xmx512m", "ES_TMPDIR": folder,
                    "JAVA_HOME": os.path.realpath(shutil.which("java")).removesuffix("/bin/java"), "HOME": folder}
     origin = f"http://127.0.0.1:{port}"
-    with server([f"{home}/bin/elasticsearch"], origin, 180, user=who, env=environment, cwd=folder):
+    with server([f"{home}/bin/elasticsearch"], origin, 300, user=who, env=environment, cwd=folder):
         send("elasticsearch-6", "elasticsearch", version, port, REPORTS)
         # The second time everything is there already; each document has its id, and none is there twice.
         status = json.loads(export(f"elasticsearch={origin}", REPORTS))

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use weigh_schema::Number;
 
 use self::server::Server;
+use self::setup::NAME;
 use super::batch::{Batch, Point};
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
@@ -37,9 +38,6 @@ pub const KIND: ExporterKind = ExporterKind {
         Ok(Box::new(Delivery::new(Elasticsearch::default(), http)))
     },
 };
-
-/// Name of the data stream or alias, the template and the policy.
-pub const NAME: &str = "weigh-node";
 
 #[derive(Default)]
 struct Elasticsearch {

@@ -4,10 +4,11 @@
 use serde_json::{Map, Value, json};
 use weigh_schema::{METRICS, NODE_METRICS, Unit};
 
-use super::NAME;
 use super::server::Server;
 use crate::metrics::http::{Answer, HttpClient, Request};
 
+/// Name of the data stream or alias, the template and the policy.
+pub const NAME: &str = "weigh-node";
 /// An index is closed after so many days, or when it is so large.
 const ROLLOVER_DAYS: &str = "1d";
 const ROLLOVER_SIZE: &str = "10gb";
