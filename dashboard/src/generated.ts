@@ -692,6 +692,7 @@ export interface TopReport {
   jobs: TopJob[];
   processes: TopProcess[];
   processes_unreadable: number;
+  processes_left_out?: number;
 }
 
 export interface TopValue {

@@ -75,9 +75,10 @@ function node(change = () => {}) {
       { name: "sensors", mechanism: "proc", status: "degraded", reason: "no such device", no_data_seconds: 61, failures: 13 },
       { name: "gpu", mechanism: "nvml", status: "unavailable", reason: "no library", failures: 2 },
     ],
-    jobs: [{ pid: 4711, user: "ada", command: ["weigh", "run", "--", "./sim", "8"], processes: 9, cpu_cores: 1.75, memory_rss_sum_bytes: 3 * 2 ** 30 }],
+    rules: [],
+    jobs: [{ kind: "weigh", cpus_requested: null, memory_limit_bytes: null, pid: 4711, user: "ada", command: ["weigh", "run", "--", "./sim", "8"], processes: 9, cpu_cores: 1.75, memory_rss_sum_bytes: 3 * 2 ** 30 }],
     processes: [{ pid: 4712, parent_pid: 4711, user: "ada", name: "sim", command: ["./sim", "8"], state: "R", threads: 8, cpu_cores: 1.75, cpu_seconds: 17, memory_rss_bytes: 3 * 2 ** 30 }],
-    processes_unreadable: 0,
+    processes_unreadable: 0, processes_left_out: 0,
   };
   change(found);
   return found;
@@ -107,6 +108,32 @@ const checks = {
     const bytes = await size("live.js") + await size("live.css");
     console.log(`      ${(bytes / 1000).toFixed(1)} kB compressed`);
     assert.ok(bytes <= 120_000, `${bytes} bytes`);
+  },
+
+  "what is wrong is said in words, with the line to paste": async () => {
+    const rule = { severity: "warning", scope: "node", metric: "node_load_1m_threads", value: 9, unit: "threads", true_seconds: 3, for_seconds: 1, paste: "" };
+    const group = { scope: "group:/docker/c", name: "<b>c</b>", manager: "docker" };
+    server.node = node((found) => {
+      found.rules = [
+        { ...rule, rule: "swap", state: "holds", text: "it swaps <img src=x onerror=alert(1)>", paste: "free -h" },
+        { ...rule, rule: "steal", state: "pending", text: "not yet" },
+        { ...rule, rule: "gpu_idle", state: "unavailable", text: "", reason: "no GPU" },
+      ];
+      found.jobs.push({ ...found.jobs[0], kind: "unit", pid: 1, group: { ...group, name: "ssh.service", manager: "systemd" } },
+        { ...found.jobs[0], kind: "container", pid: 2, group });
+    });
+    await quiet("/", {}, async (page) => {
+      await page.waitForSelector(".rules li");
+      assert.equal((await text(page, ".rules")).replace(/\s+/g, " "), "warning it swaps <img src=x onerror=alert(1)> free -h");
+      assert.match(await page.locator(".unknown-rules").textContent(), /^gpu_idle: no GPU$/);
+      const jobs = await text(page, ".sessions");
+      assert.ok(jobs.includes("docker <b>c</b>") && !jobs.includes("ssh.service"), jobs);
+    });
+    server.node = node();
+    await quiet("/", {}, async (page) => {
+      await page.waitForSelector("#node .card");
+      assert.ok(await page.locator("#rules").isHidden());
+    });
   },
 
   "the first paint is soon": async () => {

@@ -7,6 +7,7 @@ import { Busiest } from "./busiest";
 import { clockOf } from "./cores";
 import { NodePanel } from "./node";
 import { note, readRoute } from "./route";
+import { Rules } from "./rules";
 import { Sessions } from "./sessions";
 import type { Shell } from "./shell";
 import { printable } from "./text";
@@ -42,10 +43,11 @@ class Now {
   readonly filter = h("input", { type: "search", placeholder: "Filter jobs and processes", "aria-label": "Filter jobs and processes",
     value: readRoute().query.get("q") ?? "" });
   private readonly heading = h("p", { class: "muted about" }, "Waiting for the first report …");
+  private readonly rules = new Rules();
   private readonly sessions = new Sessions();
   private readonly node = new NodePanel();
   private readonly busiest = new Busiest();
-  private readonly body = h("div", { hidden: true }, this.sessions.element, this.node.element, this.busiest.element);
+  private readonly body = h("div", { hidden: true }, this.rules.element, this.sessions.element, this.node.element, this.busiest.element);
   readonly elements = [h("div", { class: "controls head" }, this.heading, this.filter), this.body];
 
   update(report: TopReport, recordings: JobRow[]): void {
@@ -54,6 +56,7 @@ class Now {
     const whose = report.user === null ? "" : `; jobs and processes of ${printable(report.user)}`;
     replace(this.heading, h("b", {}, printable(report.node)), ` at ${clockOf(report.time)}${rate}${whose}`);
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.rules.update(report);
     this.sessions.update(report, recordings, words);
     this.node.update(report);
     this.busiest.update(report, words);

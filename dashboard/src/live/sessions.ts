@@ -26,8 +26,8 @@ export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
   const joined = sessions.map((session): Running => {
     const recording = recordingOf(session, sessions, running.filter((job) => !taken.has(job)));
     if (recording !== null) taken.add(recording);
-    return { key: `session:${session.pid}`, user: session.user, session, recording,
-      command: commandLine(recording?.command ?? session.command) };
+    return { key: `${session.group?.scope ?? "session"}:${session.pid}`, user: session.user, session, recording,
+      command: session.group ? `${session.group.manager} ${session.group.name}` : commandLine(recording?.command ?? session.command) };
   });
   const others = running.filter((job) => !taken.has(job)).map((recording): Running => ({
     key: `job:${recording.id}`, user: recording.user, command: commandLine(recording.command), session: null, recording,
@@ -64,7 +64,8 @@ export class Sessions {
   }
 
   update(report: TopReport, recordings: JobRow[], words: string[]): void {
-    const all = join(report.jobs, recordings);
+    // Units of systemd are there on every machine, and not what somebody has started.
+    const all = join(report.jobs.filter((job) => job.kind !== "unit"), recordings);
     const found = all.filter((job) => words.every((word) => `${job.user} ${job.command}`.toLowerCase().includes(word)));
     const byUser = new Map<string, Running[]>();
     for (const job of found) byUser.set(job.user, [...byUser.get(job.user) ?? [], job]);

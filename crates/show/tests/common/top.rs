@@ -92,7 +92,7 @@ pub fn full() -> TopReport {
             job: Some(7),
         }],
         processes_unreadable: 0,
-        processes_left_out: 0,
+        processes_left_out: 3,
     }
 }
 
@@ -101,6 +101,7 @@ pub fn first() -> TopReport {
     let mut report = full();
     report.interval_seconds = None;
     report.user = None;
+    report.processes_left_out = 0;
     for value in report.metrics.values_mut().flat_map(|values| values.values_mut()) {
         (value.value, value.per_second) = (None, None);
     }
