@@ -67,11 +67,13 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Every collector of the node.
 const COLLECTORS: &[NodeCollector] = &[
     of_proc("cpu", cpu::open),
-    of_proc("load", machine::open_load),
+    // The kernel computes the load each 5 s, sums open files in batches, and adds up events over all CPUs at each reading:
+    // more often than once a second costs much and says little.
+    NodeCollector { period: SECOND, ..of_proc("load", machine::open_load) },
     of_proc("processes", machine::open_processes),
-    of_proc("files", machine::open_files),
+    NodeCollector { period: SECOND, ..of_proc("files", machine::open_files) },
     of_proc("memory", memory::open_meminfo),
-    of_proc("vmstat", memory::open_vmstat),
+    NodeCollector { period: SECOND, ..of_proc("vmstat", memory::open_vmstat) },
     of_proc("pressure", pressure::open),
     of_proc("disks", disks::open),
     of_proc("interfaces", interfaces::open),
