@@ -142,8 +142,8 @@ static unsigned chance(uint64_t *state, unsigned most)
 static void by_chance(uint64_t *state, int depth)
 {
 	static const char *const names[] = { "north", "east", "south", "west" };
-	weigh_name name = weigh_region_name(names[chance(state, 4)]);
 	bool is_phase = chance(state, 5) == 0;
+	weigh_name name = weigh_region_name(is_phase ? "turn" : names[chance(state, 4)]);
 
 	if (is_phase)
 		weigh_phase_begin(name, (uint64_t)depth);

@@ -163,7 +163,7 @@ impl<'a> Numbers<'a> {
     /// What its system calls cost, below it.
     fn cost_lines(&self, columns: usize) -> Vec<Line> {
         let Some(costs) = self.costs else { return Vec::new() };
-        let indent = " ".repeat(4 * COLUMN + 2) + &"  ".repeat(self.depth + 1);
+        let indent = " ".repeat(COLUMN) + &"  ".repeat(self.depth);
         let text = format!("kernel: {}", cost_words(costs).join(", "));
         let width = columns.saturating_sub(indent.len()).max(LEAST_WIDTH / 2);
         let lines = wrap(&text, width, COST_LINES).into_iter();
