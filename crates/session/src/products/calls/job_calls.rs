@@ -15,7 +15,7 @@ use weigh_schema::call::{CallsReport, Grouping, Sharing};
 use super::parts::{Parts, PartsSettings};
 use super::report::{CallsSubject, report};
 
-/// Rows are of the kinds of calls, whoever made them.
+/// One row for each kind of call of the whole job.
 const GROUPING: Grouping = Grouping::Call;
 
 /// The calls of a job that something else follows as well.
