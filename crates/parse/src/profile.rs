@@ -7,8 +7,10 @@
 mod costs;
 mod head;
 mod nodes;
+mod reader;
 mod rings;
 mod texts;
+mod words;
 
 use std::sync::Arc;
 
@@ -16,61 +18,9 @@ use weigh_schema::profile::{head as at, metadata, name, node, thread};
 use weigh_schema::region::snapshot::{ClockPair, ProfileLosses, ProfileSnapshot, ProfileThread};
 
 pub use head::{MOST_BYTES, ProfileHead, ProfileRefusal, SectionSpan};
-
-/// How often something is looked at that is being written.
-const TRIES: usize = 64;
-
-/// Words that another process may write to.
-pub trait Words {
-    /// How many there are.
-    fn count(&self) -> usize;
-
-    /// A word as it is now, read before all that is read later; 0 where there is none.
-    fn load(&self, at: usize) -> u64;
-}
-
-impl Words for [u64] {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.get(at).copied().unwrap_or(0)
-    }
-}
-
-impl Words for Vec<u64> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn load(&self, at: usize) -> u64 {
-        self.as_slice().load(at)
-    }
-}
-
-/// Which state of a profile is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAt {
-    /// As it stood when the epoch became this one. A barrier in all threads of the process has been since.
-    Publish(u64),
-    /// As it is: each node whole, but not all of one moment.
-    Now,
-    /// As it is, and nothing more will come.
-    End,
-}
-
-/// Reads one profile again and again.
-#[derive(Clone, Debug)]
-pub struct ProfileReader {
-    head: ProfileHead,
-    /// Names that are known: they stay.
-    names: Arc<Vec<String>>,
-    name_bytes: usize,
-    names_cut: u64,
-    next_phase: u64,
-    next_event: u64,
-}
+pub use reader::{ProfileReader, ReadAt};
+use reader::{TRIES, section, settled};
+pub use words::Words;
 
 impl ProfileReader {
     /// Of words whose head can be.
@@ -151,49 +101,6 @@ impl ProfileReader {
             lost: ProfileLosses::default(),
         }
     }
-
-    /// The first words of a section's records in use.
-    fn records(&self, words: &dyn Words, section: usize, length: usize) -> RecordPlaces {
-        let span = self.head.sections[section];
-        let used = usize::try_from(words.load(at::USED + section)).unwrap_or(usize::MAX);
-        RecordPlaces { first: span.first, length, count: used.min(span.records) }
-    }
-
-    /// A name's number, if there can be such a name.
-    fn name(&self, number: u64) -> Option<usize> {
-        usize::try_from(number).ok().filter(|number| *number < self.names.len())
-    }
-
-    fn thread(&self, number: u64) -> Option<usize> {
-        let most = self.head.sections[section::THREADS].records;
-        usize::try_from(number).ok().filter(|number| *number < most)
-    }
-}
-
-/// Numbers of sections.
-mod section {
-    pub const NAMES: usize = 0;
-    pub const TEXTS: usize = 1;
-    pub const NODES: usize = 2;
-    pub const THREADS: usize = 3;
-    pub const PHASES: usize = 4;
-    pub const EVENTS: usize = 5;
-    pub const METADATA: usize = 6;
-    pub const COSTS: usize = 7;
-}
-
-/// Where records lie.
-#[derive(Clone, Copy)]
-struct RecordPlaces {
-    first: usize,
-    length: usize,
-    count: usize,
-}
-
-impl RecordPlaces {
-    fn iter(self) -> impl Iterator<Item = usize> {
-        (0..self.count).map(move |number| self.first + number * self.length)
-    }
 }
 
 fn rank(word: u64) -> Option<u32> {
@@ -207,21 +114,6 @@ fn last_pair(words: &dyn Words) -> Option<ClockPair> {
         ns: words.load(at::LAST_NS),
     })
     .filter(|pair| pair.ticks != 0)
-}
-
-/// What is read while a sequence is even and stays; none if it does not in so many tries.
-fn settled<T>(words: &dyn Words, sequence: usize, tries: usize, read: impl Fn() -> T) -> Option<T> {
-    for _ in 0..tries {
-        let before = words.load(sequence);
-        if before.is_multiple_of(2) {
-            let found = read();
-            if words.load(sequence) == before {
-                return Some(found);
-            }
-        }
-        std::hint::spin_loop();
-    }
-    None
 }
 
 fn losses(words: &dyn Words) -> ProfileLosses {

@@ -4,7 +4,8 @@ use weigh_schema::profile::costs;
 use weigh_schema::region::snapshot::ProfileCosts;
 use weigh_schema::subsystem::{Account, account_length};
 
-use super::{ProfileReader, TRIES, Words, section, settled};
+use super::reader::{ProfileReader, TRIES, section, settled};
+use super::words::Words;
 
 /// Of all records that are being written so many tries are made at most.
 const MOST_TRIES: usize = 64 * TRIES;

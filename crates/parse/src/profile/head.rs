@@ -3,7 +3,7 @@
 use weigh_schema::profile::{MAGIC, ProfileClock, SECTIONS, head as at, layout};
 use weigh_schema::region::snapshot::ClockPair;
 
-use super::Words;
+use super::words::Words;
 
 /// A profile is at most so large.
 pub const MOST_BYTES: u64 = 64 << 20;

@@ -3,7 +3,8 @@
 use weigh_schema::profile::{FRAMES, NodeKind, VERSIONS, node, version};
 use weigh_schema::region::snapshot::{CostsLink, NodeNumbers, ProfileLosses, ProfileNode};
 
-use super::{ProfileReader, ReadAt, TRIES, Words, section, settled};
+use super::reader::{ProfileReader, ReadAt, TRIES, section, settled};
+use super::words::Words;
 
 /// A node lies at most so deep: as deep as open regions are kept, below its root, and `(other)` below that.
 const MOST_DEPTH: usize = FRAMES + 2;

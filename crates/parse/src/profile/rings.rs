@@ -3,7 +3,8 @@
 use weigh_schema::profile::{event, head as at, phase};
 use weigh_schema::region::snapshot::{ProfileEvent, ProfileLosses, ProfilePhase};
 
-use super::{ProfileReader, ReadAt, Words, section};
+use super::reader::{ProfileReader, ReadAt, section};
+use super::words::Words;
 
 /// A ring as it is read.
 struct Ring<'a> {

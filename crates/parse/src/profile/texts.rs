@@ -6,7 +6,8 @@ use weigh_schema::byte_text;
 use weigh_schema::profile::{FRAMES, MOST_TEXT, OTHER_NAME, frame, metadata, name, node, thread};
 use weigh_schema::region::snapshot::{OpenFrame, ProfileLosses, ProfileThread};
 
-use super::{ProfileReader, TRIES, Words, section, settled};
+use super::reader::{ProfileReader, TRIES, section, settled};
+use super::words::Words;
 
 /// The number of the name of what found no room.
 const OTHER: usize = 1;

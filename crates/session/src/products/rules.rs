@@ -4,7 +4,7 @@
 //! group of its own, and kills what takes too long. A rule runs at most one a minute; of the events between, the latest
 //! is said later. Refuses commands of a file that others than its user may change.
 
-mod pace;
+mod rate;
 mod trusted_file;
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use weigh_account::rules::Rule;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::{RuleChange, RuleEvent};
 
-use pace::{CommandPace, DueEvent};
+use rate::{CommandPace, DueEvent};
 pub use trusted_file::read_trusted;
 
 /// How commands are run.
