@@ -63,7 +63,7 @@ fn scope() -> Option<u32> {
 
 /// What Yama allows, by a `/proc`; none where the kernel has no Yama.
 fn scope_below(proc: &str) -> Option<u32> {
-    let scope = procfs::read(&format!("{proc}/sys/kernel/yama/ptrace_scope")).ok();
+    let scope = procfs::read(format!("{proc}/sys/kernel/yama/ptrace_scope")).ok();
     scope.and_then(|text| String::from_utf8_lossy(&text).trim().parse::<u32>().ok())
 }
 
