@@ -66,6 +66,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("rules_file", rules::rules_file),
     ("session_messages", sessions::session_messages),
     ("snapshots", snapshots),
+    ("statsd_lines", statsd_lines),
     ("stream_conversation", streams::stream_conversation),
     ("summary", summary),
     ("trace_conversation", trace::conversation),
@@ -495,6 +496,13 @@ fn metric_name(data: &[u8]) {
     }
 }
 
+/// Datagrams of StatsD.
+fn statsd_lines(data: &[u8]) {
+    weigh_parse::statsd::each_value(data, &mut |found| {
+        assert!(found.value.is_finite() && found.count >= 1.0 && !found.name.is_empty());
+    });
+}
+
 /// A message of a program to libweigh's server, without its first number, which would have to
 /// be found again with each change of the layout.
 fn client_message(data: &[u8]) {
@@ -518,7 +526,7 @@ fn client_message(data: &[u8]) {
                 assert!(tid < 1 << 22 && slot < 4096);
             }
             Ok(Datagram::Agent(request)) => {
-                assert!(weigh_wire::encode(&request, 0).is_ok_and(|frame| frame.len() > 32));
+                assert!(weigh_wire::encode(&request, 0).is_ok_and(|frame| frame.len() >= 32));
             }
             Err(reason) => assert!(!reason.text().is_empty()),
         }

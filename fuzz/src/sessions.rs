@@ -4,12 +4,19 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
 use weigh_wire::{
-    Answer, FileRequest, Head, JobRequest, Message, VERSION, WriteRequest, decode, encode, receive,
+    Answer, FileRequest, Head, JobRequest, Message, StreamRequest, VERSION, WriteRequest, decode,
+    encode, receive,
 };
 
 /// Frames of each list, one behind the other, without their first word, which changes with the list.
 pub fn session_messages(data: &[u8]) {
-    let lists = [each::<JobRequest>, each::<FileRequest>, each::<WriteRequest>, each::<Answer>];
+    let lists = [
+        each::<JobRequest>,
+        each::<FileRequest>,
+        each::<WriteRequest>,
+        each::<StreamRequest>,
+        each::<Answer>,
+    ];
     lists.iter().for_each(|each| each(data));
 }
 

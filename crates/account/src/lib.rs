@@ -18,6 +18,7 @@ pub mod regions;
 pub mod rules;
 mod sampling;
 mod series;
+pub mod stream;
 mod summary;
 mod tree;
 

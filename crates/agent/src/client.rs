@@ -98,14 +98,7 @@ impl Client {
 
     /// The next message. Descriptors that come with it are not taken.
     pub fn receive(&self) -> Received {
-        // One byte more than a message has, to see that it is too long.
-        let mut bytes = [0; MOST_BYTES + 1];
-        match recv(&self.connection, &mut bytes, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Received::End,
-            Ok((length, _)) => Received::Message(parse(&bytes[..length])),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
-            Err(_) => Received::End,
-        }
+        receive(&self.connection)
     }
 
     /// Answers. A program that does not take its answers is one that has gone.
@@ -226,12 +219,24 @@ impl Drop for Client {
     }
 }
 
+/// The next message of a connection.
+pub fn receive(connection: &OwnedFd) -> Received {
+    // One byte more than a message has, to see that it is too long.
+    let mut bytes = [0; MOST_BYTES + 1];
+    match recv(connection, &mut bytes, RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Received::End,
+        Ok((length, _)) => Received::Message(parse(&bytes[..length])),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
+        Err(_) => Received::End,
+    }
+}
+
 /// Says why to one who is not served.
 pub fn turn_away(connection: &OwnedFd, reason: Reason) {
     let _ = send(connection, &reply(reason, 0, 0), &[]);
 }
 
 /// Never waits: a client that takes no answers is none.
-fn send(to: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send(to: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
     send_parts(to, bytes, with, SendFlags::DONTWAIT).map(drop)
 }

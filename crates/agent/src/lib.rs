@@ -6,6 +6,9 @@
 //! reaches devices (`writes`), and each stream of events has a process with the agent's rights that has the kernel
 //! follow it.
 //!
+//! Streams of records (`streams`) are served to everybody: what the node does, and what clients publish. Where the kernel
+//! side cannot be had they are all that is served (`plain`).
+//!
 //! Reads requests from a socket, and `/proc`; emits answers with descriptors. Refuses threads of
 //! others, more programs than a user may have, and every message that is not understood. It has no
 //! thread of its own: its host polls the [`Server`] and lets it [`Server::handle`].
@@ -20,11 +23,13 @@ mod configured;
 mod files;
 mod follow;
 mod listener;
+mod plain;
 mod process;
 mod quota;
 mod rate_limit;
 mod rounds;
 mod server;
+mod streams;
 mod subscriptions;
 mod timer;
 mod writes;
@@ -36,8 +41,13 @@ pub use follow::{
     RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
 pub use listener::{ServerError, is_served, listen_at, turn_all_away};
+pub use plain::PlainServer;
 pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
 pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
-pub use weigh_wire::Peer;
+pub use streams::{
+    NodeControl, NodeReader, StreamClient, StreamDoor, StreamError, StreamServer, StreamSettings,
+    Visibility,
+};
+pub use weigh_wire::{Peer, StreamRequest};
 pub use writes::RemoteWrites;

@@ -35,6 +35,8 @@ impl SlotQuota {
 pub const PROGRAMS: SlotQuota = SlotQuota { of_users: 512, of_a_user: 256, of_root: 64 };
 /// Programs whose accounts others read: each has a copy of its page.
 pub const COPIES: SlotQuota = SlotQuota { of_users: 48, of_a_user: 24, of_root: 16 };
+/// Clients of streams: each has what it is sent, and has not taken yet.
+pub const READERS: SlotQuota = SlotQuota { of_users: 48, of_a_user: 16, of_root: 16 };
 
 /// Of those who follow something. Each job costs every process of the machine a little, at each fork, exec and page
 /// fault; files every system call; writes every page that becomes dirty.
@@ -55,6 +57,8 @@ mod tests {
     const AGENT: f64 = 160.0;
     const PAGE: f64 = 1.8;
     const COPY: f64 = 1.5;
+    /// An answer with one of the largest records.
+    const READER: f64 = 1.3;
 
     fn session(what: Followed) -> f64 {
         match what {
@@ -78,7 +82,8 @@ mod tests {
         let limit: f64 = limit.unwrap().parse::<f64>().unwrap() * 1024.0;
         let sessions: f64 =
             Followed::ALL.iter().map(|what| all(sessions(*what)) * session(*what)).sum();
-        let sum = AGENT + all(PROGRAMS) * PAGE + all(COPIES) * COPY + sessions;
+        let sum =
+            AGENT + all(PROGRAMS) * PAGE + all(COPIES) * COPY + all(READERS) * READER + sessions;
         assert!(sum < limit, "{sum} MiB of {limit}");
     }
 
@@ -88,6 +93,7 @@ mod tests {
         let kinds = [
             ("programs with libweigh", PROGRAMS),
             ("programs whose accounts others read", COPIES),
+            ("clients of streams", READERS),
             ("jobs", sessions(Followed::Job)),
             ("jobs whose files are followed", sessions(Followed::Files)),
             ("jobs whose writes to devices are followed", sessions(Followed::Writes)),

@@ -1,6 +1,7 @@
 //! The socket, and what is done for those who connect to it.
 
 mod attaching;
+mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,6 +27,7 @@ use crate::listener::{ServerError, listen_at, spare};
 use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
+use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
 use weigh_wire::AgentRequest;
 use weigh_wire::datagram::Datagram;
@@ -84,6 +86,9 @@ pub struct Server {
     hears_kernel: bool,
     left_out: LeftOut,
     configured_file: ConfiguredFile,
+    /// Where clients of streams go, and whether who is served has changed since they were told.
+    door: Option<StreamDoor>,
+    is_changed: bool,
 }
 
 /// What an event is about: these, and else a client, by its key, doubled; odd for its process.
@@ -141,6 +146,8 @@ impl Server {
             hears_kernel: false,
             left_out: LeftOut::default(),
             configured_file: ConfiguredFile::default(),
+            door: None,
+            is_changed: false,
         })
     }
 
@@ -190,7 +197,10 @@ impl Server {
                 GRACE => self.let_go(calls),
                 KERNEL => self.adapt(calls),
                 ATTACHED => self.end_attach(calls),
-                key if key & SESSION != 0 => self.sessions.end(key & !SESSION),
+                key if key & SESSION != 0 => {
+                    self.sessions.end(key & !SESSION);
+                    self.is_changed = true;
+                }
                 // Nothing else is heard of a program that waits for its answer.
                 key if self.waits(key) => self.drop_client(key / 2, calls),
                 key => {
@@ -205,6 +215,7 @@ impl Server {
                 _ => self.serve(key / 2, calls),
             }
         }
+        self.post_served();
         Ok(())
     }
 
@@ -266,6 +277,7 @@ impl Server {
 
     fn drop_client(&mut self, key: u64, calls: &mut KernelCalls) {
         let Some(client) = self.clients.remove(&key) else { return };
+        self.is_changed |= client.page.is_some();
         for other in self.clients.values_mut() {
             other.left_by(key, true);
         }
@@ -291,6 +303,9 @@ impl Server {
             }
             Received::Message(Ok(Datagram::Agent(AgentRequest::Follow(what)))) => {
                 self.follow(key, what)
+            }
+            Received::Message(Ok(Datagram::Agent(AgentRequest::Watch))) => {
+                self.pass_to_streams(key)
             }
         };
         if answered.is_err() {
@@ -327,7 +342,10 @@ impl Server {
                 return client.answer(Reason::NoMemory, 0, 0, None);
             };
             match calls.admit(&page) {
-                Ok(Some(serial)) => client.page = Some((page, serial)),
+                Ok(Some(serial)) => {
+                    client.page = Some((page, serial));
+                    self.is_changed = true;
+                }
                 Ok(None) => return client.answer(Reason::TooMany, 0, 0, None),
                 Err(_) => return client.answer(Reason::Kernel, 0, 0, None),
             }
@@ -490,6 +508,7 @@ impl Server {
                     self.sessions.end(session);
                     return Err(error);
                 }
+                self.is_changed = true;
                 client.answer(Reason::Measured, 0, 0, Some(stream.as_fd()))
             }
             Err(_) => client.answer(Reason::NoMemory, 0, 0, None),

@@ -1,10 +1,17 @@
-//! `weigh agent`: serves programs with libweigh, and users' `weigh run`, in the foreground, until it is told to end.
+//! `weigh agent`: serves programs with libweigh, users' `weigh run` and streams of what the node does, in the foreground,
+//! until it is told to end; says how such an agent stands, and changes what it does.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use weigh_agent::{StreamClient, StreamRequest};
+use weigh_schema::stream::CollectorSwitch;
 use weigh_session::products::agent::{AgentSettings, serve};
 
-use crate::arguments::AgentArguments;
+use crate::arguments::{
+    AgentArguments, AgentSetArguments, AgentSocket, AgentStatusArguments, AgentVerb,
+};
+use crate::terminal::{print, print_json};
 
 impl From<&AgentArguments> for AgentSettings {
     fn from(arguments: &AgentArguments) -> AgentSettings {
@@ -15,12 +22,51 @@ impl From<&AgentArguments> for AgentSettings {
             every_call: arguments.every_call,
             sharing: arguments.share.into(),
             programs_per_user: arguments.per_user,
+            interval: arguments.interval,
+            state: arguments.state.clone(),
+            statsd: arguments.statsd,
+            rules: arguments.rules.clone(),
         }
     }
 }
 
-/// Serves until TERM or INT.
+impl AgentSocket {
+    /// Where the agent answers.
+    pub fn path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(weigh_agent::socket)
+    }
+}
+
+/// Serves until TERM or INT, or asks one that does.
 pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
-    serve(&arguments.into())?;
+    match &arguments.request {
+        None => serve(&arguments.into())?,
+        Some(AgentVerb::Status(arguments)) => status(arguments)?,
+        Some(AgentVerb::Set(arguments)) => set(arguments)?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn status(arguments: &AgentStatusArguments) -> anyhow::Result<()> {
+    let status = StreamClient::connect(&arguments.at.path())?.status()?;
+    match arguments.json {
+        true => print_json(&(serde_json::to_string_pretty(&status)? + "\n")),
+        false => print(&weigh_show::agent::text(&status)),
+    }
+}
+
+fn set(arguments: &AgentSetArguments) -> anyhow::Result<()> {
+    let client = StreamClient::connect(&arguments.at.path())?;
+    let interval = arguments.interval.map(|interval| interval.as_millis() as u64);
+    let switch = |(collector, is_on): &(String, bool)| {
+        let collector = collector.clone();
+        StreamRequest::SetCollector(CollectorSwitch { collector, is_on: *is_on })
+    };
+    let requests = (arguments.policy_change().map(StreamRequest::SetPolicy).into_iter())
+        .chain(interval.map(StreamRequest::SetInterval))
+        .chain(arguments.collector.iter().map(switch));
+    for request in requests {
+        client.send(&request)?;
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ mod generate;
 mod hints;
 mod io;
 mod live;
+mod push;
 mod regions;
 mod rows_file;
 mod run;
@@ -117,6 +118,7 @@ fn execute(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Control(control) => control::execute(&control),
         Verb::Doctor(doctor) => doctor::doctor(&doctor),
         Verb::Agent(agent) => agent::agent(&agent),
+        Verb::Push(push) => push::execute(&push),
         Verb::Top(top) => top::execute(&top),
     }
 }

@@ -38,6 +38,22 @@ pub fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Whether `/proc` hides processes from other users (hidepid); where that cannot be found out, it does.
+pub fn hides_processes() -> bool {
+    let Ok(mounts) = procfs::read("/proc/self/mounts") else { return true };
+    hides_processes_by(&mounts)
+}
+
+fn hides_processes_by(mounts: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(mounts);
+    let is_proc = |line: &&str| line.split(' ').skip(1).take(2).eq(["/proc", "proc"]);
+    // What was mounted last is what is seen.
+    let Some(line) = text.lines().rfind(is_proc) else { return true };
+    let options = line.split(' ').nth(3).unwrap_or_default().split(',');
+    let hidden = options.filter_map(|option| option.strip_prefix("hidepid="));
+    hidden.last().is_some_and(|how| !["0", "off"].contains(&how))
+}
+
 /// The name of a user, or the number if there is no name.
 pub fn user_name(uid: u32) -> String {
     procfs::read("/etc/passwd")
@@ -223,6 +239,25 @@ mod tests {
 
     fn virtualisation(traces: &Traces) -> Option<String> {
         container(traces).or_else(|| machine(traces))
+    }
+
+    #[test]
+    fn a_hidden_proc_is_known_by_its_options() {
+        let with = |options: &str| {
+            let text = format!(
+                "proc /proc proc rw,nosuid{options} 0 0\nproc /mnt/proc proc rw,hidepid=2 0 0\n"
+            );
+            hides_processes_by(text.as_bytes())
+        };
+        assert!(!with("") && !with(",hidepid=0") && !with(",hidepid=off"));
+        for hidden in
+            [",hidepid=1", ",hidepid=2", ",hidepid=invisible", ",hidepid=ptraceable,gid=7"]
+        {
+            assert!(with(hidden), "{hidden}");
+        }
+        assert!(hides_processes_by(b"sysfs /sys sysfs rw 0 0\n"), "it is not known");
+        let twice = b"proc /proc proc rw 0 0\nproc /proc proc rw,hidepid=4 0 0\n";
+        assert!(hides_processes_by(twice), "the later one is seen");
     }
 
     #[test]

@@ -68,3 +68,5 @@ pub mod throttling;
 pub mod tools;
 pub mod trace;
 pub mod tracefs;
+
+pub use weigh_parse::statsd;

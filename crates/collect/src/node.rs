@@ -104,6 +104,8 @@ pub struct NodeStatus<'a> {
 /// A collector, open or waiting to be opened again.
 struct CollectorSlot {
     declaration: &'static NodeCollector,
+    /// Whether it is read at all.
+    is_on: bool,
     reader: Option<Box<dyn NodeReader>>,
     block: SampleBlock,
     /// Whether the block changed at the last tick.
@@ -143,6 +145,14 @@ impl NodeCollectors {
         }
     }
 
+    /// Reads a collector from the next tick on, or not. Whether there is one of that name.
+    pub fn switch(&mut self, name: &str, is_on: bool) -> bool {
+        let slot = self.slots.iter_mut().find(|slot| slot.declaration.name == name);
+        let Some(slot) = slot else { return false };
+        slot.switch(is_on);
+        true
+    }
+
     /// What the last tick has changed: values, and values that are no longer known.
     pub fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
         self.slots.iter().filter(|slot| slot.is_fresh).flat_map(|slot| slot.block.samples())
@@ -161,6 +171,7 @@ impl CollectorSlot {
     fn new(declaration: &'static NodeCollector) -> CollectorSlot {
         CollectorSlot {
             declaration,
+            is_on: true,
             reader: None,
             block: SampleBlock::default(),
             is_fresh: false,
@@ -174,6 +185,9 @@ impl CollectorSlot {
 
     fn tick(&mut self, now: Moment, roots: &NodeRoots, buffer: &mut ReadBuffer) {
         self.is_fresh = false;
+        if !self.is_on {
+            return self.rest();
+        }
         if now.ns() < self.due_ns {
             return;
         }
@@ -217,8 +231,25 @@ impl CollectorSlot {
         self.due_ns = now.ns().saturating_add(pause);
     }
 
+    fn switch(&mut self, is_on: bool) {
+        if self.is_on != is_on {
+            (self.is_on, self.reader, self.reason) = (is_on, None, None);
+            (self.due_ns, self.failures_in_a_row) = (0, 0);
+        }
+    }
+
+    /// It is off: what was known is known no longer, said once.
+    fn rest(&mut self) {
+        if self.due_ns == 0 {
+            self.is_fresh = !self.block.is_empty();
+            self.block.forget();
+            self.due_ns = u64::MAX;
+        }
+    }
+
     fn status(&self) -> NodeStatus<'_> {
         let state = match (&self.reason, self.last) {
+            _ if !self.is_on => CollectorState::Disabled,
             (None, _) => CollectorState::Active,
             (Some(_), Some(_)) => CollectorState::Degraded,
             (Some(_), None) => CollectorState::Unavailable,

@@ -16,3 +16,4 @@ pub mod offender;
 pub mod otlp;
 pub mod procfs;
 pub mod profile;
+pub mod statsd;

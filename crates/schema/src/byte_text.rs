@@ -175,6 +175,13 @@ mod tests {
         "Host.kernel",
         "Host.virtualisation",
         "Host.weigh",
+        // Texts of the agent's own, and names that it holds to a few letters.
+        "AgentStatus.weigh",
+        "StreamStatus.name",
+        "StreamRead.stream",
+        "StreamCheckpoint.stream",
+        "PolicyChange.stream",
+        "CollectorSwitch.collector",
         "IoCall.deed",
         "IoCall.kind",
         "Job.id",

@@ -19,6 +19,7 @@
 //! * [`profile`] and [`region`]: regions that programs name: how a profile lies in memory, and what is made of it.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`rule`]: what rules over metrics say.
+//! * [`stream`]: what the agent's streams hold, and how clients ask for it.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
 //! * [`availability`] and [`doctor`]: what can run here, and why not.
@@ -62,6 +63,7 @@ pub mod rule;
 pub mod sample;
 mod scope;
 pub mod snapshot;
+pub mod stream;
 pub mod subsystem;
 pub mod summary;
 pub mod synthesis;

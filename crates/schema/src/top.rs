@@ -42,6 +42,13 @@ pub struct TopReport {
     pub processes: Vec<TopProcess>,
     /// Processes of the user that could not be looked at.
     pub processes_unreadable: u64,
+    /// Processes that there was no room for: in a stream of the agent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub processes_left_out: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One value of the node.

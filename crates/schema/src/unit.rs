@@ -49,6 +49,19 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All of them.
+    pub const ALL: &[Unit] = &[
+        Unit::Seconds,
+        Unit::Bytes,
+        Unit::Count,
+        Unit::Cores,
+        Unit::Ratio,
+        Unit::Threads,
+        Unit::Celsius,
+        Unit::Watts,
+        Unit::Joules,
+    ];
+
     /// Whether values of this unit are whole numbers.
     pub const fn is_whole(self) -> bool {
         matches!(self, Unit::Bytes | Unit::Count)

@@ -21,7 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-export", &["weigh-schema", "weigh-trace"]),
     ("weigh-wire", &["weigh-schema"]),
-    ("weigh-agent", &["weigh-schema", "weigh-collect", "weigh-wire"]),
+    ("weigh-agent", &["weigh-schema", "weigh-account", "weigh-collect", "weigh-wire"]),
     (
         "weigh-session",
         &[

@@ -12,11 +12,12 @@
 //! * [`regions`][]: the times of regions that programs name.
 //! * [`synthesis`][]: what was found in several events together, [`trace`][]: the page of events.
 //! * [`doctor`][]: what works here, and what does not.
-//! * [`top`][]: the screen of `weigh top`.
+//! * [`top`][]: the screen of `weigh top`, [`agent`][]: how an agent stands.
 //! * [`docs`][]: `docs/metrics.md`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod agent;
 mod allowed;
 pub mod calls;
 pub mod digest;

@@ -14,6 +14,6 @@ mod peer;
 mod stream;
 
 pub use frame::{HEAD_BYTES, Head, Message, Payload, Rule, VERSION, WireError, decode, encode};
-pub use messages::{AgentRequest, Answer, FileRequest, JobRequest, WriteRequest};
+pub use messages::{AgentRequest, Answer, FileRequest, JobRequest, StreamRequest, WriteRequest};
 pub use peer::{Peer, peer_of};
 pub use stream::{ask, receive, receive_parts, receive_request, send, send_parts};

@@ -11,9 +11,16 @@ use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, Pro
 use weigh_schema::io::{FileId, Tally};
 use weigh_schema::library::Followed;
 use weigh_schema::limit::OnLimit;
+use weigh_schema::stream::{
+    AgentStatus, CollectorSwitch, PolicyChange, PushedSample, StreamRead, StreamRecords,
+};
 
 use crate::frame::{Message, Payload, Rule};
 
+/// Bytes of a request with a name and some numbers.
+const TINY: usize = 1 << 10;
+/// Bytes of values that are published at once.
+const PUSH: usize = 1 << 15;
 /// Bytes of a small message.
 const SMALL: usize = 1 << 16;
 /// Bytes of a piece of records.
@@ -155,6 +162,24 @@ messages! {
     AgentRequest = 0x400 {
         /// One who follows something: a stream to it comes with the answer.
         Follow(Followed), 64, 0;
+        /// The agent's streams of records: a stream to where they are comes with the answer.
+        Watch, 0, 0;
+    }
+
+    /// Asked of the agent's streams of records.
+    StreamRequest = 0x500 {
+        /// How the agent and its streams stand.
+        Status, 0, 0;
+        /// Records of a stream.
+        Read(StreamRead), TINY, 0;
+        /// To change the policy of a stream; of root, or the agent's own user.
+        SetPolicy(PolicyChange), TINY, 0;
+        /// To read the node so often, in milliseconds; of the same.
+        SetInterval(u64), TINY, 0;
+        /// To read a collector of the node, or not; of the same.
+        SetCollector(CollectorSwitch), TINY, 0;
+        /// To publish values.
+        Push(Vec<PushedSample>), PUSH, 0;
     }
 
     /// What any of them is answered.
@@ -189,6 +214,10 @@ messages! {
         Records(Records), RECORDS, 0;
         /// What was written to devices.
         Found(WrittenFound), SMALL, 0;
+        /// How the agent and its streams stand.
+        Status(Box<AgentStatus>), PROCESSES, 0;
+        /// Records of a stream.
+        Stream(Box<StreamRecords>), RECORDS, 0;
     }
 }
 

@@ -9,10 +9,14 @@ use proptest::prelude::*;
 use weigh_schema::event::FileKey;
 use weigh_schema::io::{FileId, Tally};
 use weigh_schema::limit::OnLimit;
+use weigh_schema::stream::{
+    CollectorSwitch, PolicyChange, PushedSample, RecordBody, RecordClient, RecordSource,
+    StreamPolicy, StreamRead, StreamRecord, StreamRecords,
+};
 use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};
 use weigh_wire::{
-    Answer, FileRequest, HEAD_BYTES, Head, JobRequest, Message, Rule, VERSION, WireError,
-    WriteRequest, ask, decode, encode, receive, receive_request, send,
+    AgentRequest, Answer, FileRequest, HEAD_BYTES, Head, JobRequest, Message, Rule, StreamRequest,
+    VERSION, WireError, WriteRequest, ask, decode, encode, receive, receive_request, send,
 };
 
 fn job_request() -> impl Strategy<Value = JobRequest> {
@@ -52,6 +56,63 @@ fn file_request() -> impl Strategy<Value = FileRequest> {
     ]
 }
 
+fn sample() -> impl Strategy<Value = PushedSample> {
+    (".{0,40}", ".{0,40}", any::<i32>()).prop_map(|(scope, metric, value)| PushedSample {
+        scope: scope.into(),
+        metric,
+        value: f64::from(value),
+        unit: None,
+    })
+}
+
+fn stream_request() -> impl Strategy<Value = StreamRequest> {
+    let read = (".{0,40}", any::<(u64, u64, bool, bool, Option<u64>)>());
+    prop_oneof![
+        Just(StreamRequest::Status),
+        read.prop_map(|(stream, (from_sequence, at_most_bytes, newest, wait, interval_ms))| {
+            StreamRequest::Read(StreamRead {
+                stream,
+                from_sequence,
+                at_most_bytes,
+                newest,
+                wait,
+                interval_ms,
+            })
+        }),
+        (".{0,40}", 1u32..).prop_map(|(stream, records)| {
+            StreamRequest::SetPolicy(PolicyChange {
+                stream,
+                policy: StreamPolicy::FillRead(records),
+            })
+        }),
+        any::<u64>().prop_map(StreamRequest::SetInterval),
+        (".{0,40}", any::<bool>()).prop_map(|(collector, is_on)| {
+            StreamRequest::SetCollector(CollectorSwitch { collector, is_on })
+        }),
+        prop::collection::vec(sample(), 0..20).prop_map(StreamRequest::Push),
+    ]
+}
+
+fn stream_records() -> impl Strategy<Value = StreamRecords> {
+    let record = (any::<(u64, u64, Option<u32>, Option<u32>)>(), sample());
+    let record = record.prop_map(|((sequence, time_ns, uid, pid), sample)| StreamRecord {
+        sequence,
+        time_ns,
+        source: RecordSource { uid, pid, client: RecordClient::Socket },
+        body: RecordBody::Sample(sample),
+    });
+    let numbers = any::<(u64, u64, u64, u64)>();
+    (numbers, prop::collection::vec(record, 0..5)).prop_map(
+        |((first_sequence, next_sequence, lost, numbering_ns), records)| StreamRecords {
+            first_sequence,
+            next_sequence,
+            lost,
+            numbering_ns,
+            records,
+        },
+    )
+}
+
 fn answer() -> impl Strategy<Value = Answer> {
     let opened = (any::<u64>(), any::<u64>(), prop::collection::vec(".*", 0..4));
     prop_oneof![
@@ -64,6 +125,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         any::<Option<u64>>().prop_map(Answer::Opens),
         any::<u64>().prop_map(|threads| Answer::Tally(Tally { threads, ..Tally::default() })),
         any::<Vec<u8>>().prop_map(|bytes| Answer::Records(Records(bytes))),
+        stream_records().prop_map(|records| Answer::Stream(Box::new(records))),
     ]
 }
 
@@ -81,15 +143,22 @@ fn is_read_again<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(job in job_request(), file in file_request(), answer in answer()) {
+    fn what_is_written_is_read_again(
+        job in job_request(),
+        file in file_request(),
+        stream in stream_request(),
+        answer in answer(),
+    ) {
         is_read_again(&job);
+        is_read_again(&stream);
+        is_read_again(&AgentRequest::Watch);
         is_read_again(&file);
         is_read_again(&answer);
     }
 
     #[test]
     fn no_bytes_make_it_fail(
-        kind in prop_oneof![0u64..0x400, 0x8000u64..0x8020, any::<u64>()],
+        kind in prop_oneof![0u64..0x600, 0x8000u64..0x8020, any::<u64>()],
         length in prop_oneof![0u64..100, any::<u64>()],
         descriptors in prop_oneof![0u64..3, any::<u64>()],
         payload in any::<Vec<u8>>(),
@@ -100,8 +169,35 @@ proptest! {
             let _ = decode::<JobRequest>(&frame, received);
             let _ = decode::<FileRequest>(&frame, received);
             let _ = decode::<WriteRequest>(&frame, received);
+            let _ = decode::<StreamRequest>(&frame, received);
             if let Ok(Some((_, end))) = decode::<Answer>(&frame, received) {
                 prop_assert_eq!((end - HEAD_BYTES, received), (length as usize, descriptors as usize));
+            }
+        }
+    }
+}
+
+proptest! {
+    /// JSON of the right form with other values, too long numbers, and names of anything.
+    #[test]
+    fn hostile_requests_of_streams_are_refused_or_read(
+        name in ".*", number in any::<i128>(), policy in ".{0,20}", behind in any::<Vec<u8>>(),
+    ) {
+        let name = serde_json::to_string(&name).unwrap();
+        let texts = [
+            format!("{{\"stream\":{name},\"from_sequence\":{number},\"at_most_bytes\":1}}"),
+            format!("{{\"stream\":{name},\"policy\":\"{policy}\"}}"),
+            format!("{{\"collector\":{name},\"is_on\":{number}}}"),
+            format!("[{{\"scope\":{name},\"metric\":{name},\"value\":{number}}}]"),
+            number.to_string(),
+        ];
+        for text in texts.iter().flat_map(|text| [text.as_bytes().to_vec(), [text.as_bytes(), &behind].concat()]) {
+            for kind in 0x500..0x508 {
+                let head = Head { version: VERSION, kind, length: text.len() as u64, descriptors: 0 };
+                let frame = [&head.bytes()[..], &text].concat();
+                if let Ok(Some((request, end))) = decode::<StreamRequest>(&frame, 0) {
+                    prop_assert_eq!((request.kind(), end), (kind, frame.len()));
+                }
             }
         }
     }

@@ -33,7 +33,8 @@ macro_rules! targets {
 targets! {
     amounts client_message configuration executables fanotify_records journal_line kernel_events kernel_image
     kernel_symbols limit limits_file metric_name mount_requests otlp_spans parquet_file proc_machine proc_maps proc_process profile
-    recording rules_file session_messages snapshots stream_conversation summary trace_conversation trace_event trace_filter trace_note trace_types
+    recording rules_file session_messages snapshots statsd_lines stream_conversation summary trace_conversation trace_event trace_filter trace_note
+    trace_types
 }
 
 #[test]

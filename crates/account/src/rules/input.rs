@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use weigh_schema::rule::job_metric;
+use weigh_schema::stream::PushedSample;
 use weigh_schema::top::{TopJob, TopReport, TopValue};
 use weigh_schema::update::Scope;
 
@@ -42,6 +43,18 @@ pub fn inputs(report: &TopReport) -> impl Iterator<Item = RuleInput<'_>> {
 /// The values of the node alone.
 pub fn node_inputs(view: &NodeView) -> impl Iterator<Item = RuleInput<'_>> {
     view.points().map(|(scope, metric, value)| of_node(scope, metric, value))
+}
+
+/// What a client has published.
+impl<'a> From<&'a PushedSample> for RuleInput<'a> {
+    fn from(sample: &'a PushedSample) -> RuleInput<'a> {
+        RuleInput {
+            scope: Cow::Borrowed(&sample.scope),
+            metric: &sample.metric,
+            value: Some(sample.value),
+            per_second: None,
+        }
+    }
 }
 
 fn of_node<'a>(scope: &'a Scope, metric: &'a str, value: &TopValue) -> RuleInput<'a> {

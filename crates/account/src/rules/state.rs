@@ -47,6 +47,11 @@ impl RuleState {
         self.set.rules()
     }
 
+    /// Whether the file of the rules declares this metric, and weigh has none of that name.
+    pub fn declares(&self, metric: &str) -> bool {
+        self.set.metrics.declares(metric)
+    }
+
     /// Takes all values that are known at a moment, and says what has begun and ended by them.
     pub fn take(
         &mut self,

@@ -265,6 +265,9 @@ fn a_file_adds_replaces_removes_and_declares() {
     assert_eq!(set.rules().len(), shipped);
     assert!(set.rules().iter().any(|rule| rule.name == "steal" && rule.text == "mine"));
     let mut state = RuleState::new(set);
+    assert!(state.declares("queue_length") && !state.declares("node_threads"));
+    let said = RuleSet::parse("[metric.node_threads]", "f").unwrap_err().to_string();
+    assert!(said.contains("weigh itself has a metric"), "{said}");
     assert_eq!(take(&mut state, 0, &[("shop", "queue_length", Some(6.0))]), ["began shop"]);
 }
 

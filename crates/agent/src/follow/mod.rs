@@ -7,6 +7,7 @@ mod serve;
 mod sessions;
 pub(crate) mod user;
 
+pub(crate) use remote::stream_for;
 pub use remote::{RemoteError, RemoteJob, answers, session, socket, stream};
 pub use serve::{be_session, is_session};
-pub(crate) use sessions::Sessions;
+pub(crate) use sessions::{Sessions, refusal};

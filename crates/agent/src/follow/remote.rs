@@ -130,9 +130,14 @@ pub fn stream(path: &Path) -> Result<UnixStream, RemoteError> {
 
 /// The same for one who follows something of a job.
 pub fn session_for(path: &Path, what: Followed) -> Result<UnixStream, RemoteError> {
+    stream_for(path, &AgentRequest::Follow(what))
+}
+
+/// The stream that comes with the answer to a request.
+pub(crate) fn stream_for(path: &Path, request: &AgentRequest) -> Result<UnixStream, RemoteError> {
     let socket = connected(path)?;
     // A client that was turned away finds the reason there, though nothing listens any more.
-    let request = encode(&AgentRequest::Follow(what), 0).map_err(RemoteError::lost)?;
+    let request = encode(request, 0).map_err(RemoteError::lost)?;
     let sent = send_parts(&socket, &request, &[], SendFlags::empty());
     let mut answer = [0; HEAD_BYTES];
     let mut receive = || receive_parts(&socket, &mut answer, RecvFlags::empty());

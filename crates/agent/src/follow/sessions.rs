@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_schema::library::Followed;
-use weigh_wire::{Answer, Peer, encode, send_parts};
+use weigh_wire::{Answer, Payload as _, Peer, encode, send_parts};
 
 use super::serve::SESSION;
 use crate::activity::Activity;
@@ -102,21 +102,35 @@ impl Sessions {
         true
     }
 
+    /// The user of each.
+    pub fn users(&self) -> impl Iterator<Item = u32> {
+        self.running.values().map(|session| session.user)
+    }
+
     /// One has ended, or is to.
     pub fn end(&mut self, key: u64) {
         self.running.remove(&key);
     }
 }
 
+/// What a program finds as the answer to its next request: why there is nobody who follows anything. The text is
+/// weigh's own.
+pub(crate) fn refusal(what: Followed, why: &str) -> Vec<u8> {
+    let why = why.to_string();
+    if what != Followed::Events {
+        return encode(&Answer::Refused(why), 0).unwrap_or_default();
+    }
+    let mut line = b"{\"refused\":".to_vec();
+    let _ = why.write(&mut line);
+    line.extend_from_slice(b"}\n");
+    line
+}
+
 impl Session {
     /// The next request finds it as the answer.
     fn say_why(&self) {
-        let refused = match self.what {
-            Followed::Events => format!("{{\"refused\":\"{MADE_ROOM}\"}}\n").into_bytes(),
-            _ => encode(&Answer::Refused(MADE_ROOM.to_string()), 0).unwrap_or_default(),
-        };
         // Its program may have gone.
-        let _ = send_parts(&self.stream, &refused, &[], SendFlags::DONTWAIT);
+        let _ = send_parts(&self.stream, &refusal(self.what, MADE_ROOM), &[], SendFlags::DONTWAIT);
     }
 }
 

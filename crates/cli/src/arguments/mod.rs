@@ -1,5 +1,6 @@
 //! The command line, declared once: parser, help, man pages and completions are derived from it.
 
+mod agent;
 mod calls;
 mod control;
 mod io;
@@ -12,6 +13,7 @@ mod trace;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use agent::{AgentSetArguments, AgentSocket, AgentStatusArguments, AgentVerb, PushArguments};
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use control::{ControlArguments, ControlVerb};
 pub use io::{
@@ -80,8 +82,10 @@ pub enum Verb {
     Control(ControlArguments),
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
-    /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`.
+    /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`; watch the node.
     Agent(AgentArguments),
+    /// Publish values to the agent's readers, for scripts.
+    Push(PushArguments),
     /// Show the node, jobs and processes while they run; once as text or JSON for scripts.
     Top(TopArguments),
 }

@@ -1,5 +1,6 @@
 //! What the verbs are told that measure no command.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use weigh_export::recording::{self, FORMATS, RecordingFormat};
 
+use super::agent::AgentVerb;
 use super::calls::Share;
 use super::numbers::{interval, pid, programs};
 
@@ -157,21 +159,27 @@ pub struct KernelArguments {
 }
 
 const AGENT_EXAMPLES: &str = "\
-It runs until TERM or INT. While no program uses it, nothing is attached to the kernel.
+It runs until TERM or INT. While no program uses it, nothing is attached to the kernel. Without the rights to load programs
+into the kernel it serves streams of what the node does alone, and says so.
 
 Examples:
   weigh agent
   weigh agent --subsystems block,sched,socket
   weigh agent --config /etc/weigh/parts.toml
   weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
+  weigh agent status
+  weigh agent set --interval 0.5s
 
-See also: the pages `libweigh` (what the agent gives to whom), `subsystems` (the file of --config) and
+See also: the pages `libweigh` (what the agent gives to whom), `agent` (its streams), `subsystems` (the file of --config) and
 `without-root` of weigh's documentation.";
 
 /// Options of `weigh agent`.
 #[derive(Args, Debug)]
-#[command(after_help = AGENT_EXAMPLES)]
+#[command(after_help = AGENT_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct AgentArguments {
+    /// What to tell an agent that runs [default: be one].
+    #[command(subcommand)]
+    pub request: Option<AgentVerb>,
     /// Where programs find it.
     #[arg(long, value_name = "PATH", default_value = weigh_schema::library::SOCKET, value_hint = ValueHint::FilePath)]
     pub socket: PathBuf,
@@ -192,6 +200,19 @@ pub struct AgentArguments {
     /// How many programs of a user, root apart, are served at once.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = programs)]
     pub per_user: usize,
+    /// How often to read the node, while no reader wants it more often.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Keep the streams in this file while the agent is stopped: the next one goes on from it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
+    /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub statsd: Option<SocketAddr>,
+    /// Judge by the rules of this file (TOML), beside the shipped ones or in their place, and run their commands: then
+    /// nobody else may be able to change it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
 }
 
 const TOP_EXAMPLES: &str = "\

@@ -20,7 +20,7 @@ const ENVIRONMENT: &[Entry] = &[
         "WEIGH_SOCKET",
         "Where the agent answers, instead of /run/weigh/agent.sock. Where weigh itself serves programs with libweigh, it is \
          set for the command.",
-        &["run", "io", "calls", "trace", "agent", "doctor"],
+        &["run", "io", "calls", "trace", "agent", "push", "doctor"],
     ),
     (
         "XDG_STATE_HOME",
@@ -61,7 +61,7 @@ const FILES: &[Entry] = &[
     (
         "/run/weigh/agent.sock",
         "The socket of the agent.",
-        &["run", "io", "calls", "trace", "agent", "doctor"],
+        &["run", "io", "calls", "trace", "agent", "push", "doctor"],
     ),
     ("/run/weigh/trace-PID.sock", "The control socket of a stream of root's.", &["trace"]),
     (

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agent_node;
 mod agent_run;
 mod allowed;
 mod control;

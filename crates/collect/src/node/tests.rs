@@ -74,6 +74,26 @@ fn one_that_fails_stops_no_other_and_comes_back() {
 }
 
 #[test]
+fn a_collector_that_is_off_is_not_read_and_its_values_are_not_known() {
+    let (_folder, roots) = tree(&[("proc/loadavg", "0.50 1.25 2.00 3/77 9\n")]);
+    let mut collectors = NodeCollectors::new(roots);
+    assert!(!collectors.switch("nothing", false));
+    collectors.tick(moment(0));
+    assert!(collectors.switch("load", false));
+    collectors.tick(moment(1));
+    assert_eq!(value(&collectors, "node", "node_load_5m_threads"), None);
+    let load = status(&collectors, "load");
+    assert_eq!((load.state, load.failures), (CollectorState::Disabled, 0));
+    // Said once.
+    collectors.tick(moment(2));
+    assert_eq!(collectors.samples().count(), 0);
+    assert!(collectors.switch("load", true));
+    collectors.tick(moment(3));
+    assert_eq!(value(&collectors, "node", "node_load_5m_threads"), Some(1.25));
+    assert_eq!(status(&collectors, "load").state, CollectorState::Active);
+}
+
+#[test]
 fn cpus_come_and_go() {
     let both = "cpu  30 0 0 0\ncpu0 10 0 0 0\ncpu1 20 0 0 7 0 0 0 5 0 0\nctxt 12\n";
     let (folder, roots) = tree(&[("proc/stat", both)]);

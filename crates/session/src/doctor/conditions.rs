@@ -3,9 +3,13 @@
 //! Reads capabilities, whether an agent answers, `/sys/kernel/btf/vmlinux`, `/sys/kernel/security/lockdown` and switches
 //! below `/proc/sys/kernel`; emits one line each. A switch that cannot be read is left out: that kernel does not have it.
 
+use std::path::Path;
+
 use rustix::thread::{CapabilitySet, capabilities};
+use weigh_agent::StreamClient;
 use weigh_collect::requirements::{BTF, NEEDED};
 use weigh_schema::doctor::Condition;
+use weigh_schema::stream::AgentStatus;
 
 /// The capabilities that weigh can use, and for what.
 const CAPABILITIES: &[(CapabilitySet, &str, &str)] = &[
@@ -78,11 +82,21 @@ fn privileges() -> Vec<Condition> {
 fn agent() -> Condition {
     let path = weigh_agent::socket();
     let value = match weigh_agent::answers(&path) {
-        Ok(()) => "answers".to_string(),
+        Ok(()) => agent_that_answers(&path),
         Err(error) => error.to_string(),
     };
     let bears_on = "exact accounting in the kernel for users without rights; libweigh";
     Condition { name: "agent", value, good: None, bears_on }
+}
+
+/// One without privileges is of no use for what is asked here.
+fn agent_that_answers(path: &Path) -> String {
+    match StreamClient::connect(path).and_then(|client| client.status()) {
+        Ok(AgentStatus { follows_jobs: false, reason, .. }) => {
+            format!("answers, and serves the node alone: {}", reason.unwrap_or_default())
+        }
+        _ => "answers".to_string(),
+    }
 }
 
 /// `none [integrity] confidentiality`: the one in brackets is in force.

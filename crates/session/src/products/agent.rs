@@ -1,21 +1,32 @@
-//! The agent: serves programs with libweigh, and users' `weigh run`, until it is told to end.
+//! The agent: serves programs with libweigh, users' `weigh run`, and streams of what the node does, until it is told to
+//! end. Where the kernel's programs do not load it serves the streams alone, and says why.
 //!
 //! Reads requests at a socket, and the file of a configuration; emits notices of what it does. Refuses to
-//! start where that file is wrong, the kernel's programs do not load, another agent serves at that socket already, or
-//! the parent of its folder is missing.
+//! start where that file is wrong, another agent serves at that socket already, or the parent of its folder is missing.
 
+mod node_thread;
+mod readiness;
+mod state_file;
+
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weigh_agent::{PROGRAMS, Server, Settings, SlotQuota};
+use weigh_account::rules::RuleSet;
+use weigh_agent::{
+    LeftOut, PROGRAMS, PlainServer, Server, Settings, SlotQuota, StreamDoor, StreamSettings,
+};
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
 use weigh_collect::{memory_reserve, message, notice, standing_threads};
 use weigh_schema::call::{Grouping, Sharing};
+use weigh_schema::printable::in_words;
 
+use self::node_thread::NodeThread;
 use super::calls::parts::{Parts, PartsSettings};
+use super::rules::read_trusted;
 use crate::command::{Command, Launcher};
 use crate::engine::Session;
 use crate::error::SourceError;
@@ -40,11 +51,20 @@ pub struct AgentSettings {
     pub sharing: Sharing,
     /// How many programs of a user, root apart, are served at once.
     pub programs_per_user: usize,
+    /// How often the node is read.
+    pub interval: Duration,
+    /// Where streams are kept while no agent runs.
+    pub state: Option<PathBuf>,
+    /// Where datagrams of StatsD are taken.
+    pub statsd: Option<SocketAddr>,
+    /// A file of rules beside the shipped ones, or in their place.
+    pub rules: Option<PathBuf>,
 }
 
 /// Serves until TERM or INT.
 pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let launcher = Launcher::prepare()?;
+    let rules = settings.rules.as_deref().map_or_else(|| Ok(RuleSet::shipped()), read_trusted)?;
     raise_descriptor_limit();
     let parts = Parts::choose(&PartsSettings {
         names: &settings.subsystems,
@@ -62,22 +82,64 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
         every_call: settings.every_call,
         counters: Counters::all(),
     };
-    let calls = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions)?;
+    let loaded = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions);
+    let why_no_jobs = loaded.as_ref().err().map(|error| in_words(error.to_string()));
+    let streams =
+        StreamSettings { interval: settings.interval, why_no_jobs, statsd: settings.statsd };
+    let node = NodeThread::start(streams, settings.state.as_deref(), rules)?;
+    match loaded {
+        Ok(calls) => {
+            let source = agent_source(settings, calls, parts.left_out, node.door.clone())?;
+            serve_with(source, launcher)
+        }
+        Err(error) => serve_node_alone(settings, &error, node.door.clone(), launcher),
+    }
+}
+
+fn agent_source(
+    settings: &AgentSettings,
+    calls: KernelCalls,
+    left_out: LeftOut,
+    door: StreamDoor,
+) -> anyhow::Result<AgentSource> {
     let programs = SlotQuota { of_a_user: settings.programs_per_user, ..PROGRAMS };
     let serving = Settings { programs, follows: true, ..Settings::default() };
     let mut server = Server::new(&settings.socket, serving)?;
     message::stay();
     standing_threads::start(THREADS);
-    server.leave_out(parts.left_out);
+    server.leave_out(left_out);
+    server.set_door(door);
     notice!("serves at {}", settings.socket.display());
     calls.attached().iter().for_each(say_missing_probes);
     say_slow_functions(calls.functions_take());
+    Ok(AgentSource { server, calls })
+}
+
+fn serve_with(mut source: impl Source, launcher: Launcher) -> anyhow::Result<()> {
     // The thread that says it has begun.
     message::settle();
     memory_reserve::hold();
-    Session::new(launcher.stay(), None).run(&mut AgentSource { server, calls })?;
+    readiness::tell();
+    Session::new(launcher.stay(), None).run(&mut source)?;
     Ok(())
 }
+
+/// The kernel refuses, or the rights are missing: what needs neither is served.
+fn serve_node_alone(
+    settings: &AgentSettings,
+    error: &dyn std::error::Error,
+    door: StreamDoor,
+    launcher: Launcher,
+) -> anyhow::Result<()> {
+    let why = in_words(error.to_string());
+    let server = PlainServer::new(&settings.socket, door, format!("{NODE_ALONE}: {why}"))?;
+    message::stay();
+    notice!("serves at {}", settings.socket.display());
+    notice!("{NODE_ALONE}, and programs with libweigh and jobs are turned away: {why}");
+    serve_with(PlainSource(server), launcher)
+}
+
+const NODE_ALONE: &str = "this agent serves the node alone";
 
 /// The programs and jobs that are served.
 struct AgentSource {
@@ -99,6 +161,27 @@ impl Source for AgentSource {
     }
 
     /// What is left of the CPU time is theirs.
+    fn may_stop(&mut self, _: &mut Command, end: SessionEnd) -> bool {
+        end != SessionEnd::CpuTime
+    }
+}
+
+/// Nobody but clients of streams.
+struct PlainSource(PlainServer);
+
+impl Source for PlainSource {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.0.descriptor()]
+    }
+
+    fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+        Ok(self.0.handle()?)
+    }
+
+    fn is_over(&mut self, _: &Command) -> bool {
+        false
+    }
+
     fn may_stop(&mut self, _: &mut Command, end: SessionEnd) -> bool {
         end != SessionEnd::CpuTime
     }

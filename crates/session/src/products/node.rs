@@ -54,6 +54,16 @@ impl<S: SampleSink> NodeSource<S> {
         NodeSource { collectors, sink, interval, next: Instant::now() }
     }
 
+    /// The collectors.
+    pub fn collectors(&mut self) -> &mut NodeCollectors {
+        &mut self.collectors
+    }
+
+    /// How each collector fares.
+    pub fn statuses(&self) -> impl Iterator<Item = NodeStatus<'_>> {
+        self.collectors.statuses()
+    }
+
     /// Reads the collectors from now on at another interval.
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::node::NodeView;
-use weigh_account::rules::{self, RuleMoment, RuleSet, RuleState};
+use weigh_account::rules::{self, RuleInput, RuleMoment, RuleSet, RuleState};
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
 use weigh_collect::node::{NodeCollectors, NodeStatus};
@@ -19,6 +19,7 @@ use weigh_collect::process_list::{ProcessList, ProcessLook};
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::RuleEvent;
+use weigh_schema::stream::PushedSample;
 use weigh_schema::top::{TOP, TopCollector, TopJob, TopProcess, TopReport};
 use weigh_schema::top_detail::TopDetail;
 
@@ -46,7 +47,6 @@ struct ViewSink {
     view: NodeView,
     at: Option<Moment>,
     before: Option<Moment>,
-    collectors: Vec<TopCollector>,
 }
 
 /// Looks after which a value that no collector emits any more is gone.
@@ -56,7 +56,6 @@ impl SampleSink for ViewSink {
     fn take(&mut self, tick: NodeTick<'_>) {
         self.view.take(tick.at.ns(), tick.samples());
         self.before = self.at.replace(tick.at);
-        self.collectors = tick.statuses().map(|status| collector(&status, tick.at)).collect();
     }
 }
 
@@ -79,10 +78,14 @@ pub struct TopSource {
     processes: ProcessList,
     /// CPU time of each process at the look before.
     before: HashMap<(u32, u64), f64>,
+    /// The user of each process at the latest look.
+    owners: BTreeMap<u32, u32>,
     latest: Option<TopReport>,
     reports_left: Option<u32>,
     requests: JobRequests,
     rules: RuleState,
+    /// What clients of an agent have published.
+    published: Vec<PushedSample>,
     /// What rules have said since it was last taken; the oldest go.
     events: Vec<RuleEvent>,
     focus: TopFocus,
@@ -103,10 +106,12 @@ impl TopSource {
             settings,
             processes: ProcessList::default(),
             before: HashMap::new(),
+            owners: BTreeMap::new(),
             latest: None,
             reports_left: reports,
             requests: JobRequests::default(),
             rules: RuleState::new(RuleSet::shipped()),
+            published: Vec::new(),
             events: Vec::new(),
             focus: TopFocus::default(),
             details: DetailReader::default(),
@@ -117,6 +122,12 @@ impl TopSource {
     /// Judges by these rules in place of the shipped ones, from the next look on.
     pub fn set_rules(&mut self, rules: RuleSet) {
         self.rules = RuleState::new(rules);
+    }
+
+    /// Rules judge these values as well, of metrics that their file declares: nobody publishes in the place of weigh.
+    pub fn set_published(&mut self, mut values: Vec<PushedSample>) {
+        values.retain(|sample| self.rules.declares(&sample.metric));
+        self.published = values;
     }
 
     /// What rules have said since this was asked last.
@@ -150,15 +161,47 @@ impl TopSource {
         self.settings.everybody = everybody;
     }
 
-    fn report(&mut self) -> TopReport {
-        let sink = &mut self.node.sink;
+    /// Reads the collectors if it is time: then there can be a [`TopSource::report`].
+    pub fn tick_if_due(&mut self) -> bool {
+        self.node.tick_if_due()
+    }
+
+    /// When the next tick is.
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.node.deadline()
+    }
+
+    /// Looks so often from now on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.settings.interval = interval;
+        self.node.set_interval(interval);
+    }
+
+    /// Reads a collector from now on, or not. Whether there is one of that name.
+    pub fn switch_collector(&mut self, name: &str, is_on: bool) -> bool {
+        self.node.collectors().switch(name, is_on)
+    }
+
+    /// How each collector fares.
+    pub fn collectors(&self) -> Vec<TopCollector> {
+        let now = Moment::now();
+        self.node.statuses().map(|status| collector(&status, now)).collect()
+    }
+
+    /// The user of each process of the latest report.
+    pub fn owners(&self) -> &BTreeMap<u32, u32> {
+        &self.owners
+    }
+
+    /// What the latest tick has found, and the processes.
+    pub fn report(&mut self) -> TopReport {
+        let collectors = self.collectors();
+        self.forget_old_values();
+        let sink = &self.node.sink;
         let interval = sink.at.zip(sink.before).map(|(now, before)| {
             Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
         });
-        let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
-        sink.view.forget_older_than(looks.ceil() as u64);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
-        let collectors = sink.collectors.clone();
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
@@ -177,6 +220,7 @@ impl TopSource {
             jobs,
             processes,
             processes_unreadable: unreadable,
+            processes_left_out: 0,
         };
         self.judge(&mut report);
         self.latest_detail = self.details.look(self.focus, &report);
@@ -186,10 +230,32 @@ impl TopSource {
     fn judge(&mut self, report: &mut TopReport) {
         let Some(at) = self.node.sink.at else { return };
         let moment = RuleMoment { ns: at.ns(), time: report.time };
-        self.events.extend(self.rules.take(moment, &mut rules::inputs(report)));
+        let published = self.published.iter().map(RuleInput::from);
+        let events = self.rules.take(moment, &mut rules::inputs(report).chain(published));
+        self.keep_events(events);
+        report.rules = self.rules.statuses();
+    }
+
+    /// Judges the latest tick where there is no report of it: rules about jobs stay as they stand.
+    pub fn judge_node(&mut self) {
+        self.forget_old_values();
+        let Some(at) = self.node.sink.at else { return };
+        let moment = RuleMoment { ns: at.ns(), time: Timestamp::now() };
+        let published = self.published.iter().map(RuleInput::from);
+        let node = rules::node_inputs(&self.node.sink.view);
+        let events = self.rules.take_without_jobs(moment, &mut node.chain(published));
+        self.keep_events(events);
+    }
+
+    fn keep_events(&mut self, events: Vec<RuleEvent>) {
+        self.events.extend(events);
         let oldest = self.events.len().saturating_sub(MOST_EVENTS);
         self.events.drain(..oldest);
-        report.rules = self.rules.statuses();
+    }
+
+    fn forget_old_values(&mut self) {
+        let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
+        self.node.sink.view.forget_older_than(looks.ceil() as u64);
     }
 
     fn rows(
@@ -209,6 +275,7 @@ impl TopSource {
             })
             .collect();
         self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
+        self.owners = looks.iter().map(|look| (look.stat.pid, look.uid)).collect();
         let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
         let jobs = job_rows(&rows, &looks, &mut |job| self.requests.find(job, node_cpus));
@@ -223,7 +290,7 @@ impl Source for TopSource {
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        if self.node.tick_if_due() {
+        if self.tick_if_due() {
             self.latest = Some(self.report());
             self.reports_left = self.reports_left.map(|left| left.saturating_sub(1));
         }

@@ -103,6 +103,7 @@ pub(super) fn collector_lines(report: &TopReport, columns: usize) -> Vec<String>
 fn collector_line(collector: &TopCollector, columns: usize) -> String {
     let status = match (collector.status, collector.no_data_seconds) {
         (CollectorState::Active, _) => "active".to_string(),
+        (CollectorState::Disabled, _) => "off".to_string(),
         (_, Some(seconds)) => format!("no data {seconds:.0}s"),
         (_, None) => "unavailable".to_string(),
     };

@@ -140,6 +140,7 @@ fn report() -> TopReport {
             process(3, Some(1.5), "burn"),
         ],
         processes_unreadable: 0,
+        processes_left_out: 0,
     }
 }
 

@@ -1,0 +1,24 @@
+//! Streams of records: what the node does at each tick, and what clients publish.
+//!
+//! Reads requests of clients, whom [`StreamDoor`] lets in; emits answers. A record is serialised once, whoever reads it.
+//! Refuses more clients and more published values than a user may have, names that are not plain, and changes by others
+//! than root and the agent's own user. No thread of its own: its host polls the [`StreamServer`], writes records to it,
+//! and takes from it what clients want of the node ([`NodeControl`]).
+
+mod checkpoint;
+mod connection;
+mod door;
+mod published;
+mod record;
+mod remote;
+mod requests;
+mod server;
+mod statsd;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use door::StreamDoor;
+pub use record::Visibility;
+pub use remote::{NodeReader, StreamClient, StreamError};
+pub use server::{NodeControl, StreamServer, StreamSettings};

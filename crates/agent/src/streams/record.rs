@@ -1,0 +1,266 @@
+//! A record as it is sent: JSON, made once for all readers; rows of processes that not everybody may see stand apart.
+
+use std::collections::BTreeMap;
+
+use weigh_schema::stream::{RecordBody, StreamRecord};
+use weigh_schema::top::TopReport;
+use weigh_wire::Payload;
+
+/// Who may see processes and jobs in a record of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Visibility {
+    /// Everybody, as `/proc` has it by default.
+    #[default]
+    Everybody,
+    /// Their user and root, as `/proc` has it with hidepid: the user of each process.
+    Owners(BTreeMap<u32, u32>),
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    /// The user.
+    pub uid: u32,
+    /// Whether it is root, or the agent's own user.
+    pub is_trusted: bool,
+}
+
+/// A record as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodedRecord {
+    json: Vec<u8>,
+    /// Rows of its two lists.
+    rows: Option<Rows>,
+}
+
+/// Rows, and where they belong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rows {
+    at: usize,
+    jobs: Vec<Row>,
+    processes: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    visible_to: VisibleTo,
+    json: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VisibleTo {
+    Everybody,
+    User(u32),
+    Root,
+}
+
+/// Bytes of the rows of a record at most: command lines are anybody's.
+const MOST_ROW_BYTES: usize = 1 << 20;
+
+/// How both lists are written where they are empty. A text in JSON cannot hold it: its quotes are escaped there.
+const EMPTY_LISTS: &[u8] = br#""jobs":[],"processes":[]"#;
+const JOBS: &[u8] = br#""jobs":["#;
+const PROCESSES: &[u8] = br#"],"processes":["#;
+
+impl EncodedRecord {
+    /// As it is sent. Processes of the node that there is no room for, from the last on, are left out and counted.
+    pub fn new(mut record: StreamRecord, visibility: &Visibility) -> EncodedRecord {
+        let RecordBody::Node(report) = &mut record.body else {
+            return EncodedRecord { json: json(&record), rows: None };
+        };
+        let mut rows = take_rows(report, visibility);
+        let json = json(&record);
+        let is_there = |at: &usize| json[*at..].starts_with(EMPTY_LISTS);
+        // Without the place nobody sees any row.
+        let at = (0..json.len()).rev().find(is_there);
+        rows.at = at.unwrap_or_default();
+        EncodedRecord { json, rows: at.map(|_| rows) }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let rows = self.rows.iter().flat_map(|rows| rows.jobs.iter().chain(&rows.processes));
+        let of_rows: usize = rows.map(|row| row.json.len() + size_of::<Row>()).sum();
+        self.json.len() + of_rows + size_of::<EncodedRecord>()
+    }
+
+    /// Writes it as a reader may see it.
+    pub fn write(&self, viewer: Viewer, to: &mut Vec<u8>) {
+        let Some(rows) = &self.rows else { return to.extend_from_slice(&self.json) };
+        to.extend_from_slice(&self.json[..rows.at]);
+        to.extend_from_slice(JOBS);
+        write_list(&rows.jobs, viewer, to);
+        to.extend_from_slice(PROCESSES);
+        write_list(&rows.processes, viewer, to);
+        to.push(b']');
+        to.extend_from_slice(&self.json[rows.at + EMPTY_LISTS.len()..]);
+    }
+}
+
+impl Row {
+    fn is_visible(&self, viewer: Viewer) -> bool {
+        match self.visible_to {
+            VisibleTo::Everybody => true,
+            VisibleTo::User(uid) => viewer.is_trusted || viewer.uid == uid,
+            VisibleTo::Root => viewer.is_trusted,
+        }
+    }
+}
+
+fn write_list(list: &[Row], viewer: Viewer, to: &mut Vec<u8>) {
+    for (at, row) in list.iter().filter(|row| row.is_visible(viewer)).enumerate() {
+        if at > 0 {
+            to.push(b',');
+        }
+        to.extend_from_slice(&row.json);
+    }
+}
+
+fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
+    let visible_to = |pid: u32| match visibility {
+        Visibility::Everybody => VisibleTo::Everybody,
+        Visibility::Owners(owners) => {
+            owners.get(&pid).map_or(VisibleTo::Root, |uid| VisibleTo::User(*uid))
+        }
+    };
+    let mut left = MOST_ROW_BYTES;
+    let mut fits = |row: &Row| {
+        left = left.saturating_sub(row.json.len() + 1);
+        left > 0
+    };
+    let jobs = std::mem::take(&mut report.jobs);
+    let jobs = jobs.iter().map(|job| Row { visible_to: visible_to(job.pid), json: json(job) });
+    let jobs: Vec<Row> = jobs.take_while(&mut fits).collect();
+    let processes = std::mem::take(&mut report.processes);
+    let rows = processes.iter().map(|row| Row { visible_to: visible_to(row.pid), json: json(row) });
+    let rows: Vec<Row> = rows.take_while(&mut fits).collect();
+    report.processes_left_out += (processes.len() - rows.len()) as u64;
+    Rows { at: 0, jobs, processes: rows }
+}
+
+/// Of types that JSON has a form for, always.
+fn json(value: &impl Payload) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = value.write(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use weigh_schema::quality::Quality;
+    use weigh_schema::stream::{RecordClient, RecordSource};
+    use weigh_schema::top::{TOP, TopJob, TopProcess, TopValue};
+    use weigh_schema::{Number, Unit};
+
+    use super::*;
+
+    fn process(pid: u32, user: &str, word: &str) -> TopProcess {
+        TopProcess {
+            pid,
+            parent_pid: 1,
+            user: user.into(),
+            name: word.into(),
+            name_base64: None,
+            command: vec![word.into()],
+            command_base64: Vec::new(),
+            state: "R".into(),
+            threads: 1,
+            cpu_cores: None,
+            cpu_seconds: 0.5,
+            memory_rss_bytes: 4096,
+            job: None,
+        }
+    }
+
+    fn of_node(report: TopReport, visibility: &Visibility) -> EncodedRecord {
+        let source = RecordSource { uid: Some(1), pid: Some(2), client: RecordClient::Agent };
+        let body = RecordBody::Node(Box::new(report));
+        EncodedRecord::new(StreamRecord { sequence: 17, time_ns: 19, source, body }, visibility)
+    }
+
+    /// With names that look like the lists themselves.
+    fn report() -> TopReport {
+        let evil = "\"jobs\":[],\"processes\":[]";
+        let value = TopValue {
+            value: Some(Number::Whole(7)),
+            unit: Unit::Count,
+            quality: Quality::Exact,
+            per_second: None,
+        };
+        TopReport {
+            schema: TOP.into(),
+            node: evil.into(),
+            time: "2026-01-02T03:04:05Z".parse().unwrap(),
+            interval_seconds: Some(1.0),
+            user: None,
+            metrics: [(evil.to_string().into(), [(evil.to_string(), value)].into())].into(),
+            cores: Vec::new(),
+            collectors: Vec::new(),
+            rules: Vec::new(),
+            jobs: vec![TopJob {
+                pid: 7,
+                user: "ann".into(),
+                command: vec![evil.into()],
+                command_base64: Vec::new(),
+                processes: 1,
+                cpu_cores: None,
+                memory_rss_sum_bytes: 1,
+                cpus_requested: None,
+                memory_limit_bytes: None,
+            }],
+            processes: vec![
+                process(8, "ann", evil),
+                process(9, "bob", "b"),
+                process(10, "root", "c"),
+                process(11, "ann", "d"),
+            ],
+            processes_unreadable: 3,
+            processes_left_out: 0,
+        }
+    }
+
+    fn seen(record: &EncodedRecord, uid: u32, is_trusted: bool) -> TopReport {
+        let mut bytes = Vec::new();
+        record.write(Viewer { uid, is_trusted }, &mut bytes);
+        let record = StreamRecord::read(&bytes).expect("a record");
+        assert_eq!((record.sequence, record.time_ns), (17, 19));
+        let RecordBody::Node(report) = record.body else { panic!("of the node") };
+        *report
+    }
+
+    #[test]
+    fn with_hidepid_each_user_sees_its_own_processes_and_root_all() {
+        let everybody = of_node(report(), &Visibility::Everybody);
+        assert_eq!(seen(&everybody, 1234, false), report());
+        let owners = [(7, 1001), (8, 1001), (9, 1002), (10, 0), (11, 1001)];
+        let owners = Visibility::Owners(owners.into());
+        let hidden = of_node(report(), &owners);
+        assert_eq!(seen(&hidden, 0, true), report());
+        let pids = |uid: u32| {
+            let report = seen(&hidden, uid, false);
+            let pids: Vec<u32> = report.processes.iter().map(|process| process.pid).collect();
+            (report.jobs.len(), pids, report.processes_unreadable)
+        };
+        assert_eq!(pids(1001), (1, vec![8, 11], 3));
+        assert_eq!(pids(1002), (0, vec![9], 3));
+        // Root of a user namespace is not trusted.
+        assert_eq!(pids(1234), (0, vec![], 3));
+        // A process whose user is not known is nobody's.
+        let unknown = of_node(report(), &Visibility::Owners(BTreeMap::new()));
+        assert!(seen(&unknown, 0, false).processes.is_empty());
+        assert_eq!(seen(&unknown, 0, true), report());
+    }
+
+    #[test]
+    fn a_record_has_a_bound_and_says_what_it_leaves_out() {
+        let mut report = report();
+        // As JSON six times as long.
+        let evil = "\x1b".repeat(4096);
+        report.processes = (0..1000).map(|pid| process(pid, "ann", &evil)).collect();
+        let record = of_node(report, &Visibility::Everybody);
+        assert!(record.bytes() < MOST_ROW_BYTES + (64 << 10), "{}", record.bytes());
+        let seen = seen(&record, 1, false);
+        assert!(seen.processes.len() > 10, "{}", seen.processes.len());
+        assert_eq!(seen.processes.len() as u64 + seen.processes_left_out, 1000);
+    }
+}

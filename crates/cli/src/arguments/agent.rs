@@ -1,0 +1,125 @@
+//! What is told to an agent that runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueHint};
+use weigh_schema::Unit;
+use weigh_schema::stream::{PolicyChange, StreamPolicy};
+
+use super::numbers::interval;
+
+/// Where an agent answers.
+#[derive(Args, Clone, Debug)]
+pub struct AgentSocket {
+    /// Where the agent answers [default: $WEIGH_SOCKET, else /run/weigh/agent.sock].
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+}
+
+/// What an agent that runs can be told.
+#[derive(Subcommand, Debug)]
+pub enum AgentVerb {
+    /// Say how the agent stands: its streams, the node's collectors, who is served.
+    Status(AgentStatusArguments),
+    /// Change what it does; only root and the agent's own user may.
+    Set(AgentSetArguments),
+}
+
+/// Options of `weigh agent status`.
+#[derive(Args, Debug)]
+pub struct AgentStatusArguments {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "its type says it")]
+    pub at: AgentSocket,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SET_EXAMPLES: &str = "\
+Policies of a stream: what a record that comes, and a reader, do to those that are there.
+  replace-read   a record replaces the one before it; reads leave it
+  fill-drain     records are added; one that all readers have taken goes
+  replace-drain  a record replaces the one before it, and goes when all readers have taken it
+  fill(K)-read   records are added, K at most, then each replaces the oldest; reads leave them
+
+Examples:
+  weigh agent set --interval 0.5s
+  weigh agent set --stream node --policy 'fill(600)-read'
+  weigh agent set --collector gpu=off";
+
+/// Options of `weigh agent set`.
+#[derive(Args, Debug)]
+#[command(after_help = SET_EXAMPLES, arg_required_else_help = true)]
+pub struct AgentSetArguments {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "its type says it")]
+    pub at: AgentSocket,
+    /// The stream whose policy changes.
+    #[arg(long, value_name = "NAME", requires = "policy")]
+    pub stream: Option<String>,
+    /// Its policy from now on.
+    #[arg(long, value_name = "POLICY", requires = "stream")]
+    pub policy: Option<StreamPolicy>,
+    /// Read the node so often, while no reader wants it more often.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Duration>,
+    /// Read a collector of the node, or not (several times for several).
+    #[arg(long, value_name = "NAME=on|off", value_parser = switch)]
+    pub collector: Vec<(String, bool)>,
+}
+
+impl AgentSetArguments {
+    /// The change of a stream's policy, if there is one.
+    pub fn policy_change(&self) -> Option<PolicyChange> {
+        let (stream, policy) = self.stream.clone().zip(self.policy)?;
+        Some(PolicyChange { stream, policy })
+    }
+}
+
+fn switch(text: &str) -> Result<(String, bool), String> {
+    match text.split_once('=') {
+        Some((name, "on")) => Ok((name.to_string(), true)),
+        Some((name, "off")) => Ok((name.to_string(), false)),
+        _ => Err("expected NAME=on or NAME=off".to_string()),
+    }
+}
+
+const PUSH_EXAMPLES: &str = "\
+What is published stands in the agent's stream `pushed`, which everybody on this machine can read, with the user and the
+process that it came from. All values of one call are taken, or none.
+
+Examples:
+  weigh push queue_length=17
+  weigh push --scope job:4711 --unit bytes cache_bytes=1.5e9 spilled_bytes=0";
+
+/// Options of `weigh push`.
+#[derive(Args, Debug)]
+#[command(after_help = PUSH_EXAMPLES)]
+pub struct PushArguments {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "its type says it")]
+    pub at: AgentSocket,
+    /// What the values are about.
+    #[arg(long, value_name = "SCOPE", default_value = "node")]
+    pub scope: String,
+    /// The unit of the values: seconds, bytes, count, cores, ratio, threads, celsius, watts, joules.
+    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    pub unit: Option<Unit>,
+    /// The values.
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = value)]
+    pub values: Vec<(String, f64)>,
+}
+
+fn value(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = value.parse().ok().filter(|value: &f64| value.is_finite());
+    Ok((name.to_string(), value.ok_or("expected a finite number behind NAME=")?))
+}
+
+fn unit(text: &str) -> Result<Unit, String> {
+    let found = Unit::ALL.iter().find(|unit| unit.to_string() == text);
+    let names: Vec<String> = Unit::ALL.iter().map(Unit::to_string).collect();
+    found.copied().ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}

@@ -1,0 +1,180 @@
+//! The thread that reads the node and serves the agent's streams, so that neither takes time from programs that wait.
+//!
+//! It wakes once per tick, and for clients. Processes are listed only while somebody reads the stream of the node.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weigh_account::rules::RuleSet;
+use weigh_agent::{NodeControl, StreamDoor, StreamServer, StreamSettings, Visibility};
+use weigh_collect::host::hides_processes;
+use weigh_collect::notice;
+use weigh_schema::update::Scope;
+
+use super::state_file::StateFile;
+use crate::in_full;
+use crate::products::rules::{CommandSettings, RuleCommands};
+use crate::products::top::{TopSettings, TopSource};
+
+/// It waits no longer for what does not come.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The thread; it ends when this is dropped.
+pub struct NodeThread {
+    /// The way to its streams.
+    pub door: StreamDoor,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NodeThread {
+    /// Starts it; streams go on from a file, and are left there in the end. Errors: no descriptors or no threads are left;
+    /// the file cannot be read.
+    pub fn start(
+        settings: StreamSettings,
+        state: Option<&Path>,
+        rules: RuleSet,
+    ) -> anyhow::Result<NodeThread> {
+        let interval = settings.interval;
+        let commands = RuleCommands::start(rules.rules(), CommandSettings::default())
+            .context("cannot start a thread for the commands of rules")?;
+        let (mut server, door) = StreamServer::new(settings).context("cannot serve streams")?;
+        let state = state.map(StateFile::new);
+        restore(&mut server, state.as_ref())?;
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let is_over = is_ending.clone();
+        let thread = std::thread::Builder::new().name("node".into()).spawn(move || {
+            let mut top = TopSource::new(TopSettings { interval, everybody: true }, None);
+            top.set_rules(rules);
+            let mut node = NodeStreams { server, top, interval, commands };
+            while !is_over.load(Ordering::Relaxed) {
+                if let Err(error) = node.turn() {
+                    notice!("the node is served no more: {error}");
+                    break;
+                }
+            }
+            let left = state.map_or(Ok(()), |state| state.leave(&node.server.checkpoint()));
+            if let Err(error) = left {
+                notice!("the streams' records are lost: {}", in_full(&error));
+            }
+        });
+        let thread = Some(thread.context("cannot start a thread for the node")?);
+        Ok(NodeThread { door, is_ending, thread })
+    }
+}
+
+impl Drop for NodeThread {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.door.wake();
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Goes on from what an agent has left.
+fn restore(server: &mut StreamServer, state: Option<&StateFile>) -> anyhow::Result<()> {
+    let Some(bytes) = state.map(StateFile::take).transpose()?.flatten() else { return Ok(()) };
+    // Whose processes they were is not known any more.
+    let visibility = match hides_processes() {
+        true => Visibility::Owners(BTreeMap::new()),
+        false => Visibility::Everybody,
+    };
+    let (_, missing) = server.restore(&bytes, &visibility);
+    if missing > 0 {
+        notice!("{missing} records of an earlier agent cannot be read");
+    }
+    Ok(())
+}
+
+struct NodeStreams {
+    server: StreamServer,
+    top: TopSource,
+    interval: Duration,
+    commands: Option<RuleCommands>,
+}
+
+impl NodeStreams {
+    /// Waits, serves clients, and reads the node if it is time.
+    fn turn(&mut self) -> std::io::Result<()> {
+        self.wait()?;
+        if self.top.tick_if_due() {
+            self.top.set_published(self.server.published());
+            self.write();
+            self.write_events();
+        }
+        let top = &self.top;
+        self.server.handle(&|| top.collectors())?;
+        for control in self.server.take_controls() {
+            self.control(&control);
+        }
+        let interval = self.server.interval();
+        if std::mem::replace(&mut self.interval, interval) != interval {
+            self.top.set_interval(interval);
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> std::io::Result<()> {
+        let now = Instant::now();
+        let until = [self.top.next_tick(), self.server.deadline()].into_iter().flatten().min();
+        let pause = until.map_or(PAUSE, |until| until.saturating_duration_since(now));
+        let pause = Timespec {
+            tv_sec: pause.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: pause.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::from_borrowed_fd(self.server.descriptor(), PollFlags::IN)];
+        match poll(&mut fds, Some(&pause)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write(&mut self) {
+        if !self.server.wants_node() {
+            self.top.judge_node();
+            return self.server.skip_node();
+        }
+        let mut report = self.top.report();
+        let visibility = match hides_processes() {
+            true => Visibility::Owners(self.top.owners().clone()),
+            false => Visibility::Everybody,
+        };
+        if visibility != Visibility::Everybody {
+            report.rules.retain(|status| !status.scope.as_ref().is_some_and(is_of_job));
+        }
+        self.server.write_node(report, &visibility);
+    }
+
+    /// What rules have said; of jobs, where processes are hidden, to their commands alone.
+    fn write_events(&mut self) {
+        for event in self.top.take_events() {
+            self.commands.iter().for_each(|commands| commands.take(&event));
+            if !(is_of_job(&event.scope) && hides_processes()) {
+                self.server.write_event(event);
+            }
+        }
+    }
+
+    fn control(&mut self, control: &NodeControl) {
+        match control {
+            NodeControl::Interval(interval) => {
+                notice!("reads the node each {} s", interval.as_secs_f64());
+            }
+            NodeControl::Collector(switch) => {
+                self.top.switch_collector(&switch.collector, switch.is_on);
+                let state = if switch.is_on { "on" } else { "off" };
+                notice!("the collector {} is {state}", switch.collector);
+            }
+        }
+    }
+}
+
+fn is_of_job(scope: &Scope) -> bool {
+    scope.to_string().starts_with("job")
+}
