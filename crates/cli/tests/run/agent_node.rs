@@ -272,7 +272,7 @@ fn others_than_root_and_the_agents_user_change_nothing() {
     assert!(
         agent
             .refused(0, &["agent", "set", "--stream", "x", "--policy", "fill-drain"])
-            .contains("expected node")
+            .contains("expected events, node")
     );
     assert!(
         agent

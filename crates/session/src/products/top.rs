@@ -99,6 +99,8 @@ const MOST_EVENTS: usize = 4096;
 impl TopSource {
     /// It ends after `reports`, or never.
     pub fn new(settings: TopSettings, reports: Option<u32>) -> TopSource {
+        // Before the time of the first tick is set: reading them takes a while.
+        let rules = RuleState::new(RuleSet::shipped());
         let node =
             NodeSource::new(NodeCollectors::default(), settings.interval, ViewSink::default());
         TopSource {
@@ -110,7 +112,7 @@ impl TopSource {
             latest: None,
             reports_left: reports,
             requests: JobRequests::default(),
-            rules: RuleState::new(RuleSet::shipped()),
+            rules,
             published: Vec::new(),
             events: Vec::new(),
             focus: TopFocus::default(),
