@@ -57,6 +57,13 @@ impl NodeView {
         self.points.iter().map(|(scope, points)| (scope.clone(), named(points))).collect()
     }
 
+    /// Each value, with its scope and the name of its metric: as [`NodeView::values`], and nothing is copied.
+    pub fn points(&self) -> impl Iterator<Item = (&Scope, &'static str, &TopValue)> {
+        self.points.iter().flat_map(|(scope, points)| {
+            points.iter().map(move |(name, point)| (scope, *name, &point.value))
+        })
+    }
+
     /// Use of each CPU between the last two looks.
     pub fn cores(&self) -> Vec<CoreUse> {
         let core = |(scope, points): (&Scope, &BTreeMap<&'static str, Point>)| match scope {

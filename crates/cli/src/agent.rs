@@ -25,6 +25,7 @@ impl From<&AgentArguments> for AgentSettings {
             interval: arguments.interval,
             state: arguments.state.clone(),
             statsd: arguments.statsd,
+            rules: arguments.rules.clone(),
         }
     }
 }

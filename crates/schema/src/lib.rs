@@ -19,9 +19,9 @@
 //! * [`profile`] and [`region`]: regions that programs name: how a profile lies in memory, and what is made of it.
 //! * [`ring`]: how the rings lie in memory that events come through.
 //! * [`rule`]: what rules over metrics say.
+//! * [`stream`]: what the agent's streams hold, and how clients ask for it.
 //! * [`synthesis`]: what is found in several events together.
 //! * [`trace`]: what a recording of events says of itself.
-//! * [`stream`]: what the agent's streams hold, and how clients ask for it.
 //! * [`availability`] and [`doctor`]: what can run here, and why not.
 //! * [`amount`]: the sizes and durations people write.
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rule::RuleEvent;
 use crate::scope::Scope;
 use crate::top::{TopCollector, TopReport};
 use crate::unit::Unit;
@@ -18,6 +19,8 @@ pub const AGENT_STATUS: &str = "weigh.agent-status/1";
 pub const NODE: &str = "node";
 /// The stream of what clients publish.
 pub const PUSHED: &str = "pushed";
+/// The stream of what rules say: a [`RuleEvent`] each.
+pub const EVENTS: &str = "events";
 
 /// Samples of one request at most.
 pub const MOST_PUSHED: usize = 64;
@@ -179,6 +182,8 @@ pub enum RecordBody {
     Node(Box<TopReport>),
     /// What a client has published.
     Sample(PushedSample),
+    /// A rule has begun or ceased to hold.
+    Event(Box<RuleEvent>),
 }
 
 /// A value that a client publishes.

@@ -34,6 +34,10 @@ impl MetricTable {
         self.declared.insert(name.to_string(), (unit, kind));
     }
 
+    pub fn declares(&self, name: &str) -> bool {
+        self.declared.contains_key(name)
+    }
+
     /// The number of a metric; what is near where there is none of that name.
     pub fn find(&mut self, name: &str) -> Result<MetricId, Vec<String>> {
         if let Some(id) = self.by_name.get(name) {

@@ -65,6 +65,11 @@ impl Rule {
         self.when.first_number()
     }
 
+    /// Whether it is judged for jobs alone.
+    pub(super) fn is_of_jobs(&self) -> bool {
+        self.scopes.iter().all(ScopePattern::is_of_jobs)
+    }
+
     pub(super) fn matches(&self, scope: &Scope) -> bool {
         self.scopes.iter().any(|pattern| pattern.matches(scope))
     }

@@ -4,6 +4,7 @@
 //! one of the same name. Refuses what is not of the form.
 
 use toml::de::DeTable;
+use weigh_schema::rule::RuleMetric;
 use weigh_schema::{MetricKind, Unit, nearest};
 
 use super::error::RuleError;
@@ -88,6 +89,11 @@ impl RuleSet {
         let table = item.table("tables, such as [metric.queue_length]")?;
         for metric in source.items(table, "metric", &[])? {
             metric.check_name()?;
+            if RuleMetric::find(metric.name).is_some() {
+                let message =
+                    format!("weigh itself has a metric {}: expected another name", metric.name);
+                return Err(RuleError::new(metric.at.clone(), message));
+            }
             let (mut unit, mut kind) = (Unit::Count, MetricKind::Gauge);
             let table = metric.table("a table with unit and kind")?;
             for key in source.items(table, &metric.at.key, &["unit", "kind"])? {

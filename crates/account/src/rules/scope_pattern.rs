@@ -39,6 +39,11 @@ impl ScopePattern {
         self.0.split(':').next().unwrap_or_default()
     }
 
+    /// Whether it is about jobs.
+    pub fn is_of_jobs(&self) -> bool {
+        matches!(self.kind(), "job" | "process")
+    }
+
     pub fn matches(&self, scope: &Scope) -> bool {
         match (scope, self.0.as_str()) {
             (Scope::Node, pattern) => pattern == "node",

@@ -156,7 +156,11 @@ impl<'a> Verdict<'a> {
             unit,
             per_second,
             true_seconds: Some(self.at.ns.saturating_sub(standing.since.ns) as f64 * 1e-9),
-            text: self.words(scope),
+            // While nobody looks at what it is about, it says what it said.
+            text: match value {
+                None if !standing.text.is_empty() => standing.text.clone(),
+                _ => self.words(scope),
+            },
             paste: self.rule.line.line(scope),
             ..self.unavailable(standing.state(), None)
         }

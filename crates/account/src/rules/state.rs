@@ -47,17 +47,42 @@ impl RuleState {
         self.set.rules()
     }
 
+    /// Whether the file of the rules declares this metric, and weigh has none of that name.
+    pub fn declares(&self, metric: &str) -> bool {
+        self.set.metrics.declares(metric)
+    }
+
     /// Takes all values that are known at a moment, and says what has begun and ended by them.
     pub fn take(
         &mut self,
         at: RuleMoment,
         values: &mut dyn Iterator<Item = RuleInput<'_>>,
     ) -> Vec<RuleEvent> {
+        self.judge_all(at, values, true)
+    }
+
+    /// The same for a look that jobs are no part of: rules about jobs stay as they stand.
+    pub fn take_without_jobs(
+        &mut self,
+        at: RuleMoment,
+        values: &mut dyn Iterator<Item = RuleInput<'_>>,
+    ) -> Vec<RuleEvent> {
+        self.judge_all(at, values, false)
+    }
+
+    fn judge_all(
+        &mut self,
+        at: RuleMoment,
+        values: &mut dyn Iterator<Item = RuleInput<'_>>,
+        has_jobs: bool,
+    ) -> Vec<RuleEvent> {
         (self.at, self.look) = (at, self.look + 1);
         self.values.take(at.ns, values, &self.set.metrics);
         let mut events = Vec::new();
         for number in 0..self.set.rules().len() {
-            self.judge(number, &mut events);
+            if has_jobs || !self.set.rules()[number].is_of_jobs() {
+                self.judge(number, &mut events);
+            }
         }
         events
     }

@@ -128,6 +128,24 @@ fn each_disk_is_judged_by_itself_and_one_that_goes_ends() {
     assert_eq!(look(4, &[("disk:b", Some(1.0))]), ["began disk:b"]);
 }
 
+/// The agent lists processes only while somebody looks: meanwhile nobody knows of jobs, and none has ended.
+#[test]
+fn rules_about_jobs_stay_while_jobs_are_not_looked_at() {
+    let text = "shipped = false\n[rule.job]\nwhen = \"cpu_cores > 1\"\ntext = \"t\"\n[rule.node]\nwhen = \"node_threads > 1\"\ntext = \"t\"\n";
+    let mut state = RuleState::new(RuleSet::parse(text, "f").unwrap());
+    assert_eq!(take(&mut state, 0, &[("job:7", "cpu_cores", Some(2.0))]), ["began job:7"]);
+    let threads = RuleInput {
+        scope: Cow::Owned(Scope::Node),
+        metric: "node_threads",
+        value: Some(2.0),
+        per_second: None,
+    };
+    let events = state.take_without_jobs(moment(1), &mut std::iter::once(threads));
+    assert_eq!(events.iter().map(|event| event.rule.as_str()).collect::<Vec<_>>(), ["node"]);
+    assert_eq!(state.statuses().iter().filter(|s| s.state == RuleStanding::Holds).count(), 2);
+    assert_eq!(take(&mut state, 2, &[]), ["ended job:7", "ended node"]);
+}
+
 #[test]
 fn a_slope_tells_of_a_limit_before_it_is_there() {
     let lines = "when = \"seconds_to(node_memory_available_bytes, 100, 20s) < 59.5s\"";
@@ -247,6 +265,9 @@ fn a_file_adds_replaces_removes_and_declares() {
     assert_eq!(set.rules().len(), shipped);
     assert!(set.rules().iter().any(|rule| rule.name == "steal" && rule.text == "mine"));
     let mut state = RuleState::new(set);
+    assert!(state.declares("queue_length") && !state.declares("node_threads"));
+    let said = RuleSet::parse("[metric.node_threads]", "f").unwrap_err().to_string();
+    assert!(said.contains("weigh itself has a metric"), "{said}");
     assert_eq!(take(&mut state, 0, &[("shop", "queue_length", Some(6.0))]), ["began shop"]);
 }
 

@@ -8,6 +8,7 @@
 mod checkpoint;
 mod connection;
 mod door;
+mod published;
 mod record;
 mod remote;
 mod requests;

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use weigh_account::stream::StreamBuffer;
+use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, NODE, PUSHED, PushedSample, RecordBody, RecordClient, RecordSource,
+    CollectorSwitch, EVENTS, NODE, PUSHED, PushedSample, RecordBody, RecordClient, RecordSource,
     ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{TopCollector, TopReport};
@@ -19,6 +20,7 @@ use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
 use super::door::{DoorKeeper, StreamDoor, Visitor, door};
+use super::published::PublishedValues;
 use super::record::{EncodedRecord, Visibility};
 use super::statsd::StatsdInput;
 use crate::quota::READERS;
@@ -28,9 +30,11 @@ use crate::rounds::Rounds;
 /// Bytes of the records of each stream at most.
 const NODE_BYTES: usize = 4 << 20;
 const PUSHED_BYTES: usize = 2 << 20;
+const EVENTS_BYTES: usize = 1 << 20;
 /// Records of the node that are kept for readers that stop.
 const NODE_RECORDS: u32 = 60;
 const PUSHED_RECORDS: u32 = 10_000;
+const EVENTS_RECORDS: u32 = 1000;
 /// Values that a user, and one client of it, may publish: so many at once, and then so many a second.
 const OF_A_USER: (u32, u32) = (2000, 200);
 const OF_A_CLIENT: (u32, u32) = (1000, 100);
@@ -97,6 +101,7 @@ pub struct StreamServer {
     pub(super) settings: StreamSettings,
     pub(super) controls: Vec<NodeControl>,
     statsd: Option<StatsdInput>,
+    published: PublishedValues,
 }
 
 impl StreamServer {
@@ -115,6 +120,7 @@ impl StreamServer {
         let streams = [
             (NODE, Stream::new(StreamPolicy::FillRead(NODE_RECORDS), NODE_BYTES)),
             (PUSHED, Stream::new(StreamPolicy::FillRead(PUSHED_RECORDS), PUSHED_BYTES)),
+            (EVENTS, Stream::new(StreamPolicy::FillRead(EVENTS_RECORDS), EVENTS_BYTES)),
         ];
         let server = StreamServer {
             epoll,
@@ -128,6 +134,7 @@ impl StreamServer {
             settings,
             controls: Vec::new(),
             statsd,
+            published: PublishedValues::default(),
         };
         Ok((server, door))
     }
@@ -269,17 +276,26 @@ impl StreamServer {
 
     /// Adds a record of the node.
     pub fn write_node(&mut self, report: TopReport, visibility: &Visibility) {
+        self.write_own(NODE, RecordBody::Node(Box::new(report)), visibility);
+    }
+
+    /// Adds what a rule has said; everybody may read it.
+    pub fn write_event(&mut self, event: RuleEvent) {
+        self.write_own(EVENTS, RecordBody::Event(Box::new(event)), &Visibility::Everybody);
+    }
+
+    /// Adds a record of the agent's own.
+    fn write_own(&mut self, name: &str, body: RecordBody, visibility: &Visibility) {
         let time_ns = now_ns();
-        let Some(stream) = self.streams.get_mut(NODE) else { return };
+        let Some(stream) = self.streams.get_mut(name) else { return };
         let sequence = stream.buffer.next_sequence();
         let (uid, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
         let source = RecordSource { uid: Some(uid), pid: Some(pid), client: RecordClient::Agent };
-        let body = RecordBody::Node(Box::new(report));
         let record =
             EncodedRecord::new(StreamRecord { sequence, time_ns, source, body }, visibility);
         let bytes = record.bytes();
         stream.buffer.write(record.into(), bytes, time_ns);
-        self.answer_waiting(NODE);
+        self.answer_waiting(name);
     }
 
     /// The node was read, and nobody would find the record.
@@ -305,6 +321,7 @@ impl StreamServer {
         let time_ns = now_ns();
         let Some(stream) = self.streams.get_mut(PUSHED) else { return };
         for sample in samples {
+            self.published.take(&sample, Instant::now());
             let sequence = stream.buffer.next_sequence();
             let body = RecordBody::Sample(sample);
             let record = StreamRecord { sequence, time_ns, source, body };
@@ -313,6 +330,11 @@ impl StreamServer {
             stream.buffer.write(record.into(), bytes, time_ns);
         }
         self.answer_waiting(PUSHED);
+    }
+
+    /// The latest value of each metric that clients have published lately.
+    pub fn published(&mut self) -> Vec<PushedSample> {
+        self.published.known(Instant::now())
     }
 
     fn write_statsd(&mut self) {

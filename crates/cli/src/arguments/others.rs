@@ -209,6 +209,10 @@ pub struct AgentArguments {
     /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub statsd: Option<SocketAddr>,
+    /// Judge by the rules of this file (TOML), beside the shipped ones or in their place, and run their commands: then
+    /// nobody else may be able to change it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
 }
 
 const TOP_EXAMPLES: &str = "\

@@ -10,8 +10,8 @@ use weigh_agent::{RemoteJob, StreamClient};
 use weigh_collect::follow::JobDetail;
 use weigh_schema::event::CollectorState;
 use weigh_schema::stream::{
-    AGENT_STATUS, AgentStatus, NODE, PUSHED, RecordBody, StreamPolicy, StreamRead, StreamRecords,
-    StreamStatus,
+    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, StreamPolicy, StreamRead,
+    StreamRecords, StreamStatus,
 };
 use weigh_schema::top::{TOP, TopReport};
 
@@ -272,7 +272,7 @@ fn others_than_root_and_the_agents_user_change_nothing() {
     assert!(
         agent
             .refused(0, &["agent", "set", "--stream", "x", "--policy", "fill-drain"])
-            .contains("expected node")
+            .contains("expected events, node")
     );
     assert!(
         agent
@@ -347,4 +347,50 @@ fn streams_survive_a_restart() {
     assert_eq!((&after.records[..3], after.lost), (&before.records[..], 0));
     assert_eq!((after.records[3].sequence, after.next_sequence), (4, 5));
     assert_eq!(after.numbering_ns, before.numbering_ns);
+}
+
+/// Rules are judged though nobody reads the node, of what is published as well; each has its event and its command.
+#[test]
+fn rules_make_events_and_run_their_commands() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    // A folder that others cannot write.
+    let folder = scratch.path("etc");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let (file, mail) = (folder.join("rules.toml"), scratch.path("mail"));
+    let rules = format!(
+        "[rule.busy]\nwhen = \"node_threads > 0\"\ntext = \"{{node_threads}} threads\"\n\
+         command = [\"sh\", \"-c\", 'cat > \"$1.new\" && mv \"$1.new\" \"$1\"', \"sh\", {:?}]\n\
+         [rule.queue]\nwhen = \"queue_length > 16\"\ntext = \"{{queue_length}} wait in {{scope}}\"\n\
+         [metric.queue_length]\nunit = \"count\"\n",
+        mail.display().to_string()
+    );
+    std::fs::write(&file, rules).expect("a file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    let path = file.display().to_string();
+    let agent = NodeAgent::start(&["--interval", "0.1s", "--rules", &path]);
+    let event = |rule: &str| {
+        let records = agent.client().read(read(EVENTS, 0)).expect("records").records;
+        records.into_iter().find_map(|record| match record.body {
+            RecordBody::Event(event) if event.rule == rule => Some(*event),
+            _ => None,
+        })
+    };
+    wait_until("the event", 30.0, || event("busy").is_some());
+    wait_until("its command", 30.0, || mail.exists());
+    let mail = std::fs::read_to_string(&mail).expect("it was written");
+    let busy = event("busy").expect("it is there");
+    assert!(mail.starts_with(&format!("{}\n\nrule: busy (warning), began\n", busy.text)), "{mail}");
+    assert!(event("queue").is_none(), "nobody has published it");
+    agent.done(NOBODY, &["push", "--scope", "shop", "queue_length=17"]);
+    wait_until("the other event", 30.0, || event("queue").is_some());
+    assert_eq!(event("queue").expect("it is there").text, "17 wait in shop");
+    // What others may change is refused, with what to type.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).expect("its mode");
+    let refused = agent.refused(0, &["agent", "--socket", "/no/such/socket", "--rules", &path]);
+    assert!(
+        refused.contains("others may change it") && refused.contains("chmod go-w"),
+        "{refused}"
+    );
 }

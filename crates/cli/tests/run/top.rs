@@ -434,41 +434,67 @@ fn a_job_is_shown_in_detail() {
     assert!(screen.contains("open_files 77/"), "{screen}");
 }
 
-/// Enter on the job, Enter on its first process, Esc twice.
+/// Enter on the job, Enter on its first process, Esc twice: what the process' screen shows.
 fn drill_down(scratch: &Scratch, job: &str) -> String {
     let mut terminal = in_terminal(scratch, "xterm");
     terminal.wait_for("COMMAND", 1);
     let head = format!("job {job} of ");
-    let mut columns = 80;
-    // Another size has all drawn again: what did not change is not written otherwise.
-    let mut redraw = |terminal: &Terminal| {
-        columns = 161 - columns;
-        terminal.resize(24, columns);
-        std::thread::sleep(patience(0.5));
-    };
     // Jobs of others may come before it.
-    for _ in 0..100 {
+    for _ in 0..30 {
         terminal.types("\r");
-        redraw(&terminal);
-        if terminal.shown().contains(&head) {
+        std::thread::sleep(patience(0.5));
+        if screen(&terminal.shown()).contains(&head) {
             break;
         }
         terminal.types("\x1bj");
-        std::thread::sleep(patience(0.1));
+        std::thread::sleep(patience(0.2));
     }
-    terminal.wait_for(&head, 1);
+    wait_on_screen(&terminal, &head);
     terminal.types("p\r");
-    redraw(&terminal);
-    terminal.wait_for("open_files 77/", 1);
-    let jobs = terminal.count(&head);
+    wait_on_screen(&terminal, "open_files 77/");
+    let shown = screen(&terminal.shown());
     terminal.types("\x1b");
-    redraw(&terminal);
-    terminal.wait_for(&head, jobs + 1);
+    wait_on_screen(&terminal, &head);
     terminal.types("\x1b");
-    redraw(&terminal);
+    wait_on_screen(&terminal, "jobs of weigh run");
     terminal.types("q");
     is_put_right(&terminal);
-    let (status, shown) = terminal.end();
-    assert!(status.success(), "{shown}");
+    let (status, said) = terminal.end();
+    assert!(status.success(), "{}", screen(&said));
     shown
+}
+
+fn wait_on_screen(terminal: &Terminal, part: &str) {
+    wait_until(part, 30.0, || screen(&terminal.shown()).contains(part));
+}
+
+/// What a terminal of up to 120 columns has on its screen.
+fn screen(shown: &str) -> String {
+    let mut rows = vec![vec![' '; 120]; 40];
+    let (mut row, mut column, mut rest) = (0, 0, shown);
+    while let Some(c) = rest.chars().next() {
+        let sequence = rest.strip_prefix("\x1b[").and_then(|sequence| {
+            Some(sequence.split_at(sequence.find(|c: char| ('@'..='~').contains(&c))?))
+        });
+        let Some((parameters, end)) = sequence else {
+            if let Some(cell) =
+                rows.get_mut(row).and_then(|cells: &mut Vec<char>| cells.get_mut(column))
+            {
+                *cell = c;
+            }
+            (column, rest) = (column + 1, &rest[c.len_utf8()..]);
+            continue;
+        };
+        let number =
+            |text: &str| text.parse::<usize>().map_or(0, |number| number.saturating_sub(1));
+        match (end.chars().next(), parameters.split_once(';')) {
+            (Some('H'), Some((to_row, to_column))) => {
+                (row, column) = (number(to_row), number(to_column));
+            }
+            (Some('J'), _) => rows.iter_mut().flatten().for_each(|cell| *cell = ' '),
+            _ => {}
+        }
+        rest = &end[1..];
+    }
+    rows.iter().map(|cells| cells.iter().collect::<String>() + "\n").collect()
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weigh_account::rules::RuleSet;
 use weigh_agent::{
     LeftOut, PROGRAMS, PlainServer, Server, Settings, SlotQuota, StreamDoor, StreamSettings,
 };
@@ -25,6 +26,7 @@ use weigh_schema::printable::in_words;
 
 use self::node_thread::NodeThread;
 use super::calls::parts::{Parts, PartsSettings};
+use super::rules::read_trusted;
 use crate::command::{Command, Launcher};
 use crate::engine::Session;
 use crate::error::SourceError;
@@ -55,11 +57,14 @@ pub struct AgentSettings {
     pub state: Option<PathBuf>,
     /// Where datagrams of StatsD are taken.
     pub statsd: Option<SocketAddr>,
+    /// A file of rules beside the shipped ones, or in their place.
+    pub rules: Option<PathBuf>,
 }
 
 /// Serves until TERM or INT.
 pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let launcher = Launcher::prepare()?;
+    let rules = settings.rules.as_deref().map_or_else(|| Ok(RuleSet::shipped()), read_trusted)?;
     raise_descriptor_limit();
     let parts = Parts::choose(&PartsSettings {
         names: &settings.subsystems,
@@ -81,7 +86,7 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let why_no_jobs = loaded.as_ref().err().map(|error| in_words(error.to_string()));
     let streams =
         StreamSettings { interval: settings.interval, why_no_jobs, statsd: settings.statsd };
-    let node = NodeThread::start(streams, settings.state.as_deref())?;
+    let node = NodeThread::start(streams, settings.state.as_deref(), rules)?;
     match loaded {
         Ok(calls) => {
             let source = agent_source(settings, calls, parts.left_out, node.door.clone())?;

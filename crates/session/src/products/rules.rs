@@ -4,7 +4,7 @@
 //! group of its own, and kills what takes too long. A rule runs at most one a minute; of the events between, the latest
 //! is said later. Refuses commands of a file that others than its user may change.
 
-mod rate;
+mod command_pace;
 mod trusted_file;
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capability_is_in_bounding_set, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 use weigh_account::rules::Rule;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::{RuleChange, RuleEvent};
 
-use rate::{CommandPace, DueEvent};
+use command_pace::{CommandPace, DueEvent};
 pub use trusted_file::read_trusted;
 
 /// How commands are run.
@@ -266,17 +266,20 @@ fn body(due: &DueEvent) -> String {
 
 /// Of this thread, and so of what it starts: a program of root gets none of them back. Users have none.
 fn drop_capabilities() {
-    for number in 0..u64::BITS {
-        let capability = CapabilitySet::from_bits_retain(1 << number);
-        // Past the last one that the kernel knows there is an error.
-        if capability_is_in_bounding_set(capability).unwrap_or(false) {
-            let _ = remove_capability_from_bounding_set(capability);
-        }
-    }
+    let all = (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number));
+    // Past the last one that the kernel knows there is an error.
+    let is_there = |one: &CapabilitySet| capability_is_in_bounding_set(*one).unwrap_or(false);
+    all.clone().filter(is_there).for_each(|one| {
+        let _ = remove_capability_from_bounding_set(one);
+    });
     let _ = clear_ambient_capability_set();
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     let _ = set_capabilities(None, none);
+    // Where the right to drop them for good is missing, as in a unit, a program of root gets none in this way.
+    if rustix::process::geteuid().is_root() && all.clone().any(|one| is_there(&one)) {
+        let _ = set_no_new_privs(true);
+    }
 }
 
 #[cfg(test)]

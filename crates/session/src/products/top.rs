@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::node::NodeView;
-use weigh_account::rules::{self, RuleMoment, RuleSet, RuleState};
+use weigh_account::rules::{self, RuleInput, RuleMoment, RuleSet, RuleState};
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
 use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
@@ -19,6 +19,7 @@ use weigh_collect::process_list::{ProcessList, ProcessLook};
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::RuleEvent;
+use weigh_schema::stream::PushedSample;
 use weigh_schema::top::{TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
 use weigh_schema::top_detail::TopDetail;
 
@@ -84,6 +85,8 @@ pub struct TopSource {
     reports_left: Option<u32>,
     requests: JobRequests,
     rules: RuleState,
+    /// What clients of an agent have published.
+    published: Vec<PushedSample>,
     /// What rules have said since it was last taken; the oldest go.
     events: Vec<RuleEvent>,
     focus: TopFocus,
@@ -97,6 +100,8 @@ const MOST_EVENTS: usize = 4096;
 impl TopSource {
     /// It ends after `reports`, or never.
     pub fn new(settings: TopSettings, reports: Option<u32>) -> TopSource {
+        // Before the time of the first tick is set: reading them takes a while.
+        let rules = RuleState::new(RuleSet::shipped());
         let node =
             NodeSource::new(NodeCollectors::default(), settings.interval, ViewSink::default());
         TopSource {
@@ -108,7 +113,8 @@ impl TopSource {
             latest: None,
             reports_left: reports,
             requests: JobRequests::default(),
-            rules: RuleState::new(RuleSet::shipped()),
+            rules,
+            published: Vec::new(),
             events: Vec::new(),
             focus: TopFocus::default(),
             details: DetailReader::default(),
@@ -119,6 +125,12 @@ impl TopSource {
     /// Judges by these rules in place of the shipped ones, from the next look on.
     pub fn set_rules(&mut self, rules: RuleSet) {
         self.rules = RuleState::new(rules);
+    }
+
+    /// Rules judge these values as well, of metrics that their file declares: nobody publishes in the place of weigh.
+    pub fn set_published(&mut self, mut values: Vec<PushedSample>) {
+        values.retain(|sample| self.rules.declares(&sample.metric));
+        self.published = values;
     }
 
     /// What rules have said since this was asked last.
@@ -171,12 +183,11 @@ impl TopSource {
     fn report(&mut self) -> TopReport {
         let collectors = self.collectors();
         let groups: Vec<NodeGroup> = self.node.groups().cloned().collect();
-        let sink = &mut self.node.sink;
+        self.forget_old_values();
+        let sink = &self.node.sink;
         let interval = sink.at.zip(sink.before).map(|(now, before)| {
             Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
         });
-        let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
-        sink.view.forget_older_than(looks.ceil() as u64);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.everybody;
@@ -207,10 +218,21 @@ impl TopSource {
     fn judge(&mut self, report: &mut TopReport) {
         let Some(at) = self.node.sink.at else { return };
         let moment = RuleMoment { ns: at.ns(), time: report.time };
-        self.events.extend(self.rules.take(moment, &mut rules::inputs(report)));
+        let published = self.published.iter().map(RuleInput::from);
+        let events = self.rules.take(moment, &mut rules::inputs(report).chain(published));
+        self.keep_events(events);
+        report.rules = self.rules.statuses();
+    }
+
+    fn keep_events(&mut self, events: Vec<RuleEvent>) {
+        self.events.extend(events);
         let oldest = self.events.len().saturating_sub(MOST_EVENTS);
         self.events.drain(..oldest);
-        report.rules = self.rules.statuses();
+    }
+
+    fn forget_old_values(&mut self) {
+        let looks = LOOKS_KEPT.as_secs_f64() / self.settings.interval.as_secs_f64().max(0.001);
+        self.node.sink.view.forget_older_than(looks.ceil() as u64);
     }
 
     fn rows(
@@ -280,6 +302,17 @@ impl TopSource {
     pub fn collectors(&self) -> Vec<TopCollector> {
         let now = Moment::now();
         self.node.statuses().map(|status| collector(&status, now)).collect()
+    }
+
+    /// Judges the latest tick where there is no report of it: rules about jobs stay as they stand.
+    pub fn judge_node(&mut self) {
+        self.forget_old_values();
+        let Some(at) = self.node.sink.at else { return };
+        let moment = RuleMoment { ns: at.ns(), time: Timestamp::now() };
+        let published = self.published.iter().map(RuleInput::from);
+        let node = rules::node_inputs(&self.node.sink.view);
+        let events = self.rules.take_without_jobs(moment, &mut node.chain(published));
+        self.keep_events(events);
     }
 
     /// The user of each process of the latest report.

@@ -10,12 +10,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use weigh_account::rules::RuleSet;
 use weigh_agent::{NodeControl, StreamDoor, StreamServer, StreamSettings, Visibility};
 use weigh_collect::host::hides_processes;
 use weigh_collect::notice;
+use weigh_schema::rule::pid_of_job;
+use weigh_schema::update::Scope;
 
 use super::state_file::StateFile;
 use crate::error::in_full;
+use crate::products::rules::{CommandSettings, RuleCommands};
 use crate::products::top::{TopSettings, TopSource};
 
 /// It waits no longer for what does not come.
@@ -32,16 +36,23 @@ pub struct NodeThread {
 impl NodeThread {
     /// Starts it; streams go on from a file, and are left there in the end. Errors: no descriptors or no threads are left;
     /// the file cannot be read.
-    pub fn start(settings: StreamSettings, state: Option<&Path>) -> anyhow::Result<NodeThread> {
+    pub fn start(
+        settings: StreamSettings,
+        state: Option<&Path>,
+        rules: RuleSet,
+    ) -> anyhow::Result<NodeThread> {
         let interval = settings.interval;
+        let commands = RuleCommands::start(rules.rules(), CommandSettings::default())
+            .context("cannot start a thread for the commands of rules")?;
         let (mut server, door) = StreamServer::new(settings).context("cannot serve streams")?;
         let state = state.map(StateFile::new);
         restore(&mut server, state.as_ref())?;
         let is_ending = Arc::new(AtomicBool::new(false));
         let is_over = is_ending.clone();
         let thread = std::thread::Builder::new().name("node".into()).spawn(move || {
-            let top = TopSource::new(TopSettings { interval, everybody: true }, None);
-            let mut node = NodeStreams { server, top, interval };
+            let mut top = TopSource::new(TopSettings { interval, everybody: true }, None);
+            top.set_rules(rules);
+            let mut node = NodeStreams { server, top, interval, commands };
             while !is_over.load(Ordering::Relaxed) {
                 if let Err(error) = node.turn() {
                     notice!("the node is served no more: {error}");
@@ -85,13 +96,16 @@ struct NodeStreams {
     server: StreamServer,
     top: TopSource,
     interval: Duration,
+    commands: Option<RuleCommands>,
 }
 
 impl NodeStreams {
     /// Serves clients, and reads the node if it is time.
     fn turn(&mut self) -> std::io::Result<()> {
         if self.top.read_if_due() {
+            self.top.set_published(self.server.published());
             self.write();
+            self.write_events();
         }
         let until = self.top.next_tick().unwrap_or_else(|| Instant::now() + PAUSE);
         let top = &self.top;
@@ -108,6 +122,7 @@ impl NodeStreams {
 
     fn write(&mut self) {
         if !self.server.wants_node() {
+            self.top.judge_node();
             return self.server.skip_node();
         }
         let report = self.top.make_report();
@@ -116,6 +131,16 @@ impl NodeStreams {
             false => Visibility::Everybody,
         };
         self.server.write_node(report, &visibility);
+    }
+
+    /// What rules have said; of jobs, where processes are hidden, to their commands alone.
+    fn write_events(&mut self) {
+        for event in self.top.take_events() {
+            self.commands.iter().for_each(|commands| commands.take(&event));
+            if !(is_of_job(&event.scope) && hides_processes()) {
+                self.server.write_event(event);
+            }
+        }
     }
 
     fn control(&mut self, control: &NodeControl) {
@@ -130,4 +155,8 @@ impl NodeStreams {
             }
         }
     }
+}
+
+fn is_of_job(scope: &Scope) -> bool {
+    pid_of_job(scope).is_some()
 }
