@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
+use weigh_keep::KeepError;
 use weigh_schema::recording::files;
 
 /// Names that are looked at in one folder.
@@ -75,6 +76,11 @@ impl JobFolder {
     pub(crate) fn is_recording(&self) -> bool {
         self.has(files::SUMMARY) || self.has(files::JOURNAL)
     }
+}
+
+/// What is wrong with a recording, with its folder as people know it in the place of its descriptor.
+pub(crate) fn without_descriptor(error: &KeepError, path: &Path, folder: &str) -> String {
+    error.to_string().replace(&path.display().to_string(), folder)
 }
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);

@@ -3,6 +3,7 @@
 //! Reads folders at most once in a second and while somebody asks, summaries when their folder has changed, journals
 //! as they grow. An id is looked up here and never becomes a path.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,8 @@ use weigh_schema::recording::files;
 
 use crate::api::{JOBS, JobList, JobRow, JobState, first_bytes};
 use crate::error::ApiError;
-use crate::folder::{JobFolder, JobPlace, RecordingsFolder, Stamp};
+use crate::folder::{JobFolder, JobPlace, RecordingsFolder, Stamp, without_descriptor};
 use crate::live_job::{LiveJob, LiveNews, job_event};
-use crate::without_descriptor;
 
 /// The folders are looked at so often, and no oftener.
 const SCAN: Duration = Duration::from_secs(1);
@@ -180,7 +180,7 @@ impl JobTable {
         // A folder that cannot be read now has no jobs now.
         let places = folders.flat_map(|(number, folder)| folder.places(number).unwrap_or_default());
         let mut places: Vec<(JobPlace, Stamp)> = places.collect();
-        places.sort_by(|a, b| b.1.cmp(&a.1));
+        places.sort_by_key(|(_, stamp)| Reverse(*stamp));
         state.left_out = places.len().saturating_sub(JOBS_MOST) as u64;
         places.truncate(JOBS_MOST);
         let mut is_changed = state.forget_all_but(&places);
@@ -280,7 +280,7 @@ impl TableState {
     fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         let known = self.jobs.values().filter_map(|(stamp, job)| Some((stamp, job.as_ref()?)));
         let mut jobs: Vec<(&Stamp, &Job)> = known.collect();
-        jobs.sort_by(|a, b| b.0.cmp(a.0));
+        jobs.sort_by_key(|(stamp, _)| Reverse(**stamp));
         let jobs = jobs.into_iter().map(|(_, job)| &job.row).collect();
         serde_json::to_vec(&JobList { schema: JOBS, jobs, jobs_left_out: self.left_out })
     }

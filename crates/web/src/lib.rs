@@ -12,11 +12,13 @@ mod assets;
 mod connection;
 mod decimate;
 mod error;
+mod event;
 mod feed;
 mod folder;
 mod jobs;
 mod live_job;
 mod node;
+mod page;
 mod routes;
 mod series;
 mod server;
@@ -24,21 +26,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
-use weigh_keep::{KeepError, Recording};
-use weigh_show::report::Page;
-
 pub use error::WebError;
 pub use feed::{FeedOpener, NodeFeed};
+pub use page::PageBuilder;
 pub use routes::MetricsText;
 pub use server::{ServeSettings, Server};
-
-/// Makes the data of a recording's page, without its series.
-pub type PageBuilder =
-    Box<dyn Fn(&Recording) -> Result<Page, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
-
-/// What is wrong with a recording, with its folder as people know it in the place of its descriptor.
-fn without_descriptor(error: &KeepError, path: &Path, folder: &str) -> String {
-    error.to_string().replace(&path.display().to_string(), folder)
-}

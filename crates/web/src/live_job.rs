@@ -10,8 +10,8 @@ use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
 use crate::api::{JobEvent, JobRow, JobSamples, JobState};
+use crate::event::event;
 use crate::folder::JobFolder;
-use crate::stream::event;
 
 /// Read of a journal at once.
 const STEP_BYTES: u64 = 8 * 1024 * 1024;

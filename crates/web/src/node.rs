@@ -14,8 +14,8 @@ use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
 use crate::api::SeriesRow;
+use crate::event::event;
 use crate::feed::FeedOpener;
-use crate::stream::event;
 
 /// Between two reports while somebody looks.
 const INTERVAL: Duration = Duration::from_millis(100);

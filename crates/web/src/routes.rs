@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
-use crate::PageBuilder;
 use crate::access::{Access, guard};
 use crate::api::{self, JobPage, JobState, SeriesColumns};
 use crate::assets::Assets;
@@ -28,6 +27,7 @@ use crate::decimate::{self, Columns};
 use crate::error::ApiError;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
+use crate::page::PageBuilder;
 use crate::series::{SeriesRequest, SeriesStore, no_series};
 use crate::stream::EventStream;
 

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weigh_keep::{RecordingOverview, ScannedSample, SeriesKey, SeriesOverview};
 
+use crate::api;
 use crate::api::SeriesRow;
 use crate::decimate::{self, ColumnBuilder, Columns, Grid};
 use crate::error::ApiError;
-use crate::folder::{JobPlace, Stamp};
+use crate::folder::{JobPlace, Stamp, without_descriptor};
 use crate::jobs::{FoundJob, JobTable};
-use crate::{api, without_descriptor};
 
 /// Columns where none are asked for, and at most.
 const POINTS: usize = 1000;

@@ -9,7 +9,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use crate::PageBuilder;
 use crate::access::{Access, Token};
 use crate::connection;
 use crate::error::WebError;
@@ -17,6 +16,7 @@ use crate::feed::FeedOpener;
 use crate::folder::RecordingsFolder;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
+use crate::page::PageBuilder;
 use crate::routes::{App, MetricsText, router};
 
 /// Clients at once: those beyond wait in the kernel's queue.

@@ -18,18 +18,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::event::event;
 use crate::node::{NodeLook, NodeViewer};
 
 /// Events that wait for a client.
 const QUEUE: usize = 4;
 /// A comment goes out so often, so that nobody takes a quiet stream for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// An event with its data as JSON, which has no line breaks.
-pub(crate) fn event(name: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).unwrap_or_else(|_| "null".to_string());
-    format!("event: {name}\ndata: {data}\n\n").into()
-}
 
 /// Events that a client has missed.
 #[derive(Serialize)]
@@ -136,18 +131,5 @@ impl http_body::Body for EventBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         self.receiver.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_is_three_lines_whatever_its_text_is() {
-        let text = event("job", &"a\nb\r\n\ndata: x\u{2028}");
-        let text = std::str::from_utf8(&text).unwrap();
-        assert_eq!(text.matches('\n').count(), 3);
-        assert!(text.starts_with("event: job\ndata: \"a\\nb") && text.ends_with("\"\n\n"));
     }
 }
