@@ -32,15 +32,28 @@ export function showJob(shell: Shell, root: HTMLElement, id: string, signal: Abo
   shell.title(printable(id, 60));
   const waiting = h("p", { class: "muted about" }, "Reading the recording …");
   append(root, waiting);
+  const waited = new AbortController();
+  let isWaiting = false;
   const read = async () => {
     const [page, names] = await readJob(id, signal);
     if (signal.aborted) return;
     within(signal, () => new JobView(shell, root, id, page, names, signal));
+    if (page.state === "broken") wait();
+    else waited.abort();
   };
-  read().catch((error: Error) => {
+  const fail = (error: Error) => {
     if (signal.aborted) return;
     replace(root, h("p", { class: "about" }, error.message, " ", link("/jobs", {}, "All jobs")));
-  });
+    wait();
+  };
+  const attempt = () => void read().catch(fail);
+  // A job that has only begun cannot be read yet: the list says when it is another.
+  const wait = () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    shell.stream({}, { jobs: attempt }, AbortSignal.any([signal, waited.signal]));
+  };
+  attempt();
 }
 
 async function readJob(id: string, signal: AbortSignal): Promise<[JobPage, SeriesName[]]> {
