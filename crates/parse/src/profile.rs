@@ -4,7 +4,6 @@
 //! cannot be; takes no index, length or count on trust after that, and waits for nobody: what is being written is looked
 //! at a bounded number of times.
 
-mod costs;
 mod head;
 mod nodes;
 mod rings;
@@ -107,7 +106,7 @@ impl ProfileReader {
         let threads = self.threads(words, &mut lost);
         let nodes = nodes::read(self, words, which, &mut lost);
         let is_publish = matches!(which, ReadAt::Publish(_));
-        let costs = if is_publish { Vec::new() } else { costs::read(self, words) };
+        let costs = if is_publish { Vec::new() } else { nodes::read_costs(self, words) };
         let phases = if is_publish { Vec::new() } else { self.phases(words, which, &mut lost) };
         let events = if is_publish { Vec::new() } else { self.events(words, which, &mut lost) };
         let metadata = self.metadata(words, &mut lost);

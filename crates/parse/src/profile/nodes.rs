@@ -1,7 +1,10 @@
-//! The nodes of a profile, each with one of its two versions.
+//! The nodes of a profile, each with one of its two versions, and the accounts of calls that are bound to them.
 
-use weigh_schema::profile::{FRAMES, NodeKind, VERSIONS, node, version};
-use weigh_schema::region::snapshot::{CostsLink, NodeNumbers, ProfileLosses, ProfileNode};
+use weigh_schema::profile::{FRAMES, NodeKind, VERSIONS, costs, node, version};
+use weigh_schema::region::snapshot::{
+    CostsLink, NodeNumbers, ProfileCosts, ProfileLosses, ProfileNode,
+};
+use weigh_schema::subsystem::{Account, account_length};
 
 use super::{ProfileReader, ReadAt, TRIES, Words, section, settled};
 
@@ -155,5 +158,36 @@ fn versions(words: &dyn Words, place: usize) -> Versions {
             max: word(version::MAX),
             squares: f64::from_bits(word(version::SQUARES)),
         }
+    })
+}
+
+/// Reads the accounts of calls that are bound to regions, as they are.
+pub(super) fn read_costs(reader: &ProfileReader, words: &dyn Words) -> Vec<Option<ProfileCosts>> {
+    let places = reader.records(words, section::COSTS, costs::LENGTH);
+    let mut tries_left = MOST_TRIES;
+    places.iter().map(|place| read_costs_record(words, place, &mut tries_left)).collect()
+}
+
+fn read_costs_record(
+    words: &dyn Words,
+    place: usize,
+    tries_left: &mut usize,
+) -> Option<ProfileCosts> {
+    let numbers = || -> Vec<u64> {
+        let first = place + costs::NUMBERS;
+        (first..first + account_length()).map(|at| words.load(at)).collect()
+    };
+    let tries = TRIES.min(1 + *tries_left);
+    let found = settled(words, place + costs::SEQUENCE, tries, numbers);
+    let is_unsettled = found.is_none();
+    if is_unsettled {
+        *tries_left = tries_left.saturating_sub(tries);
+    }
+    Some(ProfileCosts {
+        node: words.load(place + costs::NODE),
+        wanted: words.load(place + costs::WANTED),
+        reason: words.load(place + costs::REASON),
+        account: Account::from_words(found.unwrap_or_else(numbers))?,
+        is_unsettled,
     })
 }

@@ -6,8 +6,8 @@ use weigh_schema::Unit;
 use weigh_schema::call::Numbers;
 use weigh_schema::subsystem::{Field, LATER, SUBSYSTEMS, Subsystem};
 
-use super::RUNNABLE;
 use super::shares::{run_queue, split};
+use super::slowest::RUNNABLE;
 use super::words::{in_words, seconds};
 
 /// So many of each kind.
