@@ -17,7 +17,7 @@ use crate::procfs::{self, Io, ProcError, Stat, parse_io, parse_stat};
 
 /// Bytes read and written since its start.
 pub fn io(pid: u32) -> ProcessReading<Io> {
-    reading(procfs::read_of(pid, "io"), |text| parse_io(text), "counters")
+    reading(procfs::read_of(pid, "io"), parse_io, "counters")
 }
 
 /// Its threads, in the order of their numbers.

@@ -47,7 +47,7 @@ pub struct RuleError {
     /// What is wrong, and what was expected.
     pub message: String,
     /// The text that it is wrong in, with the bytes that are meant; none where the key says all.
-    pub excerpt: Option<(String, usize, usize)>,
+    pub excerpt: Option<Box<(String, usize, usize)>>,
     /// What may be meant, the nearest first.
     pub near: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl RuleError {
 
     /// What is wrong in an expression that stands at a key.
     pub(super) fn in_text(at: &At, text: &str, error: ExpressionError) -> RuleError {
-        let excerpt = Some((text.to_string(), error.span.at, error.span.length));
+        let excerpt = Some(Box::new((text.to_string(), error.span.at, error.span.length)));
         RuleError { at: at.clone(), message: error.message, excerpt, near: error.near }
     }
 }
@@ -78,7 +78,7 @@ impl fmt::Display for RuleError {
             write!(f, "; did you mean {}?", self.near.join(", "))?;
         }
         match &self.excerpt {
-            Some((text, at, length)) => excerpt(f, text, *at, *length),
+            Some(found) => excerpt(f, &found.0, found.1, found.2),
             None => Ok(()),
         }
     }

@@ -41,7 +41,7 @@ fn held(rule: &Rule) -> String {
 
 /// Values of a text are left as what they are the values of.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('{', "`").replace('}', "`")
+    text.replace('|', "\\|").replace(['{', '}'], "`")
 }
 
 /// The file behind its head.
