@@ -23,6 +23,7 @@ mod recording;
 mod regions;
 mod series;
 mod serve;
+mod serve_export;
 mod signals;
 mod terminal;
 mod top;
