@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
+
+use super::numbers::interval;
 
 const EXAMPLES: &str = "\
 It prints the URL of the page, with a token that is another one at each start, and serves until TERM or INT. It needs
@@ -12,6 +15,7 @@ no privileges, and shows what the user that runs it may read.
 Examples:
   weigh serve                                the node, and the recordings that weigh run has kept
   weigh serve runs/ --http 8080              the recordings of a folder
+  weigh serve --export prometheus=http://127.0.0.1:9090
   ssh -L 8080:127.0.0.1:8080 NODE weigh serve --http 8080
 
 See also: the page `serve` of weigh's documentation (the page, who may see it, the API).";
@@ -30,6 +34,13 @@ pub struct ServeArguments {
     /// List all users' processes.
     #[arg(short, long)]
     pub all: bool,
+    /// Send the node's metrics to a server or a file: prometheus=URL, otlp=URL, elasticsearch=URL, statsd=HOST:PORT,
+    /// dogstatsd=HOST:PORT, csv=FILE, jsonl=FILE. Can be given several times.
+    #[arg(long = "export", value_name = "TARGET")]
+    pub exports: Vec<String>,
+    /// How often the node is read for --export.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub export_interval: Duration,
 }
 
 /// A port, or an address with a port.

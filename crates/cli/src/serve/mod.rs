@@ -1,10 +1,12 @@
 //! `weigh serve`: the live page of the node and of recordings, until it is told to end.
 
+mod export_loop;
 mod node_feed;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use weigh_export::metrics::openmetrics;
 use weigh_keep::{Recording, default_directory};
 use weigh_session::products::top::TopSettings;
 use weigh_web::{PageBuilder, ServeSettings, Server};
@@ -12,6 +14,7 @@ use weigh_web::{PageBuilder, ServeSettings, Server};
 use crate::arguments::ServeArguments;
 use crate::show::page_data;
 use crate::terminal::{check_output, print};
+use export_loop::ExportLoop;
 use node_feed::{INTERVAL, TopFeed};
 
 /// Serves until TERM or INT.
@@ -23,8 +26,9 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
         folders: folders(arguments)?,
         feed: Box::new(move || Box::new(TopFeed::new(settings))),
         pages: page_builder(),
-        metrics: None,
+        metrics: Some(openmetrics),
     })?;
+    let _exports = ExportLoop::start(&arguments.exports, arguments.export_interval)?;
     print(&format!("{}\n", server.url()))?;
     server.run()?;
     Ok(ExitCode::SUCCESS)

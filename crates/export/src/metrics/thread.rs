@@ -14,8 +14,8 @@ const INBOX: usize = 200;
 /// How long the end waits for what is still to be sent.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// An exporter in a thread of its own. Dropped, it sends for two seconds more what is left, and does not wait longer than
-/// for the request that is under way then.
+/// An exporter in a thread of its own. Dropped, it sends for two seconds more what is left; a request that hangs then is
+/// left to end with the process.
 pub struct ExportThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -35,6 +35,8 @@ struct State {
     status: ExporterStatus,
     /// Set at the end: until when to go on.
     until: Option<Instant>,
+    /// The thread has done its last.
+    has_ended: bool,
 }
 
 impl Shared {
@@ -80,9 +82,15 @@ impl ExportThread {
 
 impl Drop for ExportThread {
     fn drop(&mut self) {
-        self.shared.lock().until = Some(Instant::now() + LAST_WORDS);
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+        let mut state = self.shared.lock();
+        state.until = Some(Instant::now() + LAST_WORDS);
+        self.shared.changed.notify_all();
+        let is_at_work = |state: &mut State| !state.has_ended;
+        // Somewhat longer than the thread goes on by itself.
+        let waited = self.shared.changed.wait_timeout_while(state, LAST_WORDS * 5 / 4, is_at_work);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = self.thread.take().filter(|_| state.has_ended) {
+            drop(state);
             // It has no result.
             let _ = thread.join();
         }
@@ -100,6 +108,8 @@ fn work(mut exporter: Box<dyn MetricExporter>, shared: &Shared) {
         let _ = exporter.send();
         shared.lock().status = exporter.status();
     }
+    shared.lock().has_ended = true;
+    shared.changed.notify_all();
 }
 
 /// Waits for reports, or until the exporter has something to do again; `None` at the end.
