@@ -224,9 +224,9 @@ mod tests {
     }
 
     /// Process, thread, number, parent, name, begin and end.
-    type Found = (u32, u32, u64, u64, String, u64, u64);
+    type SpanRow = (u32, u32, u64, u64, String, u64, u64);
 
-    fn read(bytes: &[u8]) -> (Vec<Found>, bool) {
+    fn read(bytes: &[u8]) -> (Vec<SpanRow>, bool) {
         let mut found = Vec::new();
         let emit = &mut |s: SpanRecord<'_>| {
             found.push((

@@ -153,6 +153,7 @@ mod tests {
         "FollowedNote.event",
         "FollowedNote.filter",
         "FollowedNote.sampling",
+        "KernelCosts.measured",
         "SynthesisResult.asked",
         "SynthesisResult.sampled",
         "FunctionProbes.why",

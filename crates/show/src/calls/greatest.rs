@@ -79,7 +79,7 @@ mod tests {
         let words = greatest(&parts, &later);
         assert!(words[0].starts_with("500.0 ms"), "{words:?}");
         assert_eq!(words[1], "250.0 ms waiting for block devices");
-        assert_eq!(words[2], "4.1 kB transferred (block)");
+        assert_eq!(words[2], "4.0 KiB transferred (block)");
         assert_eq!(words[3], "later 1.0 ms block device");
         assert_eq!(words.len(), 4);
     }
