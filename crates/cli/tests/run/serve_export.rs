@@ -40,7 +40,7 @@ fn the_nodes_metrics_go_where_they_are_sent_until_the_end() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let prometheus = format!("prometheus=http://{}", silent.local_addr().expect("an address"));
     let jsonl = format!("jsonl={}", file.display());
-    let options = ["--export", &jsonl, "--export", &prometheus, "--export-interval", "50ms"];
+    let options = ["--export", &jsonl, "--export", &prometheus, "--export-interval", "100ms"];
     let (mut child, address, token) = start(&scratch, &options);
     let read = || -> Vec<TopReport> {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
