@@ -29,6 +29,17 @@ MEMORY = [8 << 20, 16 << 20, 32 << 20, 64 << 20]
 HANGS_AFTER = 60
 
 
+OF_THE_NODE = re.compile(r"/proc/[a-z]|/sys/|anon_inode:inotify")
+
+
+def target(descriptor):
+    """What it is open for; nothing if it has just been closed."""
+    try:
+        return os.readlink(descriptor)
+    except FileNotFoundError:
+        return ""
+
+
 class Agent:
     """It counts down what stands in a file that it shares with this."""
 
@@ -66,7 +77,9 @@ class Agent:
         subprocess.run(["prlimit", "--pid", str(self.process.pid), f"--as={most}:"], check=True)
 
     def count_descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Without the files of the machine that it reads again and again: they are opened one by one, as they come."""
+        folder = Path(f"/proc/{self.process.pid}/fd")
+        return sum(not OF_THE_NODE.match(target(fd)) for fd in folder.iterdir())
 
     def state(self):
         """Where its threads are."""
