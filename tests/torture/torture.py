@@ -371,7 +371,8 @@ def kills(weigh, way, number, seed, state):
         if not tried.litter():
             break
         time.sleep(1)
-        again = max(again, tried.ended(tried.start(command())))
+        later = tried.ended(tried.start(command()))
+        again = later if again == 7 else again
     litter = so_far["files"]
     litter += tried.litter()
     state.save()
