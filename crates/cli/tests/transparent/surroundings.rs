@@ -469,7 +469,7 @@ fn a_small_limit_of_cpu_time_ends_the_measuring_not_the_job() {
     needs_root!();
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     // Each process takes weigh more time than itself; the shell itself needs a second where the machine is busy.
-    let script = "for ((i = 0; i < 4000; i++)); do /bin/true & wait $!; done; ulimit -Ht; exit 7";
+    let script = "for ((i = 0; i < 5000; i++)); do /bin/true & wait $!; done; ulimit -Ht; exit 7";
     let user = ["hard=0:2", "user"];
     for (left, way) in [
         (&user[..], &["run", "--mechanism", "ptrace", "--interval", "10ms"][..]),
