@@ -70,9 +70,20 @@ pub fn job_value(metric: &Metric, reading: &JobReading, wall_seconds: f64) -> Op
         metric_name::processes_total => Some(reading.population.processes_total as f64),
         metric_name::processes_peak => Some(reading.population.processes_peak as f64),
         metric_name::threads_peak => Some(reading.population.threads_peak as f64),
+        metric_name::delay_block_seconds => sum_of(metric, &reading.counters)
+            .filter(|waited| *waited <= longest_wait(reading, wall_seconds)),
         _ => sum_of(metric, &reading.counters),
     }
 }
+
+/// More than all threads can have waited together, with room for what was not seen of them.
+fn longest_wait(reading: &JobReading, wall_seconds: f64) -> f64 {
+    1.0 + 2.0 * wall_seconds * reading.population.threads_peak.max(1) as f64
+}
+
+/// Seen on Linux 6.18: four waits of a build, each as long as the machine was up.
+const IMPOSSIBLE_WAIT: &str = "the kernel says more than all threads can have waited: it counts some waits from the start of \
+                               the machine";
 
 /// Every metric of the schema with its value, or why it has none.
 pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, Value> {
@@ -147,6 +158,9 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
         },
         _ => match job_value(metric, measured.reading, measured.wall_seconds) {
             Some(value) => exact(value, measured.source),
+            None if metric.name == metric_name::delay_block_seconds => {
+                Value::unavailable(metric.unit, IMPOSSIBLE_WAIT)
+            }
             None => Value::unavailable(metric.unit, "no collector for it was active"),
         },
     }
@@ -253,6 +267,21 @@ fn noted(metric: &Metric, mut value: Value, notes: &[Note]) -> Value {
 mod tests {
     use super::*;
     use weigh_schema::Number;
+
+    #[test]
+    fn a_wait_from_the_start_of_the_machine_is_no_value() {
+        let mut reading = JobReading::default();
+        reading.population.threads_peak = 3;
+        let value = |waited_ns: u64, reading: &mut JobReading| {
+            reading.counters.set(Counter::BlockDelay, waited_ns);
+            metrics(&measured(reading, &[]))[metric_name::delay_block_seconds].clone()
+        };
+        let possible = value(5_000_000_000, &mut reading);
+        assert_eq!((possible.value, possible.quality), (Some(Number::Real(5.0)), Quality::Exact));
+        let impossible = value(82_902_000_000_000, &mut reading);
+        assert_eq!((impossible.value, impossible.quality), (None, Quality::Unavailable));
+        assert!(impossible.reason.is_some_and(|why| why.contains("from the start of the machine")));
+    }
 
     fn measured<'a>(reading: &'a JobReading, notes: &'a [Note]) -> Measured<'a> {
         Measured {
