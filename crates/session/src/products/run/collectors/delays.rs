@@ -1,9 +1,9 @@
 //! The kernel's delay accounting: whether its counters mean anything.
 
 use weigh_collect::delays::{self, DelaysGuard};
-use weigh_schema::event::CollectorStatus;
+use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::metric_name;
-use weigh_schema::quality::Mechanism;
+use weigh_schema::quality::{Mechanism, Quality};
 
 use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
 use crate::products::run::recorder::Recorder;
@@ -42,8 +42,17 @@ pub(in crate::products::run) fn turn_on(wanted: bool) -> anyhow::Result<Option<D
 
 struct Delays;
 
+/// `/proc/PID/stat` says the same of a compiler that nobody follows: a wait as long as the machine was up.
+const DOUBT: &str = "the kernel's own sum; Linux 6.18 was seen to count some waits far too long";
+
 impl CollectorSource for Delays {
-    fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
+    fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
+        findings.notes.push(Note {
+            metric: metric_name::delay_block_seconds.to_string(),
+            quality: Quality::Estimated,
+            source: None,
+            reason: DOUBT.to_string(),
+        });
         delays::status(&delays::is_on())
     }
 }
