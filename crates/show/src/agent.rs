@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use weigh_schema::amount::show_size;
-use weigh_schema::event::CollectorState;
 use weigh_schema::printable::printable;
 use weigh_schema::stream::{AgentStatus, StreamStatus};
-use weigh_schema::top::TopCollector;
+
+use crate::top::collector_line;
 
 /// The agent, its streams, the node's collectors, and who is served.
 pub fn text(status: &AgentStatus) -> String {
@@ -27,7 +27,8 @@ pub fn text(status: &AgentStatus) -> String {
     );
     status.streams.iter().for_each(|stream| text.push_str(&stream_line(stream)));
     let _ = writeln!(text, "\n{:<11} {:<12} {:>8} WHY", "COLLECTOR", "STATUS", "FAILED");
-    status.collectors.iter().for_each(|collector| text.push_str(&collector_line(collector)));
+    let lines = status.collectors.iter().map(|collector| collector_line(collector) + "\n");
+    text.extend(lines);
     let _ = writeln!(text, "\n{:>10} {:>9} {:>8} {:>8}", "USER", "PROGRAMS", "SESSIONS", "READERS");
     for served in &status.served {
         let _ = writeln!(
@@ -79,29 +80,14 @@ fn stream_line(stream: &StreamStatus) -> String {
     )
 }
 
-fn collector_line(collector: &TopCollector) -> String {
-    let state = match (collector.status, collector.no_data_seconds) {
-        (CollectorState::Active, _) => "active".to_string(),
-        (CollectorState::Disabled, _) => "off".to_string(),
-        (_, Some(seconds)) => format!("no data {seconds:.0}s"),
-        (_, None) => "unavailable".to_string(),
-    };
-    let reason = collector.reason.as_deref().unwrap_or_default();
-    let line = format!(
-        "{:<11} {state:<12} {:>8} {}",
-        collector.name,
-        collector.failures,
-        printable(reason)
-    );
-    line.trim_end().to_string() + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use weigh_schema::Mechanism;
     use weigh_schema::stream::{AGENT_STATUS, ServedUser, StreamPolicy};
 
     use super::*;
+    use weigh_schema::event::CollectorState;
+    use weigh_schema::top::TopCollector;
 
     #[test]
     fn what_is_not_known_is_no_0_and_what_others_say_steers_no_terminal() {

@@ -20,6 +20,7 @@ use weigh_schema::printable::printable;
 use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 
+pub(crate) use rows::collector_line;
 use table::TopTable;
 pub use view::{SortKey, TopList, TopView};
 

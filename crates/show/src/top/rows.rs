@@ -134,24 +134,20 @@ pub(super) fn collector_title() -> String {
 
 /// How each collector fares.
 pub(super) fn collector_lines(report: &TopReport, columns: usize) -> Vec<String> {
-    report.collectors.iter().map(|collector| collector_line(collector, columns)).collect()
+    report.collectors.iter().map(|collector| cut(&collector_line(collector), columns)).collect()
 }
 
-fn collector_line(collector: &TopCollector, columns: usize) -> String {
+/// One collector, as long as it has to be.
+pub(crate) fn collector_line(collector: &TopCollector) -> String {
     let status = match (collector.status, collector.no_data_seconds) {
         (CollectorState::Active, _) => "active".to_string(),
         (CollectorState::Disabled, _) => "off".to_string(),
         (_, Some(seconds)) => format!("no data {seconds:.0}s"),
         (_, None) => "unavailable".to_string(),
     };
-    let reason = collector.reason.as_deref().unwrap_or_default();
-    let line = format!(
-        "{:<11} {status:<12} {:>8} {}",
-        collector.name,
-        collector.failures,
-        printable(reason)
-    );
-    cut(&line, columns)
+    let reason = printable(collector.reason.as_deref().unwrap_or_default());
+    let line = format!("{:<11} {status:<12} {:>8} {reason}", collector.name, collector.failures);
+    line.trim_end().to_string()
 }
 
 /// Whether a process has the text in its command, name, user or number.
