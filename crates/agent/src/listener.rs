@@ -50,6 +50,23 @@ pub fn listen_at(path: &Path) -> Result<OwnedFd, ServerError> {
     Ok(listener)
 }
 
+/// Who has come; none where nobody has, or no descriptor is left: then it is told, else it would wait for ever and the
+/// socket stay readable.
+pub(crate) fn accept(listener: &OwnedFd, reserve: &mut Option<OwnedFd>) -> Option<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    match accept_with(listener, flags) {
+        Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+            *reserve = None;
+            if let Ok(connection) = accept_with(listener, flags) {
+                turn_away(&connection, Reason::TooMany);
+            }
+            *reserve = spare();
+            None
+        }
+        accepted => accepted.ok(),
+    }
+}
+
 /// Whether somebody serves at a place.
 pub fn is_served(path: &Path) -> bool {
     let reached = || {

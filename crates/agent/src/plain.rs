@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::event::{Timespec, epoll};
 use rustix::fs::unlink;
-use rustix::net::{SendFlags, SocketFlags, accept_with};
+use rustix::net::SendFlags;
 use weigh_schema::library::{Followed, Reason};
 use weigh_wire::datagram::Datagram;
 use weigh_wire::library::reply;
@@ -19,7 +19,7 @@ use weigh_wire::{AgentRequest, Peer, peer_of, send_parts};
 
 use crate::client::{self, Received, turn_away};
 use crate::follow::refusal;
-use crate::listener::{ServerError, listen_at, spare};
+use crate::listener::{ServerError, accept, listen_at, spare};
 use crate::quota::PROGRAMS;
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
@@ -94,18 +94,8 @@ impl PlainServer {
     }
 
     fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        match accept_with(&self.listener, flags) {
-            Ok(connection) => self.take_in(connection),
-            Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                // Else it would stay readable for ever, and nobody would be told.
-                self.spare = None;
-                if let Ok(connection) = accept_with(&self.listener, flags) {
-                    turn_away(&connection, Reason::TooMany);
-                }
-                self.spare = spare();
-            }
-            Err(_) => {}
+        if let Some(connection) = accept(&self.listener, &mut self.spare) {
+            self.take_in(connection);
         }
     }
 

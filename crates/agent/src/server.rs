@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 use rustix::fs::unlink;
-use rustix::net::{SocketFlags, accept_with};
 use weigh_collect::calls::KernelCalls;
 use weigh_collect::calls::clients::Page;
 use weigh_collect::memory_reserve;
@@ -19,10 +18,10 @@ use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
 use crate::backoff::Backoff;
-use crate::client::{Attached, Client, Received, turn_away};
+use crate::client::{Attached, Client, Received};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
-use crate::listener::{ServerError, listen_at, spare};
+use crate::listener::{ServerError, accept, listen_at, spare};
 use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
@@ -227,18 +226,8 @@ impl Server {
     }
 
     fn accept(&mut self, calls: &mut KernelCalls) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        match accept_with(&self.listener, flags) {
-            Ok(connection) => self.take_in(connection, calls),
-            Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                // Else it would stay readable for ever, and nobody would be told.
-                self.spare = None;
-                if let Ok(connection) = accept_with(&self.listener, flags) {
-                    turn_away(&connection, Reason::TooMany);
-                }
-                self.spare = spare();
-            }
-            Err(_) => {}
+        if let Some(connection) = accept(&self.listener, &mut self.spare) {
+            self.take_in(connection, calls);
         }
     }
 
