@@ -440,6 +440,19 @@ fn pinned(line: &str) -> Weigh {
     Weigh::run(PINNED.map(String::from).into_iter().chain(spin)).options("--delays")
 }
 
+/// The kernel itself counts some of them wrongly.
+#[test]
+fn waits_for_storage_are_not_exact() {
+    needs_root!();
+    let measured = Weigh::workload("spin 20").options("--delays").end();
+    let value = measured.value("delay_block_seconds");
+    let is_doubted = matches!(
+        value.quality,
+        weigh_schema::Quality::Estimated | weigh_schema::Quality::Unavailable
+    ) && value.reason.as_deref().is_some_and(|why| why.contains("the kernel"));
+    measured.check(is_doubted, || format!("{value:?}"));
+}
+
 #[test]
 fn of_two_jobs_on_one_cpu_each_waits_for_the_other() {
     needs_root!();
