@@ -6,6 +6,7 @@ mod node_feed;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use weigh_collect::message::notice;
 use weigh_export::metrics::openmetrics;
 use weigh_keep::{Recording, default_directory};
 use weigh_session::products::top::TopSettings;
@@ -34,15 +35,20 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those that are named, else where recordings are kept, if there have been any.
+/// Those that are named, else where recordings are kept; none where that place cannot be had: the node is there all the same.
 fn folders(arguments: &ServeArguments) -> anyhow::Result<Vec<PathBuf>> {
     if !arguments.folders.is_empty() {
         return Ok(arguments.folders.clone());
     }
     let mut folder = default_directory("any")?;
     folder.pop();
-    std::fs::create_dir_all(&folder)?;
-    Ok(vec![folder])
+    match std::fs::create_dir_all(&folder) {
+        Ok(()) => Ok(vec![folder]),
+        Err(error) => {
+            notice(format_args!("no recordings are served: {}: {error}", folder.display()));
+            Ok(Vec::new())
+        }
+    }
 }
 
 fn page_builder() -> PageBuilder {

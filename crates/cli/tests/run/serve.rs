@@ -44,7 +44,13 @@ impl Served {
     fn start(scratch: &Scratch, folder: &Path) -> Served {
         let mut command = Command::new(weigh_binary());
         set_surroundings(&mut command, scratch);
-        command.arg("serve").arg(folder).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg("serve").arg(folder);
+        Served::by(command)
+    }
+
+    #[track_caller]
+    fn by(mut command: Command) -> Served {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = Mortal::of(command.spawn());
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -154,6 +160,22 @@ fn the_page_is_for_who_has_the_token_and_asks_by_its_name() {
     let pid = Pid::from_child(&served.child);
     kill_process(pid, Signal::TERM).expect("it is there");
     assert!(served.child.wait().expect("it ends").success());
+}
+
+#[test]
+fn without_a_place_for_recordings_the_node_is_served() {
+    let scratch = Scratch::new();
+    let mut command = Command::new(weigh_binary());
+    set_surroundings(&mut command, &scratch);
+    // No folder can be made there, by root neither.
+    command.arg("serve").env("XDG_STATE_HOME", "/dev/null/state").stderr(Stdio::piped());
+    let mut served = Served::by(command);
+    assert_eq!(served.get("/api/v1/jobs").json()["jobs"], serde_json::json!([]));
+    assert_eq!(served.get("/api/v1/node").json()["schema"], "weigh.top/1");
+    let mut said = String::new();
+    let mut errors = BufReader::new(served.child.stderr.take().expect("a pipe"));
+    errors.read_line(&mut said).expect("a line");
+    assert!(said.contains("no recordings are served: /dev/null/state"), "{said}");
 }
 
 #[test]
