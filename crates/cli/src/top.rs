@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use weigh_schema::top::TopReport;
-use weigh_session::products::top::{TopFocus, TopSettings, TopSource};
+use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
 
 use crate::arguments::TopArguments;
@@ -16,7 +16,8 @@ use crate::terminal::{check_output, print, print_json, screen};
 
 /// Shows it until it is told to end, or once.
 pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
-    let settings = TopSettings { interval: arguments.interval, everybody: arguments.all };
+    let listed = ListedProcesses::of(arguments.all);
+    let settings = TopSettings { interval: arguments.interval, listed };
     let rules = arguments.rules.as_deref().map(rules::read).transpose()?;
     if !arguments.once {
         check_terminal()?;

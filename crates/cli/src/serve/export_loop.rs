@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use weigh_collect::message::notice;
 use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, exporter};
 use weigh_session::Source as _;
-use weigh_session::products::top::{TopSettings, TopSource};
+use weigh_session::products::top::{ListedProcesses, TopSettings, TopSource};
 
 /// Exporters at work, until it is dropped.
 pub struct ExportLoop {
@@ -50,7 +50,8 @@ fn open(target: &str) -> Result<ExportThread, ExportError> {
 }
 
 fn work(interval: Duration, exporters: &[ExportThread], is_stopped: &Receiver<()>) {
-    let mut source = TopSource::new(TopSettings { interval, everybody: false }, None);
+    let listed = ListedProcesses::Nobody;
+    let mut source = TopSource::new(TopSettings { interval, listed }, None);
     let mut problems = vec![None; exporters.len()];
     while let Some(deadline) = source.deadline() {
         let wait = deadline.saturating_duration_since(Instant::now());

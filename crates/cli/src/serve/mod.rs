@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use weigh_collect::message::notice;
 use weigh_export::metrics::openmetrics;
 use weigh_keep::{Recording, default_directory};
-use weigh_session::products::top::TopSettings;
+use weigh_session::products::top::{ListedProcesses, TopSettings};
 use weigh_web::{PageBuilder, ServeSettings, Server};
 
 use crate::arguments::ServeArguments;
@@ -21,7 +21,8 @@ use node_feed::{INTERVAL, TopFeed};
 /// Serves until TERM or INT.
 pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
-    let settings = TopSettings { interval: INTERVAL, everybody: arguments.all };
+    let listed = ListedProcesses::of(arguments.all);
+    let settings = TopSettings { interval: INTERVAL, listed };
     let server = Server::bind(ServeSettings {
         address: arguments.http,
         folders: folders(arguments)?,

@@ -15,7 +15,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use weigh_account::rules::RuleSet;
 use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
-use weigh_session::products::top::{TopFocus, TopSettings, TopSource};
+use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Command, Launcher, Session, Source, SourceError};
 use weigh_show::top::{SortKey, TopList, TopView, chosen, draw, row_count};
 
@@ -29,7 +29,7 @@ pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<Exi
     let view = TopView { color: color(&std::io::stdout()), ..TopView::default() };
     let mut source = TopSource::new(settings, None);
     rules.into_iter().for_each(|rules| source.set_rules(rules));
-    let everybody = settings.everybody;
+    let everybody = settings.listed == ListedProcesses::Everybody;
     let mut screen = Screen {
         source,
         terminal,

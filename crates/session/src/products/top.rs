@@ -33,13 +33,31 @@ use detail::DetailReader;
 pub use detail::TopFocus;
 use request::{JobRequest, JobRequests};
 
+/// Whose processes are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListedProcesses {
+    /// Nobody's: `/proc` is not gone through.
+    Nobody,
+    /// The user's.
+    Own,
+    /// All users'.
+    Everybody,
+}
+
+impl ListedProcesses {
+    /// Everybody's, or the user's own.
+    pub fn of(everybody: bool) -> ListedProcesses {
+        if everybody { ListedProcesses::Everybody } else { ListedProcesses::Own }
+    }
+}
+
 /// What is looked at, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct TopSettings {
     /// Between two looks.
     pub interval: Duration,
-    /// Whether all users' processes are listed.
-    pub everybody: bool,
+    /// Whose processes are listed, and the jobs that they are of.
+    pub listed: ListedProcesses,
 }
 
 /// Takes the samples of a tick into the view.
@@ -161,7 +179,7 @@ impl TopSource {
 
     /// Lists all users' processes, or the user's own, from the next look on.
     pub fn list_everybody(&mut self, everybody: bool) {
-        self.settings.everybody = everybody;
+        self.settings.listed = ListedProcesses::of(everybody);
     }
 
     /// Looks at another interval from now on.
@@ -190,9 +208,12 @@ impl TopSource {
         });
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
         let own = rustix::process::getuid().as_raw();
-        let everybody = self.settings.everybody;
+        let everybody = self.settings.listed == ListedProcesses::Everybody;
         // Weigh's sessions may be others': their processes are only shown with everybody's.
-        let (looks, unreadable) = self.processes.look(&|uid| everybody || uid == own);
+        let (looks, unreadable) = match self.settings.listed {
+            ListedProcesses::Nobody => (Vec::new(), 0),
+            _ => self.processes.look(&|uid| everybody || uid == own),
+        };
         let (mut jobs, processes) = self.rows(&looks, interval, cores.len());
         jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
         let mut report = TopReport {

@@ -20,7 +20,7 @@ use weigh_schema::update::Scope;
 use super::state_file::StateFile;
 use crate::error::in_full;
 use crate::products::rules::{CommandSettings, RuleCommands};
-use crate::products::top::{TopSettings, TopSource};
+use crate::products::top::{ListedProcesses, TopSettings, TopSource};
 
 /// It waits no longer for what does not come.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -50,7 +50,8 @@ impl NodeThread {
         let is_ending = Arc::new(AtomicBool::new(false));
         let is_over = is_ending.clone();
         let thread = std::thread::Builder::new().name("node".into()).spawn(move || {
-            let mut top = TopSource::new(TopSettings { interval, everybody: true }, None);
+            let listed = ListedProcesses::Everybody;
+            let mut top = TopSource::new(TopSettings { interval, listed }, None);
             top.set_rules(rules);
             let mut node = NodeStreams { server, top, interval, commands };
             while !is_over.load(Ordering::Relaxed) {
