@@ -108,8 +108,9 @@ fn job_control(options: &str) {
     // What is typed before the prompt is shown before it.
     terminal.wait_for("prompt> ", 3);
     // By a tracer such a stop looks otherwise.
-    let is_stopped = processes::state(cat).is_some_and(|state| "Tt".contains(state));
-    assert!(is_stopped, "{:?}", processes::state(cat));
+    wait_until("the command is stopped", 5.0, || {
+        processes::state(cat).is_some_and(|state| "Tt".contains(state))
+    });
     wait_until("weigh is stopped", 5.0, || processes::state(parent) == Some('T'));
     terminal.types("echo shell; jobs\n");
     terminal.wait_for("\nshell\n", 1);

@@ -105,6 +105,9 @@ fn had_by(split: &CpuWaits, run_delay_ns: u64, throttled_ns: u64) -> (Value, Val
     let known_ns = split.own_ns + split.others_ns + split.nobody_ns;
     let is_whole = known_ns.abs_diff(run_delay_ns) * 100 <= run_delay_ns;
     let mut reason = format!("of {} s nobody had the CPU", seconds(split.nobody_ns));
+    if split.unknown_ns > 0 {
+        reason += &format!("; of {} s it is not known", seconds(split.unknown_ns));
+    }
     if !is_whole {
         let (followed, counted) = (seconds(known_ns), seconds(run_delay_ns));
         reason += &format!("; {followed} s were followed, the kernel has counted {counted} s");
