@@ -58,7 +58,7 @@ impl PreloadedJob {
             memory.rss_sum_peak = memory.rss_sum_peak.min(most);
             memory.rss_sum = memory.rss_sum.min(most);
         }
-        memory.rss_sum_peak = memory.rss_sum_peak.max(one);
+        memory.rss_sum_peak = memory.rss_sum_peak.max(memory.floor_peak);
         reading
     }
 
