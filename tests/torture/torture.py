@@ -365,8 +365,8 @@ def kills(weigh, way, number, seed, state):
     tried.clear()
     tried.unmount()
     again = tried.ended(tried.start(command()))
-    # Where a process without an environment has begun since, as one beside this call does, it may be of the job for all
-    # that can be seen: the folder stays for a later run.
+    # A process that is just executing a program may be of the job for all that can be seen: the folder stays for a
+    # later run.
     for _ in range(LATER_RUNS):
         if not tried.litter():
             break

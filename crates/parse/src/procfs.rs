@@ -53,6 +53,9 @@ pub struct Stat {
     /// Where its program was put at its last exec (`startstack` and `arg_start`): what differs here is another address
     /// space. None for users without the right to know, and for a process without memory.
     pub image: Option<[u64; 2]>,
+    /// Whether its memory holds a program, with its arguments and its environment: not so while it is executed, nor in a
+    /// kernel thread. None for users without the right to know.
+    pub is_laid_out: Option<bool>,
     /// How it ended, if it has; 0 for users without the right to know.
     pub exit_code: Option<i32>,
 }
@@ -89,6 +92,8 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
         virtual_bytes: number(23)?,
         rss_pages: number(24)?,
         image: number(28).zip(number(48)).map(Into::into).filter(|image| *image != [0, 0]),
+        // `startcode`, which the kernel sets last; 1 stands for what the reader may not know.
+        is_laid_out: number(26).filter(|code| *code != 1).map(|code| code != 0),
         exit_code: rest.get(52 - 3).and_then(|t| t.parse().ok()),
     })
 }

@@ -61,6 +61,7 @@ mod tests {
             virtual_bytes: 0,
             rss_pages: 0,
             image: None,
+            is_laid_out: None,
             exit_code: None,
         }
     }

@@ -4,7 +4,7 @@
 //! and complains on the job's standard error if it is gone. So a folder stays while its weigh lives
 //! (it holds a lock), or while any process names it in its environment or maps it. Refuses to judge
 //! what it cannot see: folders of other users, of other PID namespaces, or with processes of this
-//! user whose environment is closed, or empty, and that are not older than the folder.
+//! user whose environment is closed, or not there yet, and that are not older than the folder.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -152,7 +152,12 @@ fn names(pid: u32, folder: &Path) -> Option<bool> {
         if is_empty != [false, true] {
             return Some(false);
         }
-        // It has an address space but no environment: most likely it is just executing a program.
+        // Whose program has been laid out has no environment, and will not have one until it executes another.
+        let stat = procfs::read_of(pid, "stat").ok().and_then(|text| procfs::parse_stat(&text));
+        if stat.is_some_and(|stat| stat.is_laid_out == Some(true)) {
+            return Some(false);
+        }
+        // It has an address space but no environment: it is just executing a program.
         std::thread::sleep(BETWEEN_LOOKS);
     }
     None
@@ -243,6 +248,22 @@ mod tests {
         others.iter().for_each(|other| std::fs::create_dir(other).unwrap());
         sweep(parent.path());
         assert!(folder.exists() && others.iter().all(|other| other.exists()));
+    }
+
+    /// It cannot look for the library, and will never.
+    #[test]
+    fn a_process_with_an_empty_environment_keeps_no_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder_in(parent.path());
+        std::fs::write(folder.join(OWNER), Maker::here().unwrap().text()).unwrap();
+        let mut bare = Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        let environment = || procfs::read_of(bare.id(), "environ").unwrap();
+        while !environment().is_empty() {
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        assert_eq!(names(bare.id(), &folder), Some(false));
+        bare.kill().unwrap();
+        bare.wait().unwrap();
     }
 
     #[test]
