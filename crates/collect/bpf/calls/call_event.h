@@ -9,7 +9,7 @@
 
 #include "contention.h"
 
-struct told {
+struct call_record {
 	__u32 pid, tid;
 	__u64 sequence, number, result;
 	__u64 began, ended; /* nanoseconds of the monotonic clock */
@@ -19,20 +19,20 @@ struct told {
 	struct weigh_account account;
 };
 
-#define NUMBER_OF(field) (__builtin_offsetof(struct told, field) / sizeof(__u64))
-#define TOLD_NUMBERS (sizeof(struct told) / sizeof(__u64))
+#define NUMBER_OF(field) (__builtin_offsetof(struct call_record, field) / sizeof(__u64))
+#define CALL_NUMBERS (sizeof(struct call_record) / sizeof(__u64))
 #define TOLD_HEAD NUMBER_OF(account)
-#define GIVEN_WORDS ((TOLD_NUMBERS + 63) / 64)
+#define GIVEN_WORDS ((CALL_NUMBERS + 63) / 64)
 
 /*
  * A call on its way. Its numbers go on into the account that follows it in a window: those of an
  * account move to places before their own.
  */
 struct telling {
-	__u64 given[GIVEN_WORDS]; /* bit set of the numbers of struct told that follow */
+	__u64 given[GIVEN_WORDS]; /* bit set of the numbers of struct call_record that follow */
 	__u64 numbers[TOLD_HEAD];
 };
 
-const volatile struct told told_layout;
+const volatile struct call_record call_record_layout;
 
 #endif

@@ -15,7 +15,7 @@ __u64 told_from_ns = -1;
 #define NUMBERS (sizeof(struct weigh_account) / sizeof(__u64))
 #define FIRST_PART (__builtin_offsetof(struct weigh_account, parts) / sizeof(__u64))
 #define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
-#define SENT_MOST (GIVEN_WORDS + TOLD_NUMBERS)
+#define SENT_MOST (GIVEN_WORDS + CALL_NUMBERS)
 
 /* What a call is part of, by its program's own word. */
 struct interval {
@@ -23,7 +23,7 @@ struct interval {
 };
 
 /*
- * Puts a number of struct told behind the others. How many there are is kept in memory: a verifier
+ * Puts a number of struct call_record behind the others. How many there are is kept in memory: a verifier
  * that knew it would look at each number of them by itself. Global: it looks at it once, not for each number.
  */
 __noinline int give(struct window *window, __u32 place, __u64 number)

@@ -28,7 +28,7 @@ static __always_inline __u64 waking(__u64 length)
 
 /*
  * So many numbers of a call's struct weigh_later, one after the other, have grown by these. A record of
- * struct told, as a call is, but one that has not ended. All but the numbers are constants.
+ * struct call_record, as a call is, but one that has not ended. All but the numbers are constants.
  */
 static __always_inline void tell_growth(__u64 sequence, __u32 first, const __u64 *numbers, __u32 count)
 {

@@ -173,8 +173,8 @@ pub(super) fn cell(value: &[u8], times: TimeHistogram) -> Option<Cell> {
 }
 
 /// The structure that a record is of: it holds which of its numbers are not 0, then those.
-fn told(record: &[u8]) -> Option<[u8; size_of::<types::told>()]> {
-    let mut value = [0; size_of::<types::told>()];
+fn told(record: &[u8]) -> Option<[u8; size_of::<types::call_record>()]> {
+    let mut value = [0; size_of::<types::call_record>()];
     let (given, numbers) = record.split_at_checked((value.len() / 8).div_ceil(64) * 8)?;
     let mut numbers = numbers.chunks_exact(8);
     for (word, bits) in given.chunks_exact(8).enumerate() {
@@ -201,7 +201,7 @@ pub(super) enum CallRecord {
 pub(super) fn told_of(record: &[u8]) -> Option<CallRecord> {
     let value = &told(record)?;
     // No call ends when the clock begins.
-    match Reader(value).u64(offset_of!(types::told, ended))? {
+    match Reader(value).u64(offset_of!(types::call_record, ended))? {
         0 => Some(CallRecord::LateCost(later(value)?)),
         _ => Some(CallRecord::Call(Box::new(call(value)?))),
     }
@@ -209,42 +209,43 @@ pub(super) fn told_of(record: &[u8]) -> Option<CallRecord> {
 
 fn later(value: &[u8]) -> Option<LateCost> {
     let reader = Reader(value);
-    let first = offset_of!(types::told, account) + offset_of!(types::weigh_account, later);
+    let first = offset_of!(types::call_record, account) + offset_of!(types::weigh_account, later);
     let mut growth = [0; LATER.len()];
     for (place, number) in growth.iter_mut().enumerate() {
         *number = reader.u64(first + place * 8)?;
     }
-    Some(LateCost { sequence: reader.u64(offset_of!(types::told, sequence))?, growth })
+    Some(LateCost { sequence: reader.u64(offset_of!(types::call_record, sequence))?, growth })
 }
 
 fn call(value: &[u8]) -> Option<Call> {
     let reader = Reader(value);
     Some(Call {
-        pid: reader.u32(offset_of!(types::told, pid))?,
-        tid: reader.u32(offset_of!(types::told, tid))?,
-        sequence: reader.u64(offset_of!(types::told, sequence))?,
-        number: reader.u64(offset_of!(types::told, number))?,
-        result: reader.u64(offset_of!(types::told, result))? as i64,
-        began_ns: reader.u64(offset_of!(types::told, began))?,
-        ended_ns: reader.u64(offset_of!(types::told, ended))?,
+        pid: reader.u32(offset_of!(types::call_record, pid))?,
+        tid: reader.u32(offset_of!(types::call_record, tid))?,
+        sequence: reader.u64(offset_of!(types::call_record, sequence))?,
+        number: reader.u64(offset_of!(types::call_record, number))?,
+        result: reader.u64(offset_of!(types::call_record, result))? as i64,
+        began_ns: reader.u64(offset_of!(types::call_record, began))?,
+        ended_ns: reader.u64(offset_of!(types::call_record, ended))?,
         of: [
-            reader.u64(offset_of!(types::told, of))?,
-            reader.u64(offset_of!(types::told, of) + 8)?,
+            reader.u64(offset_of!(types::call_record, of))?,
+            reader.u64(offset_of!(types::call_record, of) + 8)?,
         ],
         interval: interval(value),
-        account: Account::from_bytes(value.get(offset_of!(types::told, account)..)?)?,
+        account: Account::from_bytes(value.get(offset_of!(types::call_record, account)..)?)?,
         rivals: std::array::from_fn(|kind| rival(value, kind)),
     })
 }
 
 fn interval(value: &[u8]) -> Option<Interval> {
     let reader = Reader(value);
-    let number = reader.u64(offset_of!(types::told, interval)).filter(|number| *number != 0)?;
-    Some(Interval { number, token: reader.u64(offset_of!(types::told, token))? })
+    let number =
+        reader.u64(offset_of!(types::call_record, interval)).filter(|number| *number != 0)?;
+    Some(Interval { number, token: reader.u64(offset_of!(types::call_record, token))? })
 }
 
 fn rival(value: &[u8], kind: usize) -> Option<Rival> {
-    let at = offset_of!(types::told, rivals) + kind * size_of::<types::rival>();
+    let at = offset_of!(types::call_record, rivals) + kind * size_of::<types::rival>();
     let reader = Reader(value.get(at..at + size_of::<types::rival>())?);
     let pid = reader.u32(offset_of!(types::rival, pid)).filter(|pid| *pid != 0)?;
     let name = reader.0.get(offset_of!(types::rival, name)..)?.get(..16)?;
@@ -341,7 +342,7 @@ fn addresses(value: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const NUMBERS: usize = size_of::<types::told>() / 8;
+    const NUMBERS: usize = size_of::<types::call_record>() / 8;
 
     fn record(places: &[usize], numbers: &[u64]) -> Vec<u8> {
         let mut given = vec![0u64; NUMBERS.div_ceil(64)];
@@ -354,8 +355,8 @@ mod tests {
     fn what_a_record_does_not_give_is_0_and_one_that_is_cut_is_none() {
         let at = |offset: usize| offset / 8;
         let last = NUMBERS - 1;
-        let ended = at(offset_of!(types::told, ended));
-        let places = [0, at(offset_of!(types::told, began)), ended, last];
+        let ended = at(offset_of!(types::call_record, ended));
+        let places = [0, at(offset_of!(types::call_record, began)), ended, last];
         let Some(CallRecord::Call(call)) =
             told_of(&record(&places, &[7 | 9 << 32, 1_000, 2_000, 42]))
         else {
