@@ -117,41 +117,8 @@ EXPORT int execveat(int directory, const char *path, char *const argv[], char *c
 		       real_execveat()(directory, path, argv, env, flags));
 }
 
-/* The arguments up to the null pointer, in an array on the stack: the C library does so, too. */
-#define ARGUMENTS(first)                                                       \
-	va_list list;                                                          \
-	size_t count = 1;                                                      \
-	va_start(list, first);                                                 \
-	while (va_arg(list, char *))                                           \
-		count++;                                                       \
-	va_end(list);                                                          \
-	char **argv = __builtin_alloca((count + 1) * sizeof *argv);            \
-	argv[0] = (char *)first;                                               \
-	va_start(list, first);                                                 \
-	for (size_t i = 1; i <= count; i++)                                    \
-		argv[i] = va_arg(list, char *)
-
-EXPORT int execl(const char *path, const char *first, ...)
-{
-	ARGUMENTS(first);
-	va_end(list);
-	return execve(path, argv, environ);
-}
-
-EXPORT int execlp(const char *file, const char *first, ...)
-{
-	ARGUMENTS(first);
-	va_end(list);
-	return execvpe(file, argv, environ);
-}
-
-EXPORT int execle(const char *path, const char *first, ...)
-{
-	ARGUMENTS(first);
-	char *const *envp = va_arg(list, char *const *);
-	va_end(list);
-	return execve(path, argv, envp);
-}
+#define WRAPPER EXPORT
+#include "exec_list.h"
 
 /*
  * The slot is set aside before the child is there, for the child may come to its constructor, or
