@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::net::SendFlags;
 use serde::Serialize;
 use weigh_collect::inherited;
 use weigh_session::unless_medium_failed;
@@ -145,6 +146,20 @@ impl Destination {
         Destination { name, broken, file: None, unfinished: None, written: None }
     }
 
+    /// For lines that are written while something runs; what was written stays. None: it could not be opened, which is
+    /// told in the end.
+    pub fn lines(&mut self) -> std::io::Result<Option<LineOutput>> {
+        if self.broken.is_some() {
+            return Ok(None);
+        }
+        stays(self.unfinished.take());
+        let output = match &self.file {
+            Some(file) => file.try_clone()?,
+            None => File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?),
+        };
+        LineOutput::new(output).map(Some)
+    }
+
     /// Whether it is standard output, where nothing else may stand then.
     pub fn is_standard_output(&self) -> bool {
         self.name == "-"
@@ -202,6 +217,46 @@ impl Destination {
                 Ok(())
             }
         }
+    }
+}
+
+/// Where a writer never waits for a reader.
+pub enum LineOutput {
+    /// A file, which has room or fails; a pipe or a terminal, which says if it has none.
+    File(File),
+    /// A socket, which is asked not to wait each time: others may have it, too.
+    Socket(OwnedFd),
+}
+
+impl LineOutput {
+    fn new(file: File) -> std::io::Result<LineOutput> {
+        let kind = file.metadata()?.file_type();
+        if kind.is_socket() {
+            return Ok(LineOutput::Socket(file.into()));
+        }
+        if !kind.is_fifo() && !kind.is_char_device() {
+            return Ok(LineOutput::File(file));
+        }
+        // Opened anew: the flag is not for others who have it.
+        let place = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        File::options().write(true).custom_flags(flags).open(place).map(LineOutput::File)
+    }
+}
+
+impl Write for LineOutput {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            LineOutput::File(file) => file.write(bytes),
+            LineOutput::Socket(socket) => {
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                Ok(rustix::net::send(socket, bytes, flags)?)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

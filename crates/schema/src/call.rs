@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::is_zero;
 use crate::quality::Mechanism;
 use crate::subsystem::{Account, LaterNumbers};
 pub use numbers::Numbers;
@@ -352,10 +353,6 @@ pub struct UnderWay {
 
 fn is_no_time(seconds: &f64) -> bool {
     *seconds == 0.0
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// A part of the kernel, as it could be seen.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{parse_duration, show_amount, show_number_of};
 pub use crate::call_row::INTERVAL;
+use crate::is_zero;
 use crate::subsystem::Subsystem;
 use crate::unit::Unit;
 pub use counters::{COUNTERS, Counter, CounterDifference, RUN_QUEUE};
@@ -184,10 +185,6 @@ pub struct Unavailable {
     pub name: String,
     /// Why.
     pub reason: String,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// What came of one kind of calls.

@@ -83,3 +83,8 @@ pub use node_metric::{NODE_METRICS, metric};
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};
 pub use unit::{Number, Unit};
+
+/// For numbers that JSON leaves out where they are 0.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -10,16 +10,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::is_zero;
 use crate::quality::Quality;
 
 pub use costs::{KernelCosts, NO_ROOM, UNBOUND};
 
 /// The schema of a report.
 pub const REGIONS: &str = "weigh.regions/1";
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::is_zero;
+
 /// The schema of a report.
 pub const REPORT: &str = "weigh.synthesis/1";
 
@@ -20,6 +22,9 @@ pub struct SynthesisReport {
     pub events_total: u64,
     /// Events that came too late to be put into the order of time.
     pub late_total: u64,
+    /// Reports before this one that were not written, as their reader was too slow (`--every`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reports_missed_total: u64,
     /// For each thing that was asked for.
     pub found: Vec<SynthesisResult>,
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::CollectorState;
+use crate::is_zero;
 use crate::quality::{Mechanism, Quality};
 use crate::rule::RuleStatus;
 use crate::scope::Scope;
@@ -45,10 +46,6 @@ pub struct TopReport {
     /// Processes that there was no room for: in a stream of the agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub processes_left_out: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// One value of the node.

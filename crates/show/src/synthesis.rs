@@ -226,7 +226,14 @@ mod tests {
             what,
         };
         let schema = REPORT.to_string();
-        SynthesisReport { schema, seconds: 2.0, events_total: 9, late_total: 0, found: vec![found] }
+        SynthesisReport {
+            schema,
+            seconds: 2.0,
+            events_total: 9,
+            late_total: 0,
+            reports_missed_total: 0,
+            found: vec![found],
+        }
     }
 
     fn spread(unit: f64) -> Distribution {

@@ -18,7 +18,7 @@ pub fn programs(text: &str) -> Result<usize, String> {
     found.ok_or_else(|| "expected a number of programs, 1 at least".to_string())
 }
 
-/// How often the node is looked at.
+/// How often something is looked at or told.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let found = parse_duration(text).ok();
     let found = found

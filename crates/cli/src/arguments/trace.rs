@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::ring;
 
-use super::numbers::pid;
+use super::numbers::{interval, pid};
 use super::status::StatusArguments;
 
 const TRACE_EXAMPLES: &str = "\
@@ -170,6 +170,11 @@ pub struct SynthesisArguments {
     /// Write what was found to FILE as JSON; `-` is standard output, `fd:N` a descriptor.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<String>,
+
+    /// Write what was found so far as a line of JSON now and then, 100 ms apart at least, for programs that read along.
+    /// A reader who is too slow misses lines, and is told how many.
+    #[arg(long, value_name = "DURATION", value_parser = interval, requires = "json")]
+    pub every: Option<Duration>,
 }
 
 /// What `weigh trace` can do other than follow.

@@ -3,6 +3,7 @@
 //! Reads the command line, has [`weigh_session::products::trace`] follow, and tells what came of it.
 
 mod control;
+mod json_report;
 mod list;
 mod outputs;
 mod read;
@@ -20,9 +21,10 @@ use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::end_with;
-use weigh_session::products::trace::{AttachPlan, ROWS, TraceOutcome, TracePlan, TraceSettings};
+use weigh_session::products::trace::{AttachPlan, TraceOutcome, TracePlan, TraceSettings};
 use weigh_trace::sink::Totals;
 
+use json_report::JsonReport;
 use outputs::Outputs;
 
 pub use weigh_session::products::trace::be_stream;
@@ -31,8 +33,10 @@ use crate::arguments::{
     KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceReadArguments,
     TraceSubject,
 };
-use crate::destination::Destination;
 use crate::terminal::{self, print_path};
+
+/// Rows of a table on the terminal.
+const ROWS: usize = 20;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -108,9 +112,10 @@ fn follow(
     is_quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let plan = TracePlan::prepare(settings.clone())?;
-    let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
+    let json = JsonReport::open(&settings.synthesis)?;
     let has_command = !settings.command.is_empty();
-    let outcome = plan.run(Rc::new(Outputs { counters, has_command }))?;
+    let lines = json.as_ref().and_then(JsonReport::lines);
+    let outcome = plan.run(Rc::new(Outputs { counters, has_command, lines }))?;
     end(&settings, outcome, json, is_quiet)
 }
 
@@ -118,8 +123,9 @@ fn follow(
 fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
     let settings = TraceSettings::from(wanted);
     let plan = AttachPlan::prepare(settings.clone(), wanted.stream)?;
-    let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let outputs = Outputs { counters: wanted.counters.clone(), has_command: false };
+    let json = JsonReport::open(&settings.synthesis)?;
+    let lines = json.as_ref().and_then(JsonReport::lines);
+    let outputs = Outputs { counters: wanted.counters.clone(), has_command: false, lines };
     let outcome = plan.run(wanted.from.as_deref(), &outputs)?;
     end(&settings, outcome, json, wanted.quiet)
 }
@@ -128,7 +134,7 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
 fn end(
     settings: &TraceSettings,
     outcome: Result<TraceOutcome, SpawnError>,
-    json: Option<Destination>,
+    json: Option<JsonReport>,
     is_quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let outcome = match outcome {
@@ -153,7 +159,7 @@ fn end(
 fn tell_all(
     settings: &TraceSettings,
     totals: &Totals,
-    json: Option<Destination>,
+    json: Option<JsonReport>,
     is_quiet: bool,
 ) -> anyhow::Result<()> {
     if !is_quiet {
@@ -169,16 +175,13 @@ fn tell_all(
 fn tell_synthesis(
     settings: &TraceSettings,
     found: &SynthesisReport,
-    json: Option<Destination>,
+    json: Option<JsonReport>,
     is_quiet: bool,
 ) -> anyhow::Result<()> {
     if !is_quiet {
         tell(settings, found)?;
     }
-    if let Some(json) = json {
-        json.write(&(serde_json::to_string_pretty(found)? + "\n"))?;
-    }
-    Ok(())
+    json.map_or(Ok(()), |json| json.write(found))
 }
 
 /// Where neither the command nor anything else has to do with it.

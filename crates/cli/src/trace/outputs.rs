@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use weigh_schema::synthesis::SynthesisReport;
-use weigh_session::products::trace::{LiveTable, ROWS, RecordOutputs};
+use weigh_session::products::trace::{LiveReport, RecordOutputs};
 use weigh_session::unless_medium_failed;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::sinks;
+use super::json_report::ReportLines;
+use super::{ROWS, sinks};
 use crate::live::Live;
 use crate::terminal;
 
@@ -19,6 +20,8 @@ pub struct Outputs {
     pub counters: Vec<String>,
     /// Whether a command is followed, which runs in spite of a medium that fails.
     pub has_command: bool,
+    /// What writes reports for programs.
+    pub lines: Option<ReportLines>,
 }
 
 impl RecordOutputs for Outputs {
@@ -34,8 +37,12 @@ impl RecordOutputs for Outputs {
         sinks::of_terminal(has_output)
     }
 
-    fn open_live_table(&self) -> Box<dyn LiveTable> {
+    fn open_live_table(&self) -> Box<dyn LiveReport> {
         Box::new(SynthesisTable(Live::new()))
+    }
+
+    fn open_report_lines(&self) -> Option<Box<dyn LiveReport>> {
+        Some(Box::new(self.lines.clone()?))
     }
 
     fn is_output_gone(&self) -> bool {
@@ -59,12 +66,16 @@ impl RecordSink for NoFile {
 /// What several events say together, on the terminal.
 struct SynthesisTable(Live);
 
-impl LiveTable for SynthesisTable {
+impl LiveReport for SynthesisTable {
     fn is_due(&self) -> bool {
         self.0.is_due()
     }
 
-    fn draw(&mut self, found: &SynthesisReport) {
+    fn rows(&self) -> usize {
+        ROWS
+    }
+
+    fn show(&mut self, found: &SynthesisReport) {
         self.0.draw(|screen| {
             weigh_show::synthesis::render(found, ROWS, screen.columns, screen.color)
         });

@@ -90,5 +90,6 @@ fn synthesis(arguments: &SynthesisArguments) -> SynthesisSettings {
         keys: arguments.keys as usize,
         live: arguments.live,
         json: arguments.json.clone(),
+        every: arguments.every,
     }
 }

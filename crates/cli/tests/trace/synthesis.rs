@@ -206,9 +206,65 @@ fn what_can_not_be_found_is_refused_before_anything_starts() {
         (&["-e", queue, "--rate", "by stack"], &["--rate", "stack"]),
         (&["-e", queue, "--keys", "0", "--rate", "by cpu"], &["--keys"]),
         (&["-e", queue, "--json", "-"], &["--json", "--latency"]),
+        (&["-e", queue, "--top", "3 by cpu", "--every", "1s"], &["--json"]),
+        (&["-e", queue, "--top", "3 by cpu", "--json", "-", "--every", "1ms"], &["0.1s"]),
         (&["--rate", "by cpu"], &["-e EVENT"]),
     ];
     are_refused(&scratch, cases);
+}
+
+/// The reports that programs read along; how many lines were missed before each.
+fn lines_of(text: &str) -> Vec<Value> {
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    lines.inspect(|one: &Value| assert_eq!(one["schema"], "weigh.synthesis/1")).collect()
+}
+
+#[test]
+fn programs_read_along_line_by_line() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("lines.json").display().to_string();
+    let job =
+        format!("'{0}' {SENT} {BYTES} {ODD}; sleep 1; '{0}' 7 {BYTES} 0", workload("datagrams"));
+    let options = ["trace", "-q", "--json", &file, "--every", "100ms"];
+    let asked = ["-e", "net:net_dev_queue", "--top", "3 by comm", "--", "sh", "-c", &job];
+    succeeds(&weigh(&scratch, &[&options[..], &asked].concat()));
+    let lines = lines_of(&scratch.text("lines.json"));
+    let totals: Vec<u64> = lines.iter().map(|line| number(&line["events_total"])).collect();
+    assert!(totals.is_sorted() && totals.last() == Some(&(SENT + 7)), "{totals:?}");
+    // While the job sleeps it is known what it has sent.
+    assert!(totals.iter().filter(|total| **total == SENT).count() >= 3, "{totals:?}");
+    assert!(lines.iter().all(|line| line["reports_missed_total"].is_null()), "{lines:?}");
+}
+
+#[test]
+fn a_slow_reader_misses_lines_and_is_told_how_many() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let pipe = scratch.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let reader = std::fs::File::options().read(true).write(true).open(&pipe).expect("a pipe");
+    rustix::pipe::fcntl_setpipe_size(&reader, 4096).expect("a small one");
+    let slow = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(3));
+        let mut text = Vec::new();
+        let mut lines = std::io::BufReader::new(reader);
+        while !text.ends_with(b"the end\n") {
+            std::io::BufRead::read_until(&mut lines, b'\n', &mut text).expect("lines");
+        }
+        String::from_utf8(text).expect("text")
+    });
+    let job = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.1; done";
+    let file = pipe.display().to_string();
+    let options = ["trace", "-q", "--json", &file, "--every", "100ms"];
+    let asked = ["-e", "sched:sched_switch", "--rate", "by comm", "--", "sh", "-c", job];
+    succeeds(&weigh(&scratch, &[&options[..], &asked].concat()));
+    let mut end = std::fs::File::options().write(true).open(&pipe).expect("a pipe");
+    std::io::Write::write_all(&mut end, b"the end\n").expect("it is read");
+    let text = slow.join().expect("the reader");
+    let lines = lines_of(text.trim_end_matches("the end\n"));
+    let missed: u64 = lines.iter().filter_map(|line| line["reports_missed_total"].as_u64()).sum();
+    assert!(missed >= 3 && lines.len() >= 3, "{missed} missed of {}", lines.len());
 }
 
 #[test]

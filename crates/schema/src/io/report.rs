@@ -10,15 +10,12 @@ use super::called::Untold;
 use super::object::Object;
 use super::provenance::{Price, Witness};
 use super::transferred::{Transferred, Trust};
+use crate::is_zero;
 use crate::quality::{Mechanism, Quality};
 use crate::unit::Number;
 
 /// The schema of a report.
 pub const REPORT: &str = "weigh.io/1";
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 /// Keys are texts in JSON, and stay so where a structure is flattened into another.
 fn by_size<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, u64>, D::Error> {

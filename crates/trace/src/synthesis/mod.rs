@@ -186,6 +186,7 @@ impl Synthesis {
             seconds,
             events_total: self.events,
             late_total: late,
+            reports_missed_total: 0,
             found: found.collect(),
         }
     }

@@ -12,9 +12,9 @@ use anyhow::bail;
 use weigh_session::products::trace::{RecordedStream as _, ReplayPlan, TraceSettings};
 use weigh_trace::sink::Totals;
 
+use super::json_report::JsonReport;
 use super::outputs::Outputs;
 use crate::arguments::TraceReadArguments;
-use crate::destination::Destination;
 use crate::terminal::is_enough;
 use rows::Recording;
 
@@ -24,6 +24,9 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     if settings.synthesis.live {
         bail!("--live draws what goes on; all of a recording is there at once");
     }
+    if settings.synthesis.every.is_some() {
+        bail!("--every tells of what goes on; all of a recording is there at once");
+    }
     let mut plan = ReplayPlan::prepare(settings.clone())?;
     let recording = Recording::open(&arguments.file)?;
     if let Some(output) = &settings.output
@@ -32,8 +35,8 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
         bail!("-o {}: that is the recording itself", output.display());
     }
     plan.check(&recording)?;
-    let json = settings.synthesis.json.as_deref().map(Destination::open).transpose()?;
-    let outputs = Outputs { counters: arguments.counters.clone(), has_command: false };
+    let json = JsonReport::open(&settings.synthesis)?;
+    let outputs = Outputs { counters: arguments.counters.clone(), has_command: false, lines: None };
     let replay = plan.run(&recording, &outputs)?;
     match replay.failed {
         // The reader of standard output may have read enough.

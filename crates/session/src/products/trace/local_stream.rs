@@ -32,7 +32,7 @@ use super::counters;
 use super::live_names::live_meaning;
 use super::origin;
 use super::outputs::RecordOutputs;
-use super::pipeline::{Pipeline, ROWS};
+use super::pipeline::Pipeline;
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
 use super::synthesis_spec::SynthesisSpec;
@@ -192,15 +192,15 @@ impl LocalStream {
         main.pipeline.as_ref()?.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
     }
 
-    /// Draws that on the terminal, when it is time.
+    /// Shows that, when it is time.
     fn draw(&mut self) {
-        if self.live().is_none() {
-            return;
-        }
+        let rows = self.main_pipeline().and_then(|pipeline| pipeline.due_rows());
+        let Some(rows) = rows else { return };
         let now = Moment::now().ns();
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
-        if let (Some(found), Some(live)) = (self.found(ROWS, (now, seconds)), self.live()) {
-            live.draw(&found);
+        let found = self.found(rows, (now, seconds));
+        if let (Some(found), Some(pipeline)) = (found, self.main_pipeline()) {
+            pipeline.show(&found);
         }
     }
 

@@ -33,9 +33,8 @@ mod synthesis_spec;
 mod tracepoint_groups;
 
 pub use control::{Answer, Ask, Change, ask_stream};
-pub use outputs::{LiveTable, RecordOutputs};
+pub use outputs::{LiveReport, RecordOutputs};
 pub use packets::follow_packets;
-pub use pipeline::ROWS;
 pub use plan::{AttachPlan, TracePlan};
 pub use replay::{BatchVisitor, RecordedStream, Replay, ReplayPlan};
 pub use run::TraceOutcome;

@@ -15,20 +15,26 @@ pub trait RecordOutputs {
     fn open_terminal(&self, has_output: bool) -> Box<dyn RecordSink>;
 
     /// What draws what several events say together, while the stream runs.
-    fn open_live_table(&self) -> Box<dyn LiveTable>;
+    fn open_live_table(&self) -> Box<dyn LiveReport>;
+
+    /// What writes that now and then for programs; none: nobody reads along.
+    fn open_report_lines(&self) -> Option<Box<dyn LiveReport>>;
 
     /// Whether nobody can read standard output any more.
     fn is_output_gone(&self) -> bool;
 }
 
-/// A table that is drawn over itself.
-pub trait LiveTable {
+/// What shows reports while a stream runs.
+pub trait LiveReport {
     /// Whether it is time.
     fn is_due(&self) -> bool;
 
-    /// Draws it.
-    fn draw(&mut self, found: &SynthesisReport);
+    /// So many rows of each table at most.
+    fn rows(&self) -> usize;
 
-    /// Takes it away: what follows is written in its place.
+    /// Shows one.
+    fn show(&mut self, found: &SynthesisReport);
+
+    /// There will be no more: what follows is written in its place.
     fn clear(&mut self);
 }

@@ -14,13 +14,10 @@ use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::synthesis::merge::Merge;
 use weigh_trace::synthesis::{Gaps, Out, Synthesis};
 
-use super::outputs::{LiveTable, RecordOutputs};
+use super::outputs::{LiveReport, RecordOutputs};
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
 use super::synthesis_spec::{self, SynthesisSpec};
-
-/// Rows of a table on the terminal.
-pub const ROWS: usize = 20;
 
 /// The probe of an event's number.
 pub type Probes<'p> = &'p dyn Fn(u32) -> Option<&'p Probe>;
@@ -45,7 +42,7 @@ struct SynthesisStage {
     /// The events that are derived, which are handed on in place of the others; none: those are.
     derived: Vec<Probe>,
     out: Out,
-    live: Option<Box<dyn LiveTable>>,
+    live: Vec<Box<dyn LiveReport>>,
     /// Whether the sink has to be told which records belong together.
     joins: bool,
 }
@@ -84,6 +81,7 @@ impl Pipeline {
         let sink = wants_records.then(|| sink(settings, &handed_on, outputs)).transpose()?;
         let has_terminal = settings.command.is_empty() && settings.output.is_none();
         let is_live = settings.synthesis.live || has_terminal && sink.is_none();
+        let table = is_live.then(|| outputs.open_live_table());
         let stage = SynthesisStage {
             specs: specs.to_vec(),
             synthesis,
@@ -91,7 +89,7 @@ impl Pipeline {
             joins: sink.is_some() && derived.is_empty(),
             derived,
             out: Out::default(),
-            live: is_live.then(|| outputs.open_live_table()),
+            live: table.into_iter().chain(outputs.open_report_lines()).collect(),
         };
         Ok(Pipeline { sink, merge: Some(Merge::default()), stage: Some(stage) })
     }
@@ -221,16 +219,21 @@ impl Pipeline {
         Some(stage.synthesis.report(rows, (now_ns, seconds), late, gaps))
     }
 
-    /// The terminal, when it is time to draw on it.
-    pub fn live(&mut self) -> Option<&mut Box<dyn LiveTable>> {
-        self.stage.as_mut()?.live.as_mut().filter(|live| live.is_due())
+    /// So many rows of a report are to be shown now; none: it is not time.
+    pub fn due_rows(&self) -> Option<usize> {
+        let live = self.stage.iter().flat_map(|stage| &stage.live);
+        live.filter(|live| live.is_due()).map(|live| live.rows()).max()
+    }
+
+    /// Shows it where it is time.
+    pub fn show(&mut self, found: &SynthesisReport) {
+        let live = self.stage.iter_mut().flat_map(|stage| &mut stage.live);
+        live.filter(|live| live.is_due()).for_each(|live| live.show(found));
     }
 
     /// What was taken is where it belongs.
     pub fn finish(self, totals: &Totals, meaning: &Meaning) -> anyhow::Result<()> {
-        if let Some(mut live) = self.stage.and_then(|stage| stage.live) {
-            live.clear();
-        }
+        self.stage.into_iter().flat_map(|stage| stage.live).for_each(|mut live| live.clear());
         let Some(sink) = self.sink else { return Ok(()) };
         if let Some(remark) = sink.finish(totals, meaning)? {
             notice!("{remark}");

@@ -58,6 +58,8 @@ pub struct SynthesisSettings {
     pub live: bool,
     /// Where the report goes as JSON; `-` is standard output.
     pub json: Option<String>,
+    /// How often it goes there while the stream runs; none: in the end alone.
+    pub every: Option<Duration>,
 }
 
 impl TraceSettings {

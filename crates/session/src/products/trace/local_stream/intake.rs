@@ -8,7 +8,7 @@ use weigh_collect::clock::Moment;
 use weigh_trace::sink::{MAIN, Totals};
 
 use super::super::buffer::StreamBuffer;
-use super::super::outputs::LiveTable;
+use super::super::pipeline::Pipeline;
 use super::state::LocalStream;
 
 impl LocalStream {
@@ -155,8 +155,8 @@ impl LocalStream {
         }
     }
 
-    pub(super) fn live(&mut self) -> Option<&mut Box<dyn LiveTable>> {
+    pub(super) fn main_pipeline(&mut self) -> Option<&mut Pipeline> {
         let main = self.buffers.iter_mut().find(|held| held.name == MAIN)?;
-        main.pipeline.as_mut()?.live()
+        main.pipeline.as_mut()
     }
 }

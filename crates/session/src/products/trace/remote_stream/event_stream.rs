@@ -11,7 +11,6 @@ use weigh_trace::sink::{MAIN, ProbeCounts, Totals};
 
 use super::super::control::{Answer, Ask, ControlTarget, Description, StreamPosition, Written};
 use super::super::event_stream::EventStream;
-use super::super::pipeline::ROWS;
 use super::super::stream_host::{HostAnswer, HostAsk};
 use super::state::{RemoteStream, RingReading, TRIES, count};
 
@@ -162,14 +161,12 @@ impl EventStream for RemoteStream {
     }
 
     fn draw(&mut self) {
-        if self.pipeline.live().is_none() {
-            return;
-        }
+        let Some(rows) = self.pipeline.due_rows() else { return };
         let now = Moment::now().ns();
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
-        let found = self.report(&self.counts(None), ROWS, (now, seconds));
-        if let (Some(found), Some(live)) = (found, self.pipeline.live()) {
-            live.draw(&found);
+        let found = self.report(&self.counts(None), rows, (now, seconds));
+        if let Some(found) = found {
+            self.pipeline.show(&found);
         }
     }
 
