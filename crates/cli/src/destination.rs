@@ -153,6 +153,8 @@ impl Destination {
             return Ok(None);
         }
         stays(self.unfinished.take());
+        // The lines themselves would be taken for those of others.
+        self.written = None;
         let output = match &self.file {
             Some(file) => file.try_clone()?,
             None => File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?),

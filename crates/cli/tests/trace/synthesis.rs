@@ -232,6 +232,11 @@ fn programs_read_along_line_by_line() {
     let lines = lines_of(&scratch.text("lines.json"));
     let totals: Vec<u64> = lines.iter().map(|line| number(&line["events_total"])).collect();
     assert!(totals.is_sorted() && totals.last() == Some(&(SENT + 7)), "{totals:?}");
+    let asked = ["trace", "--json", "-", "--every", "100ms", "-q", "--system", "--for", "1s"];
+    let events = ["-e", "sched:sched_switch", "--top", "3 by comm"];
+    let output = weigh(&scratch, &[&asked[..], &events].concat());
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(lines_of(&String::from_utf8_lossy(&output.stdout)).len() >= 2);
     // While the job sleeps it is known what it has sent.
     assert!(totals.iter().filter(|total| **total == SENT).count() >= 3, "{totals:?}");
     assert!(lines.iter().all(|line| line["reports_missed_total"].is_null()), "{lines:?}");
