@@ -1,4 +1,5 @@
 """An agent that has no memory: what becomes of it, and of those whom it serves."""
+import collections
 import json
 import mmap
 import os
@@ -29,7 +30,7 @@ MEMORY = [8 << 20, 16 << 20, 32 << 20, 64 << 20]
 HANGS_AFTER = 60
 
 
-OF_THE_NODE = re.compile(r"/proc/[a-z]|/sys/|anon_inode:inotify")
+OF_THE_NODE = re.compile(r"/proc$|/proc/[a-z]|/proc/[0-9]+/(net/|mountinfo)|/sys/|anon_inode:inotify")
 
 
 def target(descriptor):
@@ -54,7 +55,7 @@ class Agent:
         with open(FOLDER / "err", "wb") as err:
             self.process = subprocess.Popen([weigh, "agent", "--socket", self.socket], env=environment, stderr=err)
         wait_until(lambda: "serves at" in self.told(), "it does not serve")
-        self.descriptors = self.count_descriptors()
+        self.descriptors = self.descriptors_now()
 
     def told(self):
         return (FOLDER / "err").read_text(errors="replace")
@@ -76,10 +77,11 @@ class Agent:
         most = "unlimited" if more is None else str(has + more)
         subprocess.run(["prlimit", "--pid", str(self.process.pid), f"--as={most}:"], check=True)
 
-    def count_descriptors(self):
-        """Without the files of the machine that it reads again and again: they are opened one by one, as they come."""
-        folder = Path(f"/proc/{self.process.pid}/fd")
-        return sum(not OF_THE_NODE.match(target(fd)) for fd in folder.iterdir())
+    def descriptors_now(self):
+        """How many of each kind, without the files of the machine that it reads again and again: they are opened one by
+        one, as they come."""
+        targets = map(target, Path(f"/proc/{self.process.pid}/fd").iterdir())
+        return collections.Counter(re.sub(r"[0-9]+", "N", each) for each in targets if not OF_THE_NODE.match(each))
 
     def state(self):
         """Where its threads are."""
@@ -254,10 +256,9 @@ def tried(weigh, number, chance, Tried, Way, report):
     if agent.process.poll() is None:
         # Pages of programs that have left take their time.
         try:
-            wait_until(lambda: agent.count_descriptors() <= agent.descriptors + 1,
-                       f"{agent.count_descriptors()} descriptors, {agent.descriptors} at first")
+            wait_until(lambda: agent.descriptors_now().total() <= agent.descriptors.total() + 1, "descriptors are left")
         except TimeoutError as error:
-            faults.append(str(error))
+            faults.append(f"{error}: {dict(agent.descriptors_now() - agent.descriptors)}")
         agent.process.send_signal(signal.SIGTERM)
         agent.process.wait()
     group.end()

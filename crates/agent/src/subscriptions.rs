@@ -59,6 +59,13 @@ impl Subscriptions {
         self.attached = parts;
     }
 
+    /// What is attached is more than what is wanted now: who wanted it has left meanwhile.
+    pub fn let_go_of_all_but(&mut self, wanted: u64) {
+        if self.attached & !wanted != 0 && !self.is_set {
+            self.look_again(true);
+        }
+    }
+
     /// What is wanted may become less without anybody saying so.
     pub fn look_again(&mut self, again: bool) {
         self.is_set = again;

@@ -74,9 +74,10 @@ impl Server {
     pub(super) fn end_attach(&mut self, calls: &mut KernelCalls) {
         let Some(ended) = calls.end_attach() else { return };
         let parts = self.attaching.take().unwrap_or_default();
-        if ended.is_ok() {
-            self.wants.are_attached(parts);
-        }
+        // Where it failed all stays as it was.
+        let attached = if ended.is_ok() { parts } else { calls.attached_parts() };
+        self.wants.are_attached(attached);
+        self.wants.let_go_of_all_but(self.wanted());
         self.tell_of_parts(calls.available_parts(), calls.attached_parts());
         self.answer_attached(ended.is_err().then_some(parts), calls);
         if self.clients.values().any(|client| client.waits_for.is_some()) {

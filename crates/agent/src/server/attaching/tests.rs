@@ -215,3 +215,26 @@ fn who_asks_is_told_when_it_is_attached_and_others_before() {
         served.handle();
     }
 }
+
+/// Each thread switch and packet of the machine would pay for it, until the next program comes and goes.
+#[test]
+fn what_was_attached_for_a_program_that_left_before_is_let_go_of() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut served = served();
+    let program = served.connect();
+    served.send(&program, [Request::Enter as u64, 0, all_parts()]);
+    while served.server.attaching.is_none() {
+        served.handle();
+    }
+    drop(program);
+    while served.server.clients() > 0 || served.server.attaching.is_some() {
+        served.handle();
+    }
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while served.server.wants.attached() != 0 && std::time::Instant::now() < until {
+        served.handle();
+    }
+    assert_eq!((served.server.wants.attached(), served.calls.attached_parts()), (0, 0));
+}
