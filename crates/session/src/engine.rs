@@ -14,14 +14,15 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub struct Session {
     /// The command, if there is one.
     pub command: Command,
-    /// When it ends in any case.
+    /// When it ends in any case; none any more once a turn has come so far.
     end: Option<Instant>,
+    is_late: bool,
 }
 
 impl Session {
     /// Of a command that has begun, until `end` at the latest.
     pub fn new(command: Command, end: Option<Instant>) -> Session {
-        Session { command, end }
+        Session { command, end, is_late: false }
     }
 
     /// Polls a source until it is over, it is time, or somebody interrupts.
@@ -44,10 +45,11 @@ impl Session {
 
     /// One turn: waits, passes signals on, reaps, and polls.
     pub fn step(&mut self, source: &mut dyn Source) -> Result<(), SessionError> {
-        let now = Instant::now();
-        let end = self.end.filter(|end| *end > now);
-        let until = [source.deadline(), end].into_iter().flatten().min();
-        self.command.wait(until.unwrap_or(now + PAUSE), &source.descriptors())?;
+        let until = [source.deadline(), self.end].into_iter().flatten().min();
+        let until = until.unwrap_or_else(|| Instant::now() + PAUSE);
+        self.command.wait(until, &source.descriptors())?;
+        // Not before a turn has seen it: it may come while nobody waits.
+        self.is_late |= self.end.take_if(|end| Instant::now() >= *end).is_some();
         self.command.attend(source)?;
         Ok(source.poll(&mut self.command)?)
     }
@@ -56,10 +58,9 @@ impl Session {
         if source.is_over(&self.command) {
             return Some(SessionEnd::Over);
         }
-        let is_late = self.end.is_some_and(|end| Instant::now() >= end);
         let command = &mut self.command;
         [
-            (SessionEnd::Time, is_late),
+            (SessionEnd::Time, self.is_late),
             (SessionEnd::CpuTime, command.is_short_of_cpu()),
             (SessionEnd::Interrupted, command.is_interrupted()),
         ]
@@ -163,6 +164,22 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_comes_while_nobody_waits_is_no_reason_to_wait() {
+        struct Quiet;
+        impl Source for Quiet {
+            fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
+                Ok(())
+            }
+            fn is_over(&mut self, _: &Command) -> bool {
+                false
+            }
+        }
+        let began = Instant::now();
+        assert_eq!(session(Some(began)).run(&mut Quiet).expect("runs"), SessionEnd::Time);
+        assert!(began.elapsed() < PAUSE / 2);
+    }
+
+    #[test]
     fn a_source_that_fails_ends_it_with_its_own_error() {
         struct Broken;
         impl Source for Broken {
@@ -184,6 +201,10 @@ mod tests {
     fn a_command_is_reaped_and_its_status_known() {
         struct UntilReaped;
         impl Source for UntilReaped {
+            // Another thread of the tests may take the signal.
+            fn deadline(&self) -> Option<Instant> {
+                Some(Instant::now() + Duration::from_millis(10))
+            }
             fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
                 Ok(())
             }
