@@ -65,6 +65,7 @@ mod scope;
 pub mod sink;
 pub mod snapshot;
 pub mod stream;
+pub mod source_traits;
 pub mod subsystem;
 pub mod summary;
 pub mod synthesis;
