@@ -154,6 +154,13 @@ pub struct Totals {
 
 impl FileUse {
     /// Those that took most time come first; behind all of them those where it was spent waiting for somebody else.
+    /// Whether it is a file of which it is known that the process has written to it, by calls or mapped memory.
+    pub fn is_output(&self) -> bool {
+        let is_written = |moved: &Transferred| moved.written_bytes > 0;
+        self.object == Object::Regular
+            && (is_written(&self.totals.by_calls) || self.totals.by_kind.values().any(is_written))
+    }
+
     pub fn by_time(&self, other: &FileUse) -> Ordering {
         let waits = |of: &FileUse| of.object.is_waited_at();
         let by_time = || other.totals.seconds().total_cmp(&self.totals.seconds());

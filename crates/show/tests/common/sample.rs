@@ -242,7 +242,10 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             cgroup_version: "v2".to_string(),
             virtualisation: Some("kvm".to_string()),
             weigh: "0.1.0".to_string(),
+            at_start: BTreeMap::new(),
+            at_end: BTreeMap::new(),
         },
+        file_systems: Vec::new(),
     }
 }
 
