@@ -44,6 +44,7 @@ mod loading;
 mod map_sizing;
 pub mod memory_reserve;
 pub mod message;
+pub mod mount_over;
 pub mod node;
 mod offers;
 pub mod otlp;
