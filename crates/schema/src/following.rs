@@ -3,8 +3,8 @@
 //! Declared once: the command line's check of `--mechanism` and `--level`, its help, and
 //! `docs/mechanisms.md` follow from this table.
 
+use crate::intrusiveness::Intrusiveness;
 use crate::quality::Mechanism;
-use crate::source_traits::Intrusiveness;
 
 /// How deep a way of following looks into a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -46,6 +46,7 @@ pub mod explain;
 pub mod file_system;
 pub mod following;
 pub mod histogram;
+pub mod intrusiveness;
 pub mod io;
 pub mod library;
 pub mod limit;
