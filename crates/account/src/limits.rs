@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
-use weigh_schema::{Group, MetricKind};
+use weigh_schema::{Group, Metric, MetricKind};
 
 use crate::summary::job_value;
 
@@ -75,19 +75,21 @@ impl LimitWatch {
             else {
                 continue;
             };
+            let nearer =
+                |before: f64| if is_floor(metric) { before - value } else { value - before };
             if let Some((before, at)) = watched.last
                 && wall_seconds > at
             {
-                watched.rate = (value - before).max(0.0) / (wall_seconds - at);
+                watched.rate = nearer(before).max(0.0) / (wall_seconds - at);
             }
-            watched.step = watched.step.max(value - watched.last.map_or(0.0, |(before, _)| before));
+            watched.step = watched.step.max(nearer(watched.last.map_or(0.0, |(before, _)| before)));
             watched.last = Some((value, wall_seconds));
-            let crossed = value > watched.limit.value;
+            let crossed = metric.is_past(value, watched.limit.value);
             if crossed && !watched.crossed {
                 watched.crossed = true;
                 watched.warned = true;
                 found.push(Crossed { metric: metric.name, observed: value, fully: true });
-            } else if !watched.warned && value > watched.limit.value * WARN_AT {
+            } else if !watched.warned && metric.is_past(value, mark(&watched.limit, WARN_AT)) {
                 watched.warned = true;
                 found.push(Crossed { metric: metric.name, observed: value, fully: false });
             }
@@ -106,7 +108,7 @@ impl LimitWatch {
             .filter(|w| !w.crossed)
             .filter_map(|w| {
                 let (value, _) = w.last?;
-                let seconds = (w.limit.value - value) / w.rate.max(1e-12);
+                let seconds = (w.limit.value - value).abs() / w.rate.max(1e-12);
                 Duration::try_from_secs_f64(seconds.max(0.0) / 2.0).ok()
             })
             .min()
@@ -128,15 +130,27 @@ impl LimitWatch {
     pub fn is_near(&self) -> bool {
         const HELD: [Group; 4] = [Group::Time, Group::Memory, Group::Processes, Group::Gpu];
         self.watched.iter().any(|w| {
-            let is_half = w.last.is_some_and(|(value, _)| value > w.limit.value / 2.0);
-            is_half && !w.crossed && !HELD.contains(&w.limit.metric.group)
+            let Limit { metric, .. } = w.limit;
+            let is_half =
+                w.last.is_some_and(|(value, _)| metric.is_past(value, mark(&w.limit, 0.5)));
+            // What is free is used up by nobody alone.
+            is_half && !w.crossed && !HELD.contains(&metric.group) && !is_floor(metric)
         })
     }
 
     /// The limits and marks that a kernel side can look after: (metric, limit, mark).
     pub fn marks(limits: &[Limit]) -> Vec<(&'static str, f64, f64)> {
-        limits.iter().map(|l| (l.metric.name, l.value, l.value * WARN_AT)).collect()
+        limits.iter().map(|l| (l.metric.name, l.value, mark(l, WARN_AT))).collect()
     }
+}
+
+fn is_floor(metric: &Metric) -> bool {
+    metric.kind == MetricKind::Floor
+}
+
+/// Where so much of a limit is used; of a floor, where so much of what is left must not be used.
+fn mark(limit: &Limit, part: f64) -> f64 {
+    if is_floor(limit.metric) { limit.value / part } else { limit.value * part }
 }
 
 #[cfg(test)]
@@ -157,6 +171,26 @@ mod tests {
         assert_eq!(look(9.5), []);
         assert!(look(10.5)[0].fully);
         assert_eq!(look(11.0), []);
+    }
+
+    #[test]
+    fn a_floor_is_crossed_from_above() {
+        let mut watch = watch("disk_free_least_bytes=1000");
+        let reading = JobReading::default();
+        let mut look = |free: f64, wall| {
+            let found = watch.look(&reading, wall, &|_| Some(free));
+            (found.first().map(|crossed| crossed.fully), watch.next_look().as_millis())
+        };
+        for wall in 1..9 {
+            assert_eq!(look(5000.0, f64::from(wall)).0, None);
+        }
+        assert_eq!(look(1251.0, 9.0).0, None, "a fourth more than is allowed");
+        assert_eq!(look(1249.0, 10.0).0, Some(false));
+        // It falls by 248 a second from now on: half the time to the limit is 2 ms.
+        assert_eq!(look(1001.0, 11.0), (None, 2));
+        assert_eq!(look(1000.0, 12.0).0, None, "so much is allowed");
+        assert_eq!(look(999.0, 13.0).0, Some(true));
+        assert!(!watch.is_near(), "no process is to blame");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::procfs::{self, Mount};
 
@@ -299,7 +300,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
         "a control group below which weigh may make others: run as root, or in \
          systemd-run --user --scope -p Delegate=yes",
     ),
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "a control group below which weigh may make others",
+    scope: "job",
+    intrusiveness: Intrusiveness::Low,
+    cost: "none beside the kernel's own accounting",
+});
 
 /// How the collector fares.
 pub fn status(outcome: Result<(), &CgroupError>) -> CollectorStatus {

@@ -3,8 +3,8 @@
 use weigh_schema::availability::CollectorInfo;
 
 use crate::{
-    calls, cgroup, delays, fanotify, features, follow, footprint, gpu, hardware, pages, poll,
-    preload, trace,
+    calls, cgroup, delays, fanotify, features, follow, footprint, free_space, gpu, hardware, pages,
+    poll, preload, trace,
 };
 
 /// All of them. Each is declared beside its code.
@@ -19,6 +19,7 @@ pub const COLLECTORS: &[CollectorInfo] = &[
     fanotify::INFO,
     hardware::INFO,
     footprint::INFO,
+    free_space::INFO,
     cgroup::INFO,
     pages::INFO,
     delays::INFO,

@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 /// The switch.
 pub const SYSCTL: &str = "/proc/sys/kernel/task_delayacct";
@@ -74,7 +75,14 @@ fn restore_left(switch: &Path, lock_path: &Path) {
 /// What it is for, and what it takes.
 pub const INFO: CollectorInfo =
     CollectorInfo::new("delays", "time waiting for block I/O, reclaim, swap-in", None)
-        .probed_by(probe);
+        .probed_by(probe)
+        .asks(SourceTraits {
+            mode: SourceMode::Query,
+            rights: "root where kernel.task_delayacct is off",
+            scope: "machine",
+            intrusiveness: Intrusiveness::None,
+            cost: "the kernel's own accounting at each wait",
+        });
 
 fn probe() -> CollectorStatus {
     status(&is_on())

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use progress::ScanProgress;
 
@@ -379,7 +380,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "footprint",
     "space and number of files in the watched directories",
     Some("permission to list them"),
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "permission to list the folders",
+    scope: "folders",
+    intrusiveness: Intrusiveness::None,
+    cost: "scans take at most 1 % of one CPU, with a limit a fifth",
+});
 
 fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> CollectorStatus {
     let mut reasons = Vec::new();

@@ -18,6 +18,7 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 /// Why GPUs cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -193,7 +194,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "memory on NVIDIA GPUs, and their use",
     Some("a GPU with NVIDIA's driver"),
 )
-.probed_by(probe);
+.probed_by(probe)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "none",
+    scope: "GPUs",
+    intrusiveness: Intrusiveness::None,
+    cost: "a request to the driver at each sample",
+});
 
 fn probe() -> CollectorStatus {
     status(Gpus::open(None).as_ref().map(drop))

@@ -15,6 +15,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, HardwareCount};
 use weigh_schema::metric_name;
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::perf::{
     DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, Event, FORMAT_TIME_ENABLED,
@@ -108,7 +109,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "instructions, cycles, cache misses from the CPU's own counters",
     Some("a machine that offers them; CAP_PERFMON, or kernel.perf_event_paranoid up to 2"),
 )
-.probed_by(probe);
+.probed_by(probe)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "none up to kernel.perf_event_paranoid 2, else CAP_PERFMON",
+    scope: "job",
+    intrusiveness: Intrusiveness::None,
+    cost: "the counters run anyway; a switch between threads saves and restores them",
+});
 
 fn probe() -> CollectorStatus {
     HardwareCounters::attach(std::process::id(), HardwareEvent::ALL).status()

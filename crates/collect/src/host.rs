@@ -4,6 +4,7 @@
 //! containers and hypervisors leave to be seen. User names come from `/etc/passwd` alone: name
 //! services would pull shared libraries into a static program.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use weigh_schema::byte_text;
@@ -11,7 +12,7 @@ use weigh_schema::summary::Host;
 
 use crate::procfs::{self, ProcError};
 
-/// The facts of this machine.
+/// The facts of this machine, without its state.
 pub fn host() -> Result<Host, ProcError> {
     let names = rustix::system::uname();
     Ok(Host {
@@ -23,6 +24,8 @@ pub fn host() -> Result<Host, ProcError> {
         virtualisation: container(&Traces::of_container())
             .or_else(|| machine(&Traces::of_machine())),
         weigh: env!("CARGO_PKG_VERSION").to_owned(),
+        at_start: BTreeMap::new(),
+        at_end: BTreeMap::new(),
     })
 }
 

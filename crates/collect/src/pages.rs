@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::procfs::{self, MapEntry, ProcError};
 use crate::spaces;
@@ -201,7 +202,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "pages",
     "memory that processes share counted once, page by page, at a new peak",
     Some("CAP_SYS_ADMIN, which shows page frames; without it shares (Pss) are added up"),
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "CAP_SYS_ADMIN; without it shares are estimated",
+    scope: "job",
+    intrusiveness: Intrusiveness::None,
+    cost: "a look at each page of the job when it reaches a new peak",
+});
 
 /// How the collector fares, judged by its last look.
 pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::call_filter::CallFilter;
 use crate::inherited::{self, Timers};
+use crate::mount_over::MountOver;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -98,6 +99,8 @@ pub struct With<'a> {
     /// The directory of a control group of version 2, where it is born if the kernel allows that:
     /// nobody waits for it to be moved, and all its memory is charged there.
     pub group: Option<BorrowedFd<'a>>,
+    /// A folder that it sees covered by a mount.
+    pub mount_over: Option<&'a MountOver>,
 }
 
 /// The same, with what it gets besides.
@@ -106,7 +109,7 @@ pub fn spawn_with(
     mask: &SignalMask,
     with: &With<'_>,
 ) -> Result<Waiting, SpawnError> {
-    let With { variables, filter, group } = with;
+    let With { variables, filter, group, mount_over } = with;
     let arguments = texts(command.iter().cloned())?;
     let pointers = with_null(&arguments);
     let kept = std::env::vars_os().filter(|(name, _)| variables.iter().all(|(n, _)| n != name));
@@ -136,7 +139,9 @@ pub fn spawn_with(
             drop(go_write);
             let environment = environment.as_deref();
             let timers = &timers;
-            let start = Start { arguments: &pointers, environment, mask, timers, filter: *filter };
+            let (filter, mount_over) = (*filter, *mount_over);
+            let start =
+                Start { arguments: &pointers, environment, mask, timers, filter, mount_over };
             become_command(&start, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
@@ -184,6 +189,9 @@ fn with_null(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
+/// So much the child says where its folder could not be covered: more than where exec fails.
+const NOT_COVERED_BYTES: usize = 8;
+
 /// What the child needs to become the command.
 struct Start<'a> {
     arguments: &'a [*const libc::c_char],
@@ -191,10 +199,11 @@ struct Start<'a> {
     mask: &'a SignalMask,
     timers: &'a Timers,
     filter: Option<&'a CallFilter>,
+    mount_over: Option<&'a MountOver>,
 }
 
 fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>) -> ! {
-    let Start { arguments, environment, mask, timers, filter } = start;
+    let Start { arguments, environment, mask, timers, filter, mount_over } = start;
     // Before the wait: from its end on the calls that this takes would be the command's.
     inherited::restore();
     // Not read: what the command is charged with begins before this wait ends.
@@ -211,6 +220,13 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
     unsafe {
         if !told {
             libc::_exit(125); // weigh is gone
+        }
+        if let Some(Err(error)) = mount_over.map(MountOver::put_in_force) {
+            let error = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
+            let mut said = [0; NOT_COVERED_BYTES];
+            said[..error.len()].copy_from_slice(&error);
+            let _ = rustix::io::write(failure, &said);
+            libc::_exit(125);
         }
         timers.start();
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask.0, std::ptr::null_mut());
@@ -260,21 +276,26 @@ impl Waiting {
     /// Lets the child execute the command; returns once it has, or could not.
     pub fn go(self) -> Result<(Pid, OwnedFd), SpawnError> {
         let _ = rustix::io::write(&self.go, b"g");
-        let mut error = [0u8; 4];
+        let mut said = [0u8; NOT_COVERED_BYTES];
         let length = loop {
-            match rustix::io::read(&self.failure, &mut error) {
+            match rustix::io::read(&self.failure, &mut said) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => break other.unwrap_or(0),
             }
         };
-        if length == error.len() {
-            self.reap();
-            return Err(SpawnError::Exec {
-                command: self.command,
-                error: io::Error::from_raw_os_error(i32::from_ne_bytes(error)),
-            });
+        let [a, b, c, d, ..] = said;
+        let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
+        match length {
+            4 => {
+                self.reap();
+                Err(SpawnError::Exec { command: self.command, error })
+            }
+            NOT_COVERED_BYTES => {
+                self.reap();
+                Err(SpawnError::Create { call: "mount in a namespace of its own", error })
+            }
+            _ => Ok((self.pid, self.pidfd)),
         }
-        Ok((self.pid, self.pidfd))
     }
 
     /// Waits for the child's end by its descriptor: waitpid would take the stops of a child that

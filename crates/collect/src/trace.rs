@@ -27,6 +27,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::libbpf_log;
 use crate::requirements;
@@ -44,9 +45,19 @@ pub use reader::{Reader, ReaderFds};
 pub use ring::{RingItem, Rings};
 
 /// What it is for.
-pub const INFO: CollectorInfo =
-    CollectorInfo::new("trace", "events of the kernel and of programs (`weigh trace`)", None)
-        .probed_by(probe);
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "trace",
+    "events of the kernel and of programs (`weigh trace`)",
+    None,
+)
+.probed_by(probe)
+.asks(SourceTraits {
+    mode: SourceMode::Notification,
+    rights: "root, or CAP_BPF and CAP_PERFMON; of some events `weigh agent` for users",
+    scope: "machine, or job",
+    intrusiveness: Intrusiveness::Low,
+    cost: "a program in the kernel at each event that is asked for, and room for its record",
+});
 
 /// Makes the maps of a stream of a command's events, and attaches what follows its threads.
 fn probe() -> CollectorStatus {

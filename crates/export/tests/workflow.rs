@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use weigh_export::recording::workflow::Workflow;
 use weigh_export::recording::{dot, wfformat};
-use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer, Transferred};
+use weigh_schema::io::{FileStates, FileUse, Flow, Object, Totals, Transfer, Transferred};
 use weigh_schema::{Number, Quality};
 
 fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
@@ -31,6 +31,7 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
         generation: None,
         is_deleted: false,
         deleted_quality: Quality::Exact,
+        states: FileStates::default(),
         sources: Vec::new(),
         totals: Totals { by_calls, numbers, ..Totals::default() },
         read_strides: Vec::new(),

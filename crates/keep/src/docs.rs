@@ -72,7 +72,11 @@ pub fn recording_markdown() -> String {
          4,000 samples of a series, among them the least and the greatest of each stretch and the last.\n\n\
          Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \
          that was used again after weigh had to make room for others has several rows: they add \
-         up.\n\n",
+         up.\n\n\
+         Size, permissions and time of a file are those that its file system says when the job has ended. No file \
+         is opened for that, and no file system is asked that may not answer (NFS, FUSE and their like). What a file \
+         was before the job is known where nothing of it has changed since, by the time that the kernel keeps of \
+         each inode; a file that was made since was not there. `state_reason` says why something is not known.\n\n",
         series = files::SERIES,
         report = files::REPORT,
         files = files::FILES,

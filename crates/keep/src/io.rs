@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use weigh_schema::io::{FIELDS, FileUse, Object, Totals, Transfer, Transferred, Unseen};
+use weigh_schema::io::{
+    FIELDS, FileState, FileStates, FileUse, Object, Totals, Transfer, Transferred, Unseen,
+};
 use weigh_schema::update::Update;
 use weigh_schema::{Number, Quality, Unit};
 
@@ -183,6 +185,60 @@ fn by_calls(name: &'static str, help: &'static str, unit: Unit, at: usize) -> Co
     .or_absent(move |row| *unseen(&mut row.totals.by_calls, at) = true)
 }
 
+/// One of the two moments at which a file's state is told.
+struct StateAt {
+    get: fn(&FileStates) -> &Option<FileState>,
+    get_mut: fn(&mut FileStates) -> &mut Option<FileState>,
+}
+
+static BEFORE: StateAt = StateAt { get: |of| &of.before, get_mut: |of| &mut of.before };
+static AFTER: StateAt = StateAt { get: |of| &of.after, get_mut: |of| &mut of.after };
+
+impl StateAt {
+    fn of<'r>(&self, row: &'r FileUse) -> Option<&'r FileState> {
+        (self.get)(&row.states).as_ref()
+    }
+
+    fn set<'r>(&self, row: &'r mut FileUse) -> &'r mut FileState {
+        (self.get_mut)(&mut row.states).get_or_insert_default()
+    }
+}
+
+fn size_of(at: &'static StateAt, name: &'static str, help: &'static str) -> Column<FileUse> {
+    let get = |row: &FileUse| Some(at.of(row)?.size_bytes);
+    Column::computed(name, help, Some(Unit::Bytes), get, |row, n| at.set(row).size_bytes = n)
+}
+
+fn mode_of(at: &'static StateAt, name: &'static str, help: &'static str) -> Column<FileUse> {
+    let get = |row: &FileUse| Some(at.of(row)?.mode);
+    Column::computed(name, help, None, get, |row, mode| at.set(row).mode = mode)
+}
+
+fn modified_of(at: &'static StateAt, name: &'static str, help: &'static str) -> Column<FileUse> {
+    let get = |row: &FileUse| Some(at.of(row)?.modified_ns);
+    Column::computed(name, help, None, get, |row, at_ns| at.set(row).modified_ns = at_ns)
+}
+
+fn was_there() -> Column<FileUse> {
+    Column::computed(
+        "was_there",
+        "1 if it was there before the job began; absent where that is not known",
+        None,
+        |row: &FileUse| row.states.was_there.map(u32::from),
+        |row, was: u32| row.states.was_there = Some(was != 0),
+    )
+}
+
+fn state_reason() -> Column<FileUse> {
+    Column::computed(
+        "state_reason",
+        "why size, permissions and time before or after the job are not known",
+        None,
+        |row: &FileUse| row.states.reason.clone(),
+        |row, reason: String| row.states.reason = Some(reason),
+    )
+}
+
 impl Row for FileUse {
     const FILE: &'static str = "io_files.parquet";
     const GROUP_ROWS: usize = 16 * 1024;
@@ -244,6 +300,14 @@ impl Row for FileUse {
                 "its bytes in Base64, where they are no UTF-8"
             ),
             deleted,
+            was_there(),
+            size_of(&BEFORE, "size_before_bytes", "its size before the job, if it was there"),
+            mode_of(&BEFORE, "mode_before", "its permissions before the job"),
+            modified_of(&BEFORE, "modified_before", "when its content had been changed last then"),
+            size_of(&AFTER, "size_after_bytes", "its size after the job, if it is there still"),
+            mode_of(&AFTER, "mode_after", "its permissions after the job"),
+            modified_of(&AFTER, "modified_after", "when its content had been changed last then"),
+            state_reason(),
             by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
             by_calls("read_calls_total", "calls that read", Unit::Count, 1),
             by_calls("written_bytes", "bytes written by calls", Unit::Bytes, 2),
@@ -278,6 +342,7 @@ impl Row for FileUse {
             generation: None,
             is_deleted: false,
             deleted_quality: Quality::Exact,
+            states: FileStates::default(),
             sources: Vec::new(),
             totals: Totals::default(),
             read_strides: Vec::new(),
@@ -310,6 +375,18 @@ mod tests {
             |name: &str| columns.iter().find(|column| column.name == name).unwrap().get(&row);
         assert_eq!(cell("mapped_read_bytes"), None);
         assert_eq!(cell("plain_read_bytes"), Some(crate::column::Cell::Int(0)));
+    }
+
+    #[test]
+    fn states_come_back_as_they_were() {
+        let state = |size_bytes| FileState { size_bytes, mode: 0o640, modified_ns: -7 };
+        let (before, after) = (Some(state(0)), Some(state(4099)));
+        let whole = FileStates { was_there: Some(true), before, after, reason: None };
+        let made = FileStates { was_there: Some(false), before: None, ..whole.clone() };
+        for states in [whole, made, FileStates::unknown("gone"), FileStates::default()] {
+            let row = FileUse { states, ..FileUse::blank() };
+            assert_eq!(read_back(&[&row])[0].states, row.states);
+        }
     }
 
     fn read_back(rows: &[&FileUse]) -> Vec<FileUse> {

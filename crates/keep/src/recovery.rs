@@ -35,6 +35,7 @@ pub(crate) struct Tally {
 struct LatestTimes {
     last: f64,
     greatest: f64,
+    least: f64,
 }
 
 impl Tally {
@@ -81,10 +82,14 @@ impl Tally {
             if is_one_more && is_full {
                 continue;
             }
-            let seen =
-                self.since.entry(series).or_insert(LatestTimes { last: value, greatest: value });
+            let seen = self.since.entry(series).or_insert(LatestTimes {
+                last: value,
+                greatest: value,
+                least: value,
+            });
             seen.last = value;
             seen.greatest = seen.greatest.max(value);
+            seen.least = seen.least.min(value);
         }
     }
 
@@ -110,6 +115,7 @@ impl Tally {
             match metric.kind {
                 MetricKind::Counter => raise(&mut summary, metric, seen.last),
                 MetricKind::Peak => raise(&mut summary, metric, seen.greatest),
+                MetricKind::Floor => lower(&mut summary, metric, seen.least),
                 // What a gauge was on the whole, its last values do not say.
                 MetricKind::Gauge => {}
             }
@@ -134,6 +140,19 @@ fn raise(summary: &mut Summary, metric: &Metric, seen: f64) {
     if seen == 0.0 && known.is_some_and(|value| value.quality == Quality::Unavailable) {
         return;
     }
+    put_sample(summary, metric, seen);
+}
+
+/// Replaces a value by a lesser one that later samples have shown.
+fn lower(summary: &mut Summary, metric: &Metric, seen: f64) {
+    let known = summary.metrics.get(metric.name).and_then(Value::number);
+    if known.is_none_or(|number| number > seen) {
+        put_sample(summary, metric, seen);
+    }
+}
+
+fn put_sample(summary: &mut Summary, metric: &Metric, seen: f64) {
+    let known = summary.metrics.get(metric.name);
     let value = Value {
         value: Some(metric.unit.number(seen)),
         unit: metric.unit,

@@ -178,7 +178,7 @@ mod tests {
     /// A column of text has one of its bytes beside it, or is of weigh's own words, or the kernel's name of a process.
     #[test]
     fn every_text_from_outside_has_its_bytes_beside_it() {
-        const OWN: [&str; 10] = [
+        const OWN: [&str; 11] = [
             "scope",
             "metric",
             "call",
@@ -188,6 +188,7 @@ mod tests {
             "quality",
             "sources",
             "slowest_call",
+            "state_reason",
             "transfer",
         ];
         fn check<R: Row>() {

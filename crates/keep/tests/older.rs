@@ -8,7 +8,7 @@ mod older;
 use weigh_keep::{CallsNote, CallsWriter, IoWriter, calls_note, each_call, each_use};
 use weigh_schema::call::Rival;
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
-use weigh_schema::io::{FileUse, Object, Totals, Unseen};
+use weigh_schema::io::{FileStates, FileUse, Object, Totals, Unseen};
 use weigh_schema::{Quality, Unit};
 
 /// Every column that a row may be without, one after the other: what is taken out is absent of all rows, and what
@@ -81,6 +81,7 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
         generation: None,
         is_deleted: false,
         deleted_quality: Quality::Exact,
+        states: FileStates::default(),
         sources: Vec::new(),
         totals: Totals::default(),
         read_strides: Vec::new(),

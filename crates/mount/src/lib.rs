@@ -32,5 +32,5 @@ mod table;
 pub use accounts::{Detail, call_name};
 pub use error::MountError;
 pub use mounted::{Control, MountRequest, Mounted};
-pub use mountpoint::{INFO, MountPaths};
+pub use mountpoint::{INFO, MountPaths, is_privileged};
 pub use serve::Sight;

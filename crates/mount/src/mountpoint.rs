@@ -11,6 +11,7 @@ use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::printable::in_words;
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::error::MountError;
 
@@ -72,7 +73,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "reads and writes of all files below a folder, by whom they are made (weigh io mount)",
     None,
 )
-.probed_by(probe);
+.probed_by(probe)
+.asks(SourceTraits {
+    mode: SourceMode::Interposition,
+    rights: "none with fusermount3, else CAP_SYS_ADMIN",
+    scope: "folder",
+    intrusiveness: Intrusiveness::High,
+    cost: "one more way through the kernel and weigh at each read and write of a file there",
+});
 
 fn probe() -> CollectorStatus {
     let refusal = check_means().err().map(|error| in_words(error.to_string()));

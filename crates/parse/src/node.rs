@@ -123,6 +123,8 @@ pub fn each_interface<'a>(text: &'a [u8], mut take: impl FnMut(InterfaceLine<'a>
 pub struct LoadAverages {
     /// Of 1, 5 and 15 minutes.
     pub averages: [f64; 3],
+    /// Threads that run or are ready to run.
+    pub running: u64,
     /// Threads on the machine.
     pub threads: u64,
 }
@@ -134,7 +136,8 @@ pub fn load_averages(text: &[u8]) -> Option<LoadAverages> {
     let averages = [average()?, average()?, average()?];
     let of_threads = words.next()?;
     let slash = of_threads.iter().position(|byte| *byte == b'/')?;
-    Some(LoadAverages { averages, threads: number(&of_threads[slash + 1..])? })
+    let (running, threads) = (number(&of_threads[..slash])?, number(&of_threads[slash + 1..])?);
+    Some(LoadAverages { averages, running, threads })
 }
 
 /// Parses `/proc/sys/fs/file-nr`: open files, and the limit.

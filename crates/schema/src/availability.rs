@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::event::{CollectorState, CollectorStatus};
 use crate::printable::in_words;
+use crate::source_traits::SourceTraits;
 
 /// Whether a mechanism or a collector can run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub struct CollectorInfo {
     pub remedy: Option<&'static str>,
     /// How it fares on this machine, tried without a job; absent where a job alone can tell.
     pub probe: Option<fn() -> CollectorStatus>,
+    /// What it asks of the machine and of the job; absent of what is no source of values.
+    pub traits: Option<SourceTraits>,
 }
 
 impl CollectorInfo {
@@ -99,12 +102,17 @@ impl CollectorInfo {
         gives: &'static str,
         remedy: Option<&'static str>,
     ) -> CollectorInfo {
-        CollectorInfo { name, gives, remedy, probe: None }
+        CollectorInfo { name, gives, remedy, probe: None, traits: None }
     }
 
     /// The same, with a trial.
     pub const fn probed_by(self, probe: fn() -> CollectorStatus) -> CollectorInfo {
         CollectorInfo { probe: Some(probe), ..self }
+    }
+
+    /// The same, with what it asks of the machine and of the job.
+    pub const fn asks(self, traits: SourceTraits) -> CollectorInfo {
+        CollectorInfo { traits: Some(traits), ..self }
     }
 
     /// Whether it works here, tried without a job.

@@ -13,6 +13,7 @@
 mod called;
 mod counting;
 mod field;
+mod file_state;
 mod header;
 mod interval;
 mod object;
@@ -27,6 +28,7 @@ mod usage;
 pub use called::{Called, Deed, IoCall, Untold};
 pub use counting::{Counting, Moved, Span};
 pub use field::{FIELDS, Field, Fold, SIZES, bucket_start};
+pub use file_state::{FileAtEnd, FileState, FileStates};
 pub use header::c_header;
 pub use interval::{Moment, PlaceMoment};
 pub use object::{FileId, Object};

@@ -43,8 +43,10 @@ pub mod doctor;
 mod error_names;
 pub mod event;
 pub mod explain;
+pub mod file_system;
 pub mod following;
 pub mod histogram;
+pub mod intrusiveness;
 pub mod io;
 pub mod library;
 pub mod limit;
@@ -64,6 +66,7 @@ pub mod sample;
 mod scope;
 pub mod sink;
 pub mod snapshot;
+pub mod source_traits;
 pub mod stream;
 pub mod subsystem;
 pub mod summary;
@@ -79,7 +82,7 @@ pub use counter::{Counter, CounterValues};
 pub use metric::{
     Formula, Group, METRICS, Metric, MetricKind, MetricScope, metric_name, nearest, nearest_metrics,
 };
-pub use node_metric::{NODE_METRICS, metric};
+pub use node_metric::{HOST_METRICS, NODE_METRICS, metric};
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};
 pub use unit::{Number, Unit};

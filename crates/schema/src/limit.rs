@@ -28,7 +28,7 @@ pub enum OnLimit {
 pub struct Limit {
     /// What is limited.
     pub metric: &'static Metric,
-    /// The greatest value allowed, in the metric's unit.
+    /// The greatest value allowed, of a floor the least, in the metric's unit.
     pub value: f64,
     /// The same as it was written.
     pub written: String,

@@ -19,6 +19,8 @@ pub enum MetricKind {
     Counter,
     /// The greatest value of something that goes up and down.
     Peak,
+    /// The least value of something that goes up and down.
+    Floor,
     /// Goes up and down, or is known only at the end.
     Gauge,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for MetricKind {
         f.write_str(match self {
             MetricKind::Counter => "counter",
             MetricKind::Peak => "peak",
+            MetricKind::Floor => "floor",
             MetricKind::Gauge => "gauge",
         })
     }
@@ -181,9 +184,17 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Whether a limit can be set on it: it is the job's own, and only grows, or is a peak.
+    /// Whether a limit can be set on it: it is the job's own, and only grows, or is a peak or a floor.
     pub fn can_be_limited(&self) -> bool {
-        matches!(self.kind, MetricKind::Counter | MetricKind::Peak) && !self.is_of_node()
+        !matches!(self.kind, MetricKind::Gauge) && !self.is_of_node()
+    }
+
+    /// Whether a value is past a limit: greater; of a floor, less.
+    pub fn is_past(&self, value: f64, limit: f64) -> bool {
+        match self.kind {
+            MetricKind::Floor => value < limit,
+            _ => value > limit,
+        }
     }
 
     /// Whether it is about the whole machine, and so nothing that a mechanism knows of the job.
@@ -209,6 +220,9 @@ const COMMON_WORDS: &[(&str, &str)] = &[
     ("cpus", "cpu_cores_peak"),
     ("cores", "cpu_cores_peak"),
     ("disk", "disk_footprint_peak_bytes"),
+    ("diskfree", "disk_free_least_bytes"),
+    ("freespace", "disk_free_least_bytes"),
+    ("inodes", "disk_free_inodes_least"),
     ("mem", "memory_peak_bytes"),
     ("memory", "memory_peak_bytes"),
     ("pids", "processes_peak"),
@@ -400,6 +414,13 @@ metrics! {
     disk_files_peak: Peak Count in Files, Formula::JobRule, series "disk_files";
         help "greatest number of files in the watched directories"
         counts "The greatest number of files and directories under the watched directories at one scan."
+
+    disk_free_least_bytes: Floor Bytes in Files, Formula::JobRule, series "disk_free_bytes";
+        help "least free space on a file system of the job"
+        counts "The least space that ordinary users could have (statvfs(2): `f_bavail`) at one look on any of the file systems of the job: those of the working directory, of `TMPDIR` where that is set, of the recording, and with `--io` those that it wrote files on. The first look is made before the command begins; the next ones follow 5 to 250 ms apart, with a limit at most 20 ms; the last is made after its end. What others take there counts as well. A file system of another machine or of a program (FUSE) is looked at by a thread that nobody waits for. A limit on it is the least that is allowed. `file_systems` of the summary has each of them, at the start, at the least and at the end."
+    disk_free_inodes_least: Floor Count in Files, Formula::JobRule;
+        help "least free inodes on a file system of the job"
+        counts "As `disk_free_least_bytes`, of inodes (`f_favail`): each file and directory takes one. File systems that make them as they are needed are not in it."
 
     net_sent_bytes_total: Counter Bytes in Network, sum(&[NetSent], 1.0), series "net_sent_bytes_total";
         help "bytes sent over the network"

@@ -96,6 +96,9 @@ node_metrics! {
     node_threads: Gauge Count in Processes of Node;
         help "threads"
         counts "Threads of all processes and of the kernel at this moment (`/proc/loadavg`)."
+    node_uptime_seconds: Gauge Seconds in Processes of Node;
+        help "time since the machine was started"
+        counts "Time since the machine was started, sleep included (CLOCK_BOOTTIME, as `/proc/uptime` has it; in a time namespace with its offset)."
     node_processes: Gauge Count in Processes of Node;
         help "processes"
         counts "Processes at this moment, those of the kernel and zombies included, as the number of links of `/proc` has them."
@@ -111,6 +114,9 @@ node_metrics! {
     node_memory_free_bytes: Gauge Bytes in Memory of Node;
         help "memory that nothing uses"
         counts "Memory that nothing uses, not even as cache (`MemFree` in `/proc/meminfo`)."
+    node_memory_used_bytes: Gauge Bytes in Memory of Node;
+        help "memory that programs could not have"
+        counts "`node_memory_total_bytes` without `node_memory_available_bytes`: as far as that is an estimate of the kernel, `estimated`."
     node_memory_available_bytes: Gauge Bytes in Memory of Node;
         help "memory that programs could have without swap"
         counts "The kernel's estimate of what new programs could have without swapping: free memory, and most of the caches (`MemAvailable` in `/proc/meminfo`). `estimated`, by the kernel."
@@ -403,3 +409,20 @@ node_metrics! {
         help "time for which all threads of the group waited for I/O"
         counts "Time for which all threads of the group that could have worked waited for I/O (`total` of `full` in `io.pressure`; version 2 alone)."
 }
+
+/// What a recording says of its machine just before the command began and just after the job has ended, in the order in
+/// which it is shown.
+pub static HOST_METRICS: &[&Metric] = &[
+    &node_load_1m_threads,
+    &node_load_5m_threads,
+    &node_load_15m_threads,
+    &node_threads_running,
+    &node_threads,
+    &node_memory_total_bytes,
+    &node_memory_free_bytes,
+    &node_memory_available_bytes,
+    &node_memory_used_bytes,
+    &node_swap_total_bytes,
+    &node_swap_free_bytes,
+    &node_uptime_seconds,
+];

@@ -211,7 +211,7 @@ impl RuleMetric {
 fn series(name: &str) -> Option<RuleMetric> {
     let metric = METRICS.iter().find(|metric| metric.series == Some(name))?;
     let kind = match metric.kind {
-        MetricKind::Peak => MetricKind::Gauge,
+        MetricKind::Peak | MetricKind::Floor => MetricKind::Gauge,
         kind => kind,
     };
     Some(RuleMetric { name: metric.series?, kind, ..RuleMetric::from(metric) })

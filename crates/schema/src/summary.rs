@@ -8,6 +8,7 @@ use std::fmt;
 use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
+use crate::file_system::FileSystemRoom;
 use crate::io::IoFound;
 use crate::metric::metric;
 use crate::quality::{Mechanism, Quality, Value};
@@ -45,6 +46,9 @@ pub struct Summary {
     pub collectors: Vec<CollectorStatus>,
     /// Where it ran.
     pub host: Host,
+    /// The file systems that it used, and the room on them; none in older recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_systems: Vec<FileSystemRoom>,
     /// What it was allowed to use.
     #[serde(default)]
     pub allowed: Allowed,
@@ -171,7 +175,7 @@ impl fmt::Display for ExitKind {
 pub struct LimitOutcome {
     /// The metric.
     pub metric: String,
-    /// The greatest value allowed.
+    /// The greatest value allowed; of a floor the least.
     pub limit: Number,
     /// The same as the user wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +201,7 @@ pub struct LimitOutcome {
 }
 
 impl LimitOutcome {
-    /// The greatest value allowed, for people: as the user wrote it.
+    /// The value allowed, for people: as the user wrote it.
     pub fn allowed(&self) -> String {
         self.written.clone().unwrap_or_else(|| self.show(self.limit))
     }
@@ -278,4 +282,11 @@ pub struct Host {
     pub virtualisation: Option<String>,
     /// The version of weigh.
     pub weigh: String,
+    /// Load, memory and uptime of the machine just before the command began, by the names of
+    /// [`HOST_METRICS`](crate::HOST_METRICS); none in older recordings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at_start: BTreeMap<String, Value>,
+    /// The same just after the job has ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at_end: BTreeMap<String, Value>,
 }

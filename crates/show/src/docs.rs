@@ -8,6 +8,7 @@ use weigh_schema::allowed::{
     Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
 };
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::recording::files;
 use weigh_schema::summary::{
     Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
@@ -126,7 +127,9 @@ fn summary_schema() -> String {
     let mut out = format!(
         "## The summary\n\n\
          `{}` (schema `{SCHEMA}`) holds every metric above in one flat map, with all that is \
-         needed to judge it. Times are RFC 3339, UTC. `exit` is null while the job runs, and for \
+         needed to judge it. `host.at_start` and `host.at_end`, and the three moments of each of \
+         `file_systems`, hold values of the same form by the names of [metrics of the \
+         node](#metrics-of-the-node). Times are RFC 3339, UTC. `exit` is null while the job runs, and for \
          ever if weigh was killed before the job ended.\n\n\
          | object | fields |\n|---|---|\n",
         files::SUMMARY
@@ -142,6 +145,7 @@ fn summary_schema() -> String {
         ("each of `mappings`", shape_of::<Mapping>()),
         ("each of `collectors`", shape_of::<CollectorStatus>()),
         ("`host`", shape_of::<Host>()),
+        ("each of `file_systems`", shape_of::<FileSystemRoom>()),
         ("`allowed`", shape_of::<Allowed>()),
         ("each of `allowed.groups`", shape_of::<AllowedGroup>()),
         ("each of `allowed.rlimits`", shape_of::<ResourceLimit>()),
@@ -157,6 +161,7 @@ fn summary_schema() -> String {
         ("`source`, `mechanism`", shape_of::<Mechanism>()),
         ("`status`", shape_of::<CollectorState>()),
         ("`unit`", shape_of::<Unit>()),
+        ("`used_for`", shape_of::<FileSystemPurpose>()),
     ] {
         out.push_str(&format!("| {word} | {} |\n", coded(shape.members)));
     }

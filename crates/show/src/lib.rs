@@ -27,6 +27,7 @@ mod document;
 pub mod explain;
 pub mod io;
 mod live;
+mod machine;
 mod moments;
 pub mod outcome;
 pub mod progress;

@@ -7,7 +7,7 @@ use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::metric_name;
 use weigh_schema::printable::printable;
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Sender, SenderKind, Summary};
-use weigh_schema::{Number, Unit, Value, metric};
+use weigh_schema::{MetricKind, Number, Unit, Value, metric};
 
 use crate::text::digits;
 
@@ -157,14 +157,15 @@ pub(crate) fn limit_in_short(limit: &LimitOutcome, is_terminal: bool) -> Vec<Str
 /// The limit and the value seen, for people; in whole base units where the rounded texts would
 /// make different numbers look the same.
 fn allowed_and_observed(limit: &LimitOutcome) -> (String, Option<String>) {
-    let allowed = limit.allowed();
+    let at_least = if is_floor(limit) { "at least " } else { "" };
+    let allowed = format!("{at_least}{}", limit.allowed());
     let Some(number) = limit.observed else { return (allowed, None) };
     let observed = limit.show(number);
     let is_size = metric(&limit.metric).is_some_and(|m| m.unit == Unit::Bytes);
     let is_same = observed == limit.show(limit.limit);
     if is_same && number != limit.limit && is_size {
         let whole = |n: Number| format!("{} B", show_count(n.as_f64()));
-        return (whole(limit.limit), Some(whole(number)));
+        return (format!("{at_least}{}", whole(limit.limit)), Some(whole(number)));
     }
     (allowed, Some(observed))
 }
@@ -172,7 +173,12 @@ fn allowed_and_observed(limit: &LimitOutcome) -> (String, Option<String>) {
 fn used(limit: &LimitOutcome) -> Option<f64> {
     let allowed = limit.limit.as_f64();
     let observed = limit.observed?.as_f64();
-    (allowed > 0.0).then(|| 100.0 * observed / allowed)
+    (allowed > 0.0 && !is_floor(limit)).then(|| 100.0 * observed / allowed)
+}
+
+/// Whether the limit is the least that is allowed.
+fn is_floor(limit: &LimitOutcome) -> bool {
+    metric(&limit.metric).is_some_and(|metric| metric.kind == MetricKind::Floor)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
 use unicode_width::UnicodeWidthStr;
 
 use crate::allowed::words;
+use crate::machine;
 use crate::moments::{SHOWN, moment};
 use crate::outcome::{Tone, limit_words, outcome};
 use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, with_sizes, wrap};
@@ -156,12 +157,17 @@ fn rows(summary: &Summary, is_terminal: bool) -> Vec<Row<'_>> {
 }
 
 /// Of the space that watched directories take, what the job has added is of interest, not what was there
-/// before, unless a limit is set on the whole.
+/// before, unless a limit is set on the whole. What is free is of interest where it is little: a note says that.
 fn has_line(summary: &Summary, metric: &Metric) -> bool {
-    const WHOLE: &str = metric_name::disk_footprint_peak_bytes;
     let growth = summary.metrics.get(metric_name::disk_growth_peak_bytes);
-    let is_limited = || summary.limits.iter().any(|limit| limit.metric == WHOLE);
-    metric.name != WHOLE || growth.is_none_or(|value| value.value.is_none()) || is_limited()
+    let is_limited = || summary.limits.iter().any(|limit| limit.metric == metric.name);
+    match metric.name {
+        metric_name::disk_footprint_peak_bytes => {
+            growth.is_none_or(|value| value.value.is_none()) || is_limited()
+        }
+        metric_name::disk_free_least_bytes | metric_name::disk_free_inodes_least => is_limited(),
+        _ => true,
+    }
 }
 
 fn is_plain_zero(value: &Value) -> bool {
@@ -240,6 +246,9 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
     let allowed = words(&summary.allowed);
     if !allowed.is_empty() {
         lines.extend(note("allowed", Paint::Dim, &allowed, width));
+    }
+    for text in machine::words(summary) {
+        lines.extend(note("machine", Paint::Warn, &text, width));
     }
     let mut said = "";
     for (word, names, reason) in reasons(summary) {

@@ -108,7 +108,10 @@ pub(crate) fn summary(id: &str) -> Summary {
             cgroup_version: "v2".into(),
             virtualisation: None,
             weigh: "0.1.0".into(),
+            at_start: BTreeMap::new(),
+            at_end: BTreeMap::new(),
         },
+        file_systems: Vec::new(),
     }
 }
 

@@ -157,5 +157,6 @@ function limitOf(limits: JobLimit[], metric: RegExp): number | null {
 /** The unit stands at the end of a metric's name. */
 function limitWords({ metric, limit, exceeded }: JobLimit): string {
   const unit = /_bytes(_total)?$/.test(metric) ? "bytes" : /_seconds(_total)?$/.test(metric) ? "seconds" : "count";
-  return `${metric} ≤ ${amount(limit, unit)}${exceeded ? " (exceeded)" : ""}`;
+  const most = metric.startsWith("disk_free_") ? "≥" : "≤";
+  return `${metric} ${most} ${amount(limit, unit)}${exceeded ? " (exceeded)" : ""}`;
 }

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Direction, Field, FileId, FileUse, IoFound, IoReport, Numbers, Object, Process, ProcessUse,
-    REPORT, ReportBasis, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
+    Direction, Field, FileId, FileStates, FileUse, IoFound, IoReport, Numbers, Object, Process,
+    ProcessUse, REPORT, ReportBasis, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
 };
 
 use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
@@ -162,6 +162,7 @@ pub fn file_use(
         generation: Some(file.generation),
         is_deleted: book.is_end_known(file, row) && book.is_deleted(file).unwrap_or(row.is_deleted),
         deleted_quality: deleted_quality(book, file, row),
+        states: states(book, file, row),
         sources: row.sources.mechanisms(),
         moved_quality: moved_quality(&totals.by_calls, moves_unseen),
         read_strides: strides(&row.directions[0]),
@@ -174,6 +175,17 @@ pub fn file_use(
         readahead_quality: readahead_quality(book, row),
         slowest: (row.slowest.0 > 0).then_some(slowest),
         totals,
+    }
+}
+
+/// Of a file that nobody looked for nothing is known; one that is seen to be deleted is not looked for.
+fn states(book: &IoBook, file: FileId, row: &Row) -> FileStates {
+    let is_gone =
+        || book.is_end_known(file, row) && book.is_deleted(file).unwrap_or(row.is_deleted);
+    match book.states(file) {
+        Some(states) => states.clone(),
+        None if is_gone() => FileStates::unknown(FileStates::NO_NAME),
+        None => FileStates::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Event, FIELDS, Field, FileId, Named, Object, Process, ReportBasis, Transfer, Unseen, Use, Who,
+    Event, FIELDS, Field, FileId, FileStates, Named, Object, Process, ReportBasis, Transfer,
+    Unseen, Use, Who,
 };
 use weigh_schema::{Mechanism, Quality};
 
@@ -49,6 +50,8 @@ pub struct IoBook {
     deleted: HashMap<FileId, bool>,
     /// Files of which nobody can say that.
     unknown_ends: HashSet<FileId>,
+    /// What file systems said of files in the end.
+    states: HashMap<FileId, FileStates>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) left_processes: LeftProcesses,
     pub(super) rest: Row,
@@ -101,6 +104,16 @@ impl IoBook {
         if let Some(name) = name {
             self.add_name(Named { file, object: Object::Regular, name });
         }
+    }
+
+    /// Takes note of what its file system said of it in the end.
+    pub fn set_states(&mut self, file: FileId, states: FileStates) {
+        self.states.insert(file, states);
+    }
+
+    /// What its file system said of it in the end, if it was looked for.
+    pub fn states(&self, file: FileId) -> Option<&FileStates> {
+        self.states.get(&file)
     }
 
     /// Nobody can say whether a file has a name in the end: what was seen of it may be another's.

@@ -44,7 +44,7 @@ pub struct RunArguments {
     /// Follow a process that runs, all of its threads, and what it starts from now on. What it has used before is in no
     /// value. It takes root.
     #[arg(long, value_name = "PID", value_parser = pid,
-          conflicts_with_all = ["command", "cgroup", "delays", "written", "seccomp", "io_mount"])]
+          conflicts_with_all = ["command", "cgroup", "delays", "written", "seccomp", "mount_place"])]
     pub pid: Option<u32>,
 
     /// With --pid: stop after this time [default: when its last process has ended, or Ctrl-C]. The process goes on.
@@ -195,13 +195,23 @@ pub struct RunArguments {
     pub io_by: IoBy,
 
     /// With --io: how reads and writes are seen.
-    #[arg(long, value_enum, default_value_t = RunIoMechanism::Auto, requires = "io", conflicts_with = "io_mount")]
+    #[arg(long, value_enum, default_value_t = RunIoMechanism::Auto, requires = "io", conflicts_with = "mount_place")]
     pub io_mechanism: RunIoMechanism,
 
     /// With --io: serve the folder SOURCE at the empty folder MOUNTPOINT while the job runs, as `weigh io mount` does,
     /// and account for what is done there, by whomever. It takes no root; the page `mount` says what is seen in which way.
-    #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io")]
+    #[arg(long, num_args = 2, value_names = ["SOURCE", "MOUNTPOINT"], value_hint = ValueHint::DirPath, requires = "io",
+          group = "mount_place")]
     pub io_mount: Vec<PathBuf>,
+
+    /// As --io-mount, over the folder DIR itself, for the job alone: it has a mount namespace of its own, and no path of it
+    /// changes. It takes root, or --userns.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "io", group = "mount_place")]
+    pub io_mount_over: Option<PathBuf>,
+
+    /// With --io-mount-over: without root, give the job a user namespace of its own besides, in which it gains no rights.
+    #[arg(long, requires = "io_mount_over")]
+    pub userns: bool,
 
     /// Account for what system calls cost in each part of the kernel, as `weigh calls` does, in calls.json: all parts, or
     /// those that are named (as block,fs,lock). It takes root; each call of the machine pays for it meanwhile, as the
@@ -219,11 +229,11 @@ pub struct RunArguments {
     pub regions: Option<Conventions>,
 
     /// With --io-mount: have every read and write come to weigh.
-    #[arg(long, requires = "io_mount")]
+    #[arg(long, requires = "mount_place")]
     pub io_exact: bool,
 
     /// With --io-mount: do not let the kernel read and write by itself, where it could.
-    #[arg(long, requires = "io_mount", conflicts_with = "io_exact")]
+    #[arg(long, requires = "mount_place", conflicts_with = "io_exact")]
     pub io_no_passthrough: bool,
 }
 

@@ -30,7 +30,7 @@ const REFERENCES: &[DerivedFile] = &[
     ("metrics.md", weigh_show::docs::metrics_markdown),
     ("calls.md", weigh_show::calls::docs::markdown),
     ("io.md", crate::io::markdown),
-    ("mechanisms.md", weigh_show::docs::mechanisms_markdown),
+    ("mechanisms.md", mechanisms_markdown),
     ("recording.md", weigh_keep::recording_markdown),
     ("rules.md", weigh_account::rules::markdown),
 ];
@@ -52,6 +52,12 @@ const DASHBOARDS: &[DerivedFile] = &[
     ("weigh-nodes-prometheus.json", || grafana::dashboard(DataSource::Prometheus)),
     ("weigh-nodes-elasticsearch.json", || grafana::dashboard(DataSource::Elasticsearch)),
 ];
+
+/// The collectors declare themselves where they are.
+fn mechanisms_markdown() -> String {
+    let collectors: Vec<_> = weigh_session::doctor::collectors().collect();
+    weigh_show::docs::mechanisms_markdown(&collectors)
+}
 
 /// Writes all of it and names each file.
 pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {

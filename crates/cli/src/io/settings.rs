@@ -1,6 +1,6 @@
 //! What was typed, as settings of the measurement.
 
-use weigh_session::products::io::mount::{self, MountSettings, ServedFolder};
+use weigh_session::products::io::mount::{self, MountSettings, OverSettings, ServedFolder};
 use weigh_session::products::io::{self, IoSettings};
 
 use crate::arguments::{IoArguments, IoMechanism, MountArguments, MountMechanism, RunArguments};
@@ -45,6 +45,7 @@ impl From<&MountArguments> for MountSettings {
                 may_pass: !arguments.no_passthrough,
                 each_call: arguments.calls.is_some(),
                 apart: arguments.by.apart(),
+                over: None,
             },
             command: arguments.command.clone(),
             mechanism: arguments.mechanism.into(),
@@ -63,12 +64,18 @@ impl From<MountMechanism> for mount::MountMechanism {
     }
 }
 
-/// What `weigh run --io-mount` serves; none if it is not asked for.
+/// What `weigh run --io-mount` and `--io-mount-over` serve; none if neither is asked for.
 pub fn job_folder(arguments: &RunArguments) -> Option<ServedFolder> {
-    let [source, mountpoint] = &arguments.io_mount[..] else { return None };
+    let (source, mountpoint) = match (&arguments.io_mount_over, &arguments.io_mount[..]) {
+        (Some(folder), _) => (folder, folder),
+        (None, [source, mountpoint]) => (source, mountpoint),
+        _ => return None,
+    };
+    let over = OverSettings { user_namespace: arguments.userns };
     Some(ServedFolder {
         source: source.clone(),
         mountpoint: mountpoint.clone(),
+        over: arguments.io_mount_over.is_some().then_some(over),
         is_exact: arguments.io_exact,
         may_pass: !arguments.io_no_passthrough,
         each_call: arguments.io_calls,

@@ -22,6 +22,7 @@ mod rootless;
 mod run_traced;
 mod short_words;
 mod stacked;
+mod states;
 mod subjects;
 mod terminal;
 mod traced;

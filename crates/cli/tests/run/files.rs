@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::measured::Measured;
 use crate::support::run::{Scratch, Weigh};
 use crate::support::workload;
-use weigh_schema::Quality;
+use weigh_schema::{Mechanism, Quality};
 
 /// Runs `open`, which opens each of `count` files once.
 #[track_caller]
@@ -54,6 +54,30 @@ fn opens_are_exact_or_not_known() {
     measured.check(value.quality == Quality::Exact, || format!("{value:?}"));
     let baseline = opens("open", 0, "").number("files_opened_total");
     measured.is("files_opened_total", baseline as u64 + 23);
+}
+
+/// An ordinary user is told the one option that counts opens; it works, and is never taken unasked.
+#[test]
+fn without_privileges_one_option_counts_opens() {
+    const ORDINARY: u32 = 65_534;
+    let opens = |count: u32, options: &str| {
+        let run = Weigh::workload(&format!("open {count} opened-")).options(options);
+        run.run_by(ORDINARY).measure()
+    };
+    let plain = opens(23, "");
+    let value = plain.value("files_opened_total");
+    if plain.value("processes_total").source != Mechanism::Ptrace {
+        return crate::support::leave_out(
+            "an agent, or no ptrace: another mechanism follows the job",
+        );
+    }
+    let reason = value.reason.clone().unwrap_or_default();
+    plain
+        .check(value.value.is_none() && reason.contains("--mechanism preload "), || reason.clone());
+    plain.check(reason.matches("--").count() == 1, || format!("not one option: {reason}"));
+    let counted = opens(23, "--mechanism preload").number("files_opened_total");
+    let baseline = opens(0, "--mechanism preload").number("files_opened_total");
+    assert_eq!(counted - baseline, 23.0);
 }
 
 /// Whether what is written there goes to storage at some time.

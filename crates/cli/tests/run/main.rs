@@ -12,6 +12,7 @@ mod conventions;
 mod events;
 mod files;
 mod fixed_cost;
+mod host;
 mod joined;
 mod limits;
 mod mechanisms;

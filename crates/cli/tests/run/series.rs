@@ -103,6 +103,10 @@ fn series_agree(measured: &Measured) -> u32 {
                     if looked_at { measured.number("memory_peak_rss_sum_bytes") } else { value };
                 measured.check(most <= bound * 1.000_001, || format!("{name} reaches {most}"));
             }
+            MetricKind::Floor => {
+                let least = samples.iter().map(|sample| sample.value).fold(f64::MAX, f64::min);
+                measured.check(least >= value, || format!("{name} falls to {least}"));
+            }
             MetricKind::Gauge => {}
         }
     }

@@ -1,4 +1,5 @@
 //! Whether files have a name still, and which, when all is over: until then they may be renamed and deleted, by anybody.
+//! And what their file systems say of them then: size, mode, times.
 //!
 //! Reads the file system where a file was last known to be; where that leads elsewhere, asks for the file by its inode
 //! and generation, which takes root and a file system that can be asked so; else looks through its folder, and through
@@ -11,10 +12,12 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp, openat2, statx,
+};
 use rustix::io::Errno;
 use weigh_schema::byte_text;
-use weigh_schema::io::FileId;
+use weigh_schema::io::{FileAtEnd, FileId, FileState};
 
 use super::inode_search::{InodeName, InodeSearch};
 use crate::procfs::{self, Mount};
@@ -30,12 +33,14 @@ pub struct LastLook {
     pub is_told_apart: bool,
     /// Whether its name leads to another file system than it lies on.
     pub is_elsewhere: bool,
+    /// What its file system says of it, if it was found by its name.
+    pub state: Option<FileAtEnd>,
 }
 
 impl LastLook {
     fn deleted(is_deleted: bool, name: Option<String>) -> LastLook {
         let is_deleted = Some(is_deleted);
-        LastLook { is_deleted, name, is_told_apart: true, is_elsewhere: false }
+        LastLook { is_deleted, name, is_told_apart: true, is_elsewhere: false, state: None }
     }
 }
 
@@ -83,7 +88,11 @@ impl LastLooks {
         let is_there = look.is_deleted == Some(false);
         let is_told_apart = !is_there || self.is_told_apart(file, found, used_ns);
         let is_elsewhere = look.is_deleted.is_none() && self.is_elsewhere(file, path);
-        LastLook { is_told_apart, is_elsewhere, ..look }
+        let state = look.state.or_else(|| {
+            let found = self.open(found).ok().filter(|_| is_there)?;
+            (self.is_it(file, &found) == Some(true)).then(|| state_of(&found)).flatten()
+        });
+        LastLook { is_told_apart, is_elsewhere, state, ..look }
     }
 
     /// Whether what is there now cannot have got the number of one that is gone: by its generation, or because it was
@@ -96,8 +105,7 @@ impl LastLooks {
         }
         let stat = self.open(found).ok().and_then(|found| about(&found));
         stat.is_some_and(|stat| {
-            let born = &stat.stx_btime;
-            let born_ns = born.tv_sec.saturating_mul(1_000_000_000) + i64::from(born.tv_nsec);
+            let born_ns = time_ns(&stat.stx_btime);
             stat.stx_mask & StatxFlags::BTIME.bits() != 0 && born_ns < used_ns - TICK_NS
         })
     }
@@ -109,13 +117,17 @@ impl LastLooks {
     }
 
     fn look_at(&self, file: FileId, path: &Path) -> LastLook {
-        let is_there = match self.open(path) {
-            Ok(found) => self.is_it(file, &found),
+        let found = self.open(path);
+        let is_there = match &found {
+            Ok(found) => self.is_it(file, found),
             Err(Errno::NOENT | Errno::NOTDIR) => Some(false),
             Err(_) => None,
         };
         match is_there {
-            Some(true) => LastLook::deleted(false, None),
+            Some(true) => {
+                let state = found.ok().and_then(|found| state_of(&found));
+                LastLook { state, ..LastLook::deleted(false, None) }
+            }
             Some(false) => {
                 let look = match self.generation {
                     Generation::Kernel => self.look_elsewhere(file, path),
@@ -227,8 +239,29 @@ fn text_of(path: &Path) -> String {
 
 fn about(file: &OwnedFd) -> Option<Statx> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let wanted = StatxFlags::INO | StatxFlags::NLINK | StatxFlags::BTIME;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     statx(file, c"", flags, wanted).ok()
+}
+
+/// What its file system says of it.
+fn state_of(file: &OwnedFd) -> Option<FileAtEnd> {
+    let stat = about(file)?;
+    let has = |field: StatxFlags| stat.stx_mask & field.bits() != 0;
+    let modified_ns = time_ns(&stat.stx_mtime);
+    let state = FileState {
+        size_bytes: stat.stx_size,
+        mode: u32::from(stat.stx_mode) & 0o7777,
+        modified_ns,
+    };
+    let is_whole = has(StatxFlags::SIZE) && has(StatxFlags::MTIME) && has(StatxFlags::CTIME);
+    let born_ns = has(StatxFlags::BTIME).then(|| time_ns(&stat.stx_btime));
+    let inode_changed_ns = time_ns(&stat.stx_ctime);
+    is_whole.then_some(FileAtEnd { state, inode_changed_ns, born_ns })
+}
+
+/// Nanoseconds since the Unix epoch.
+fn time_ns(time: &StatxTimestamp) -> i64 {
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(i64::from(time.tv_nsec))
 }
 
 /// A mark of when a file was made: its nanoseconds since 1970, as far as they have room.
@@ -343,13 +376,22 @@ mod tests {
         std::fs::write(&path, "x").expect("written");
         let (file, name) = (id(&path), path.display().to_string());
         let there = LastLook::deleted(false, None);
-        assert_eq!(looks().look(file, &name, i64::MAX), there);
+        let stateless = |look: LastLook| LastLook { state: None, ..look };
+        let found = looks().look(file, &name, i64::MAX);
+        let state = found.state.expect("its file system says it").state;
+        assert_eq!((state.size_bytes, state.mode & !0o022), (1, 0o644));
+        let modified = std::fs::metadata(&path).expect("it is there").modified().expect("a time");
+        let since_epoch = modified.duration_since(std::time::UNIX_EPOCH).expect("it is later");
+        assert_eq!(i128::from(state.modified_ns), since_epoch.as_nanos() as i128);
+        assert_eq!(stateless(found), there);
         let other = FileId { inode: file.inode + 1, ..file };
         assert_ne!(looks().look(other, &name, i64::MAX).is_deleted, Some(false));
         let renamed = folder.path().join("renamed");
         std::fs::rename(&path, &renamed).expect("renamed");
         let later = Some(renamed.display().to_string());
-        assert_eq!(looks().look(file, &name, i64::MAX), LastLook::deleted(false, later));
+        let found = looks().look(file, &name, i64::MAX);
+        assert_eq!(found.state.map(|end| end.state), Some(state), "its new name leads to it");
+        assert_eq!(stateless(found), LastLook::deleted(false, later));
         std::fs::remove_file(&renamed).expect("removed");
         // On a large file system who has no rights does not know whether it has another name elsewhere.
         assert_ne!(looks().look(file, &name, i64::MAX).is_deleted, Some(false));

@@ -1,5 +1,5 @@
 //! Reads `/proc/loadavg`, `/proc/sys/fs/file-nr` and the number of links of `/proc`; emits `node_load_*`, `node_threads`,
-//! `node_files_open`, `node_processes`.
+//! `node_uptime_seconds`, `node_files_open`, `node_processes`.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,6 +13,7 @@ use super::block::BlockWriter;
 use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, names_in};
 use super::reader::NodeReader;
+use crate::clock::Moment;
 
 struct Load(KernelFile);
 
@@ -36,6 +37,8 @@ impl NodeReader for Load {
             out.put(metric, Quality::Sampled, Some(Number::Real(average)));
         }
         out.count(&node_threads, Quality::Exact, Some(load.threads));
+        let uptime = Moment::now().ns() as f64 * 1e-9;
+        out.put(&node_uptime_seconds, Quality::Exact, Some(Number::Real(uptime)));
         Ok(())
     }
 }

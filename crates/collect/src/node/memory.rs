@@ -93,6 +93,11 @@ impl Pairs {
         Pairs { file, pairs, factor, lines, end_bytes: usize::MAX, values }
     }
 
+    fn value_of(&self, metric: &Metric) -> Option<u64> {
+        let at = self.pairs.iter().position(|(_, known)| std::ptr::eq(*known, metric))?;
+        self.values[at]
+    }
+
     /// Finds out which pair stands in which line.
     fn map_lines(&mut self, text: &[u8]) {
         self.lines.clear();
@@ -147,6 +152,11 @@ impl NodeReader for Pairs {
         for ((_, metric), value) in self.pairs.iter().zip(&self.values) {
             let is_exact = !std::ptr::eq(*metric, &node_memory_available_bytes);
             out.count(metric, if is_exact { Quality::Exact } else { Quality::Estimated }, *value);
+        }
+        if let Some(total) = self.value_of(&node_memory_total_bytes) {
+            let available = self.value_of(&node_memory_available_bytes);
+            let used = available.and_then(|available| total.checked_sub(available));
+            out.count(&node_memory_used_bytes, Quality::Estimated, used);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{
     CollectorState, CollectorStatus, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
 };
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::{Counter, CounterValues};
 
 use super::certain::CertainSums;
@@ -48,7 +49,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
         "it stands in where BPF cannot be used. Run as root, or give the binary CAP_BPF and \
          CAP_PERFMON; the kernel must have BTF",
     ),
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "none; of processes of other users less is shown",
+    scope: "job",
+    intrusiveness: Intrusiveness::None,
+    cost: "at each look a read or two of each process",
+});
 
 /// What one poll found.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -19,6 +19,7 @@ use weigh_schema::event::{
     CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
 };
 use weigh_schema::limit::OnLimit;
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::summary::Sender;
 use weigh_schema::{CounterValues, Mechanism};
 
@@ -58,7 +59,14 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     "preload",
     "each process of a dynamically linked program: CPU, memory, I/O by calls, network, files",
     None,
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Interposition,
+    rights: "none",
+    scope: "job: dynamically linked programs",
+    intrusiveness: Intrusiveness::Medium,
+    cost: "a library to load in each program; up to 0.1 µs at each call that it counts",
+});
 
 /// A job with the library in its programs.
 pub struct PreloadedJob {

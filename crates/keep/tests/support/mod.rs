@@ -73,7 +73,10 @@ pub fn running() -> Summary {
             cgroup_version: "v2".into(),
             virtualisation: None,
             weigh: "0.1.0".into(),
+            at_start: BTreeMap::new(),
+            at_end: BTreeMap::new(),
         },
+        file_systems: Vec::new(),
     }
 }
 

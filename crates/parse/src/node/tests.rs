@@ -54,7 +54,8 @@ fn disks_and_interfaces() {
 #[test]
 fn small_files() {
     let load = load_averages(b"0.20 1.18 0.12 1/345 11206\n").expect("parses");
-    assert_eq!((load.averages, load.threads), ([0.2, 1.18, 0.12], 345));
+    assert_eq!((load.averages, load.running, load.threads), ([0.2, 1.18, 0.12], 1, 345));
+    assert_eq!(load_averages(b"0.20 1.18 0.12 x/345 11206\n"), None);
     assert_eq!(load_averages(b"0.20 nan 0.12 1/345 11206\n"), None);
     assert_eq!(open_files(b"1952\t0\t9223372036854775807\n"), Some((1952, i64::MAX as u64)));
     let pressure = b"some avg10=0.00 avg60=0.00 avg300=0.00 total=17\nfull avg10=0.00 total=7\n";

@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::called::Untold;
+use super::file_state::FileStates;
 use super::object::Object;
 use super::provenance::{Price, Witness};
 use super::transferred::{Transferred, Trust};
@@ -150,6 +151,13 @@ pub struct Totals {
 }
 
 impl FileUse {
+    /// Whether it is a file of which it is known that the process has written to it, by calls or mapped memory.
+    pub fn is_output(&self) -> bool {
+        let is_written = |moved: &Transferred| moved.written_bytes > 0;
+        self.object == Object::Regular
+            && (is_written(&self.totals.by_calls) || self.totals.by_kind.values().any(is_written))
+    }
+
     /// Those that took most time come first; behind all of them those where it was spent waiting for somebody else.
     pub fn by_time(&self, other: &FileUse) -> Ordering {
         let waits = |of: &FileUse| of.object.is_waited_at();
@@ -226,6 +234,9 @@ pub struct FileUse {
     /// How far that is known: unavailable where nobody could look for the file in the end.
     #[serde(default = "exact", skip_serializing_if = "is_exact")]
     pub deleted_quality: Quality,
+    /// Size, mode and time before the job and after it, of regular files that were looked for in the end.
+    #[serde(default, skip_serializing_if = "FileStates::is_empty")]
+    pub states: FileStates,
     /// The mechanisms that counted what is in this row, where several count in one job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Mechanism>,

@@ -69,6 +69,11 @@ pub fn examine() -> DoctorReport {
     }
 }
 
+/// All collectors of `weigh run`, and what they say of themselves.
+pub fn collectors() -> impl Iterator<Item = CollectorInfo> {
+    collector_infos()
+}
+
 /// What a collector is good for, by its name.
 pub fn what_it_gives(collector: &str) -> Option<&'static str> {
     info_on(collector).map(|info| info.gives)
@@ -174,6 +179,7 @@ fn unknown_metrics(summary: &Summary) -> Vec<UnknownMetrics> {
 mod tests {
     use super::*;
     use weigh_schema::event::CollectorState;
+    use weigh_schema::recording::RECORDING;
 
     fn status(name: &str, state: CollectorState, reason: &str) -> CollectorStatus {
         CollectorStatus {
@@ -216,6 +222,10 @@ mod tests {
         let names: Vec<_> = collector_infos().map(|info| info.name).collect();
         for (i, name) in names.iter().enumerate() {
             assert!(!names[..i].contains(name), "{name}");
+        }
+        let is_source = |info: &CollectorInfo| info.name != RECORDING.name;
+        for info in collector_infos().filter(is_source) {
+            assert!(info.traits.is_some(), "{} says not what it asks", info.name);
         }
         let of_trial = vec![collector_finding(
             status("mount", CollectorState::Unavailable, "of the trial"),

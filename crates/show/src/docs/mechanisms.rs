@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::following::{FOLLOWINGS, Following, Level};
+use weigh_schema::source_traits::SourceTraits;
 
 /// What `make bench` has measured.
 const COSTS: &str = include_str!("../../../../docs/measurements/costs.json");
@@ -77,8 +79,53 @@ fn costs() -> String {
     out
 }
 
-/// The reference of all mechanisms.
-pub fn mechanisms_markdown() -> String {
+/// A row of the table of sources.
+struct SourceRow<'a> {
+    name: &'a str,
+    gives: &'a str,
+    traits: SourceTraits,
+}
+
+/// Every source of values that declares what it asks: mechanisms first, then collectors; within each those that ask the
+/// job least come first.
+fn sources(collectors: &[CollectorInfo]) -> String {
+    let of_following = |following: &'static Following| SourceRow {
+        name: following.name,
+        gives: "the job as a whole: see above",
+        traits: SourceTraits {
+            mode: following.unasked,
+            rights: following.needs,
+            scope: following.scope,
+            intrusiveness: following.intrusiveness,
+            cost: following.cost,
+        },
+    };
+    let of_collector = |info: &CollectorInfo| {
+        Some(SourceRow { name: info.name, gives: info.gives, traits: info.traits? })
+    };
+    let is_mechanism = |row: &SourceRow<'_>| FOLLOWINGS.iter().any(|f| f.name == row.name);
+    let mut rows: Vec<SourceRow<'_>> = FOLLOWINGS.iter().map(of_following).collect();
+    rows.extend(collectors.iter().filter_map(of_collector).filter(|row| !is_mechanism(row)));
+    rows.sort_by_key(|row| (!is_mechanism(row), row.traits.intrusiveness, row.traits.mode));
+    let mut out = String::from(
+        "\n## All sources\n\nWhat each source of values asks, mechanisms first. A query asks the kernel now and \
+         then, a notification comes from it, an interposition stands between a program and the kernel. Intrusive is \
+         what a job can notice: none, low (it is slower, or shares the machine with more), medium (something is in it), \
+         high (some programs behave differently).\n\n\
+         | source | gives | mode | rights | scope | intrusive | costs |\n|---|---|---|---|---|---|---|\n",
+    );
+    for SourceRow { name, gives, traits } in rows {
+        let SourceTraits { mode, rights, scope, intrusiveness, cost } = traits;
+        let mode = mode.word();
+        out += &format!(
+            "| `{name}` | {gives} | {mode} | {rights} | {scope} | {intrusiveness} | {cost} |\n"
+        );
+    }
+    out
+}
+
+/// The reference of all mechanisms, and of these collectors beside them.
+pub fn mechanisms_markdown(collectors: &[CollectorInfo]) -> String {
     let mut out = String::from(
         "# Levels and mechanisms\n\n\
          Derived from the declarations in `crates/schema/src/following.rs`; do not edit by hand. \
@@ -104,11 +151,42 @@ pub fn mechanisms_markdown() -> String {
             unasked.number()
         ));
     }
-    out + &costs()
+    out + &sources(collectors) + &costs()
 }
 
 fn levels(name: &str) -> String {
     let following = weigh_schema::following::following(name);
     let numbers = following.iter().flat_map(|f| f.levels).map(|level| level.number().to_string());
     numbers.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weigh_schema::source_traits::Intrusiveness;
+
+    #[test]
+    fn every_source_has_one_row_and_those_that_are_none_have_not() {
+        const TRAITS: SourceTraits = SourceTraits {
+            mode: Level::Query,
+            rights: "none",
+            scope: "file systems",
+            intrusiveness: Intrusiveness::None,
+            cost: "nothing",
+        };
+        let with = |name| CollectorInfo::new(name, "something", None).asks(TRAITS);
+        let none = CollectorInfo::new("recording", "what was recorded", None);
+        let text = mechanisms_markdown(&[with("space"), with("preload"), none]);
+        let rows = |name: &str| {
+            let head = format!("| `{name}` | ");
+            text.lines().filter(|line| line.starts_with(&head)).count()
+        };
+        for following in FOLLOWINGS {
+            assert_eq!(rows(following.name), 1, "{}", following.name);
+        }
+        assert_eq!((rows("space"), rows("recording")), (1, 0));
+        assert!(
+            text.contains("| `space` | something | query | none | file systems | none | nothing |")
+        );
+    }
 }

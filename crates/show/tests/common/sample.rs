@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::io::{FileUse, Object, Totals};
+use weigh_schema::io::{FileStates, FileUse, Object, Totals};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
@@ -242,7 +242,10 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             cgroup_version: "v2".to_string(),
             virtualisation: Some("kvm".to_string()),
             weigh: "0.1.0".to_string(),
+            at_start: BTreeMap::new(),
+            at_end: BTreeMap::new(),
         },
+        file_systems: Vec::new(),
     }
 }
 
@@ -355,6 +358,7 @@ pub fn used(totals: Totals) -> FileUse {
         generation: None,
         is_deleted: false,
         deleted_quality: Quality::Exact,
+        states: FileStates::default(),
         sources: Vec::new(),
         totals,
         read_strides: Vec::new(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::io::{
-    Advice, FileUse, Flow, IoFound, Object, Rest, Slowest, Stride, Totals, Transferred, Trust,
+    Advice, FileStates, FileUse, Flow, IoFound, Object, Rest, Slowest, Stride, Totals, Transferred,
+    Trust,
 };
 use weigh_schema::recording::FileRow;
 use weigh_schema::{Mechanism, Number, Quality};
@@ -50,6 +51,7 @@ pub fn follow(files: &mut [FileRow]) {
             generation: None,
             is_deleted: false,
             deleted_quality: Quality::Exact,
+            states: FileStates::default(),
             totals: totals(n as u64),
             read_strides: vec![Stride { bytes: 65_536, times: n as u64 }],
             write_strides: vec![Stride { bytes: -4096, times: 1 }],

@@ -7,6 +7,7 @@ mod by_kernel;
 mod ends;
 mod many;
 mod options;
+mod over;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weigh_account::io::{IoBook, IoSeries, Row, RowState, Run, Step, file_use, io_call};
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::MAPPED_READ;
-use weigh_collect::io::last_look::{Generation, LastLooks};
-use weigh_schema::io::{Called, Event, FileId, FileUse, Trust, Who};
+use weigh_collect::io::last_look::{Generation, LastLook, LastLooks};
+use weigh_schema::io::{Called, Event, FileId, FileStates, FileUse, Trust, Who};
 use weigh_schema::recording::FileRow;
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
@@ -156,10 +156,23 @@ impl Gatherer {
             // With another name it may be another file, which has got the number of one that is gone.
             let has_other = found.name.is_some() || self.book.later_name(file).is_some();
             let is_other = has_other && !found.is_told_apart;
-            match is_other || found.is_elsewhere {
+            let is_unknown = is_other || found.is_elsewhere;
+            self.book.set_states(file, self.states(&found, is_unknown));
+            match is_unknown {
                 true => self.book.set_end_unknown(file),
                 false => self.book.set_end(file, found.is_deleted, found.name),
             }
+        }
+    }
+
+    /// What a file was before and after, by the last look at it.
+    fn states(&self, found: &LastLook, is_unknown: bool) -> FileStates {
+        match (found.is_deleted, &found.state) {
+            (Some(true), _) => FileStates::unknown(FileStates::NO_NAME),
+            (Some(false), Some(end)) if !is_unknown => FileStates::of_end(end, self.epoch_ns),
+            _ => FileStates::unknown(
+                "it could not be looked for in the end: see qualities.is_deleted of io",
+            ),
         }
     }
 

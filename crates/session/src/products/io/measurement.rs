@@ -61,7 +61,7 @@ pub fn measure<'a>(
             let setup = attachment.map(|attachment| attachment.command_setup());
             let CommandSetup { variables, filter, .. } = setup.unwrap_or_default();
             let filter = filter.cloned();
-            let with = With { variables: &variables, filter: filter.as_ref(), group: None };
+            let with = With { variables: &variables, filter: filter.as_ref(), ..With::default() };
             let arm = |waiting: &Waiting| -> anyhow::Result<()> {
                 let pid = waiting.pid().as_raw_nonzero().get() as u32;
                 if let Some(attachment) = gatherer.io.attachment() {

@@ -18,7 +18,7 @@ use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::quality::Number;
 use weigh_schema::summary::{LimitOutcome, Offender};
-use weigh_schema::{Group, ShellWords, metric};
+use weigh_schema::{Group, MetricKind, ShellWords, metric};
 
 use super::offender::holds_most;
 use super::overshoot::Overshoot;
@@ -122,19 +122,22 @@ impl Enforcer {
 
     /// Whether a value is past a limit that was not crossed before.
     pub fn is_new(&self, crossed: &Crossed) -> bool {
-        self.outcome(crossed.metric)
-            .is_some_and(|(o, _)| !o.exceeded && crossed.observed > o.limit.as_f64())
+        let is_past =
+            |limit| metric(crossed.metric).is_some_and(|m| m.is_past(crossed.observed, limit));
+        self.outcome(crossed.metric).is_some_and(|(o, _)| !o.exceeded && is_past(o.limit.as_f64()))
     }
 
     /// A value is near its limit.
     pub fn warn(&mut self, name: &str, observed: f64) {
         if let Some((outcome, unit)) = self.outcome(name) {
             let limit = outcome.limit;
-            notice!(
-                "warning: {name} is {}, more than 80 % of its limit of {}",
-                outcome.show(unit.number(observed)),
-                outcome.allowed()
-            );
+            let (seen, allowed) = (outcome.show(unit.number(observed)), outcome.allowed());
+            match is_floor(name) {
+                true => notice!("warning: {name} is {seen}, near its limit of at least {allowed}"),
+                false => {
+                    notice!("warning: {name} is {seen}, more than 80 % of its limit of {allowed}");
+                }
+            }
             let (metric, observed) = (name.to_string(), unit.number(observed));
             self.happened.push(Happening::Warning { metric, observed, limit, unit });
         }
@@ -180,8 +183,9 @@ impl Enforcer {
         let by = outcome.offender.as_ref().map_or_else(String::new, |o| {
             format!(" by {} (PID {})", ShellWords(&o.command), o.pid)
         });
+        let at_least = if is_floor(name) { "at least " } else { "" };
         notice!(
-            "{name} has passed its limit of {} ({}){by}{done}",
+            "{name} has passed its limit of {at_least}{} ({}){by}{done}",
             outcome.allowed(),
             outcome.show(unit.number(observed)),
         );
@@ -328,6 +332,11 @@ impl Enforcer {
 /// Whether a limit on it is one on what a process gives back by ending.
 fn holds_memory(name: &str) -> bool {
     metric(name).is_some_and(|m| m.group == Group::Memory)
+}
+
+/// Whether a limit on it is the least that is allowed.
+fn is_floor(name: &str) -> bool {
+    metric(name).is_some_and(|m| m.kind == MetricKind::Floor)
 }
 
 /// What the process was doing; it is stopped at that point if the kernel side could stop it.

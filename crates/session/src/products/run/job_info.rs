@@ -6,11 +6,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use jiff::Timestamp;
+use weigh_collect::host_state::host_state;
 use weigh_collect::{host, procfs};
 use weigh_schema::allowed::Allowed;
 use weigh_schema::event::{CollectorStatus, Note};
 use weigh_schema::quality::{Quality, Value};
-use weigh_schema::summary::{Job, LimitOutcome, SCHEMA, Summary};
+use weigh_schema::summary::{Host, Job, LimitOutcome, SCHEMA, Summary};
 use weigh_schema::{byte_text, metric};
 
 use super::settings::RunSettings;
@@ -21,7 +22,7 @@ pub(super) fn provisional(
     collectors: Vec<CollectorStatus>,
     allowed: Allowed,
 ) -> anyhow::Result<Summary> {
-    let host = host::host()?;
+    let host = Host { at_start: host_state(), ..host::host()? };
     let folder = match settings.pid {
         Some(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")),
         None => std::env::current_dir(),
@@ -68,6 +69,7 @@ pub(super) fn provisional(
         regions: None,
         collectors,
         host,
+        file_systems: Vec::new(),
         allowed,
     })
 }

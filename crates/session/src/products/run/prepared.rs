@@ -209,9 +209,11 @@ impl PreparedRun {
             }
         }
         let group = collectors::make_group(&run.settings, &*run.job);
+        let mount_over = mount.as_ref().map(MountSpec::mount_over).transpose()?.flatten();
         let with = With {
             variables: &variables,
             filter,
+            mount_over: mount_over.as_ref(),
             group: group.as_ref().ok().and_then(|group| group.descriptor()),
         };
         let pending = match launcher.spawn(&run.settings.command, &with) {

@@ -1,6 +1,6 @@
 //! Turns what is collected into updates, by way of the accounting, and emits them to the sink of the run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
@@ -30,6 +30,8 @@ pub(super) struct Recorder<'a> {
     pids: HashSet<u32>,
     /// Whether rows of files have to say all that was done with them.
     with_uses: bool,
+    /// The devices of files that were written, as rows have them.
+    written_devices: BTreeSet<u32>,
     /// The metrics that readings do not tell.
     unknown: HashSet<&'static str>,
     unknown_series: HashSet<&'static str>,
@@ -52,6 +54,7 @@ impl<'a> Recorder<'a> {
             looks: Vec::new(),
             pids: HashSet::new(),
             with_uses,
+            written_devices: BTreeSet::new(),
             unknown: HashSet::new(),
             unknown_series: HashSet::new(),
         }
@@ -89,6 +92,7 @@ impl<'a> Recorder<'a> {
 
     /// A file was used. One that was followed is told of once, by who followed it.
     pub fn file(&mut self, row: FileRow) {
+        self.note_device(&row);
         if row.used.is_some() == self.with_uses {
             self.sink.emit(&Update::FileUse(row));
         }
@@ -96,7 +100,19 @@ impl<'a> Recorder<'a> {
 
     /// A file is in use.
     pub fn file_so_far(&mut self, row: FileRow) {
+        self.note_device(&row);
         self.sink.emit(&Update::FileUseSoFar(row));
+    }
+
+    fn note_device(&mut self, row: &FileRow) {
+        if let Some(used) = row.used.as_deref().filter(|used| used.is_output()) {
+            self.written_devices.insert(used.device);
+        }
+    }
+
+    /// The devices of files that the job is known to have written: major * 2^20 + minor.
+    pub fn written_devices(&self) -> impl Iterator<Item = u32> {
+        self.written_devices.iter().copied()
     }
 
     /// What was read and written so far.

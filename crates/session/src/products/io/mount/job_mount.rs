@@ -7,7 +7,7 @@ use weigh_mount::{MountError, Mounted};
 
 use super::settings::MountMechanism;
 use super::source::MountSource;
-use super::spec::MountSpec;
+use super::spec::{MountSpec, OwnFolder};
 use super::unmount::Unmount;
 use crate::products::io::gatherer::Gatherer;
 
@@ -23,9 +23,9 @@ impl JobMount {
     /// Mounts it. The command has to be there by then: what is started later would inherit it.
     pub fn new(spec: MountSpec) -> anyhow::Result<JobMount> {
         let at = spec.mountpoint().to_owned();
-        let (mounted, source) = spec.mount(MountMechanism::Auto)?;
+        let (mounted, source, own) = spec.mount(MountMechanism::Auto)?;
         let MountSource { io, call_name } = source;
-        let end = MountEnd { mounted, at, unmount: Unmount::default() };
+        let end = MountEnd { mounted, at, unmount: Unmount::default(), _own: own };
         Ok(JobMount { gatherer: Gatherer::new(io, call_name), end })
     }
 }
@@ -35,6 +35,8 @@ pub struct MountEnd {
     mounted: Arc<Mounted>,
     at: PathBuf,
     unmount: Unmount,
+    /// The folder that was made for it, if one was.
+    _own: Option<OwnFolder>,
 }
 
 impl MountEnd {

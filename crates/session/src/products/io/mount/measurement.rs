@@ -65,7 +65,8 @@ fn start(settings: &MountSettings) -> anyhow::Result<Result<MountStart, SpawnErr
     let mut mounted = None;
     let mut mount = || -> anyhow::Result<()> {
         if let Some(spec) = spec.take() {
-            mounted = Some(spec.mount(settings.mechanism)?);
+            let (served, source, _) = spec.mount(settings.mechanism)?;
+            mounted = Some((served, source));
         }
         Ok(())
     };

@@ -11,5 +11,5 @@ mod unmount;
 
 pub use job_mount::{JobMount, MountEnd};
 pub use measurement::{MountOutcome, measure};
-pub use settings::{MountMechanism, MountSettings, ServedFolder};
+pub use settings::{MountMechanism, MountSettings, OverSettings, ServedFolder};
 pub use spec::MountSpec;

@@ -21,6 +21,15 @@ pub struct ServedFolder {
     pub each_call: bool,
     /// Whose numbers are kept apart.
     pub apart: RowScope,
+    /// Where the files appear over the folder itself, for a command alone; `mountpoint` is weigh's own then.
+    pub over: Option<OverSettings>,
+}
+
+/// How a command gets its folder covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverSettings {
+    /// Whether a user namespace may be made for it.
+    pub user_namespace: bool,
 }
 
 /// How reads and writes at a mount are counted.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use weigh_collect::fanotify::{Open, OpenEvents, file_uses};
+use weigh_collect::fanotify::{Open, OpenEvents, file_uses, is_allowed};
 use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
@@ -32,13 +32,30 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String
         return Ok(Box::new(FollowerOpens));
     };
     if !with.settings.fanotify {
-        return Err(format!(
-            "{why}. --files follows opens by fanotify, which costs every process of the machine \
-             about a microsecond an open"
-        ));
+        let follower = with.follower.mechanism();
+        return Err(format!("{why}. {}", remedy(with.runs_already, follower, is_allowed())));
     }
     let events = OpenEvents::start().map_err(|e| e.to_string())?;
     Ok(Box::new(FanotifyOpens { events, opens: BTreeMap::new(), job: HashSet::new(), so_far: 0 }))
+}
+
+/// The one option that counts opens here, what it costs and whom. It is never taken unasked.
+fn remedy(runs_already: bool, follower: Mechanism, is_privileged: bool) -> &'static str {
+    match follower {
+        _ if is_privileged => {
+            "--files follows opens by fanotify, which costs every process of the machine about a \
+             microsecond an open"
+        }
+        _ if runs_already => {
+            "--level 3 counts them without root: each system call of the job takes some 20 to 60 µs \
+             longer"
+        }
+        Mechanism::Preload => "--level 3 counts those of dynamically linked programs without root",
+        _ => {
+            "--mechanism preload counts those of dynamically linked programs without root, by a \
+             library in them"
+        }
+    }
 }
 
 /// The mechanism that follows the job counts opens; its own status says so.
@@ -150,5 +167,27 @@ impl LiveValues for FanotifyOpens {
 
     fn looks_apart(&self, _metric: &str) -> Option<Duration> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_option_that_works_is_named() {
+        for (runs_already, follower, is_privileged, option) in [
+            (false, Mechanism::Bpf, true, "--files"),
+            (false, Mechanism::Proc, true, "--files"),
+            (false, Mechanism::Ptrace, false, "--mechanism preload"),
+            (false, Mechanism::Proc, false, "--mechanism preload"),
+            (false, Mechanism::Bpf, false, "--mechanism preload"),
+            (false, Mechanism::Preload, false, "--level 3"),
+            (true, Mechanism::Ptrace, false, "--level 3"),
+        ] {
+            let text = remedy(runs_already, follower, is_privileged);
+            assert!(text.starts_with(&format!("{option} ")), "{text}");
+            assert_eq!(text.matches("--").count(), 1, "{text}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod gpu;
 mod hardware;
 mod io;
 mod pressure;
+mod space;
 mod syscalls;
 mod written;
 
@@ -109,5 +110,6 @@ pub(super) fn start(
             mechanism: spec.mechanism,
             collector,
         });
-    listed.chain(asked_for).chain([pressure::start()]).collect()
+    // The last to finish: rows of files say where the job wrote.
+    listed.chain(asked_for).chain([pressure::start(), space::start(settings)]).collect()
 }

@@ -10,6 +10,7 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::{Unit, metric};
 
 use super::collector::{
@@ -22,7 +23,14 @@ pub(super) const INFO: CollectorInfo = CollectorInfo::new(
     "pressure",
     "for how long anything on the machine waited for CPU, memory or I/O",
     None,
-);
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "none",
+    scope: "machine",
+    intrusiveness: Intrusiveness::None,
+    cost: "nine reads of /proc in all",
+});
 const FOLDER: &str = "/proc/pressure";
 
 /// The metrics, each with its file and line. That of the CPU has no second line that means anything: somebody runs.

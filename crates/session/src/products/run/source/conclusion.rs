@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::{Crossed, Tick, job_value};
+use weigh_collect::host_state::host_state;
 use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
@@ -76,6 +77,7 @@ impl RunSource<'_> {
         self.announce();
         self.is_concluding = true;
         let reading = self.job.read()?;
+        self.summary.host.at_end = host_state();
         let ended_ns = self.job.ended_ns().unwrap_or(reading.at_ns);
         self.look_at_groups(ended_ns);
         let mut last = reading.clone();
@@ -142,6 +144,7 @@ impl RunSource<'_> {
             io.wall_seconds = wall_seconds;
         }
         summary.io = findings.io;
+        summary.file_systems = findings.file_systems;
         if let Some(calls) = &findings.calls {
             self.recorder.syscalls(calls.as_ref().clone());
         }
@@ -201,7 +204,7 @@ fn held_to(
 /// The limits that such values are past.
 fn crossed(limits: &[Limit], held: &BTreeMap<&'static str, f64>) -> Vec<Crossed> {
     let values = limits.iter().filter_map(|l| Some((l, *held.get(l.metric.name)?)));
-    let past = values.filter(|(limit, value)| *value > limit.value);
+    let past = values.filter(|(limit, value)| limit.metric.is_past(*value, limit.value));
     past.map(|(l, observed)| Crossed { metric: l.metric.name, observed, fully: true }).collect()
 }
 
