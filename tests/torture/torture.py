@@ -49,6 +49,8 @@ ROUNDS = 6
 # Each look goes through the environments of all processes.
 SECONDS_BETWEEN_LOOKS = 0.04
 TASK_DELAYACCT = Path("/proc/sys/kernel/task_delayacct")
+# Held shared by each weigh that needs the switch on; its text is what they found, while it is to be restored.
+DELAYACCT_LOCK = Path("/run/weigh-delayacct.lock")
 PARTS = ["kills", "surroundings", "disks", "memory", "failures", "agent"]
 # Held by what changes settings of the machine; opened before another /tmp may cover it.
 SETTINGS = open(__file__, "rb")
@@ -79,6 +81,27 @@ class Way:
         finally:
             if self.changes_settings():
                 fcntl.flock(SETTINGS, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def settled_delays(lock=DELAYACCT_LOCK, switch=TASK_DELAYACCT, patience=HANGS_AFTER):
+    """kernel.task_delayacct as it is while no weigh has it on, and none changes it meanwhile. None where one keeps it on."""
+    if not switch.exists():
+        yield None
+        return
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        end, value = time.monotonic() + patience, None
+        while value is None and time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # One that was killed has left the note.
+                value = (os.pread(descriptor, 16, 0).decode() or switch.read_text()).strip()
+                continue
+            time.sleep(0.1)
+        yield value
+    finally:
+        os.close(descriptor)
 
 
 def all_ways():
@@ -336,9 +359,11 @@ def kills(weigh, way, number, seed, state):
     so_far = state.of(f"kills {way.name}")
     chance = chance_of(seed, f"kills {way.name}", so_far)
     command = lambda: way.command(weigh, tried.folder, tried.job(ROUNDS, True))
-    # Beside a way that leaves it alone another call may change it.
-    is_read = way.changes_settings() and TASK_DELAYACCT.exists()
-    delays = TASK_DELAYACCT.read_text() if is_read else None
+    # Beside a way that leaves it alone another call may change it; and a weigh of nobody here may have it on.
+    delays = None
+    if way.changes_settings():
+        with settled_delays() as delays:
+            pass
     began = time.monotonic()
     whole = tried.ended(tried.start(command()))
     length = time.monotonic() - began
@@ -385,9 +410,11 @@ def kills(weigh, way, number, seed, state):
         faults.append(f"the run after ended with {again}")
     if litter:
         faults.append(f"{len(litter)} files left after the next run, first {litter[0]}")
-    if delays is not None and TASK_DELAYACCT.read_text() != delays:
-        faults.append("kernel.task_delayacct is not as it was")
-        TASK_DELAYACCT.write_text(delays)
+    if delays is not None:
+        with settled_delays() as now:
+            if now is not None and TASK_DELAYACCT.read_text().strip() != delays:
+                faults.append("kernel.task_delayacct is not as it was")
+                TASK_DELAYACCT.write_text(delays)
     return report(f"kills {way.name}, {so_far['done']}", faults)
 
 

@@ -29,6 +29,11 @@ impl NodeView {
     /// Takes what a look has found.
     pub fn take<'a>(&mut self, at_ns: u64, samples: impl Iterator<Item = Sample<'a>>) {
         self.looks += 1;
+        self.take_earlier(at_ns, samples);
+    }
+
+    /// Takes what was found before the first look: growth is counted from it on.
+    pub fn take_earlier<'a>(&mut self, at_ns: u64, samples: impl Iterator<Item = Sample<'a>>) {
         for sample in samples {
             if !self.points.contains_key(sample.scope) {
                 self.points.insert(sample.scope.clone(), BTreeMap::new());
@@ -55,13 +60,6 @@ impl NodeView {
             points.iter().map(|(name, point)| (name.to_string(), point.value)).collect()
         };
         self.points.iter().map(|(scope, points)| (scope.clone(), named(points))).collect()
-    }
-
-    /// Each value, with its scope and the name of its metric: as [`NodeView::values`], and nothing is copied.
-    pub fn points(&self) -> impl Iterator<Item = (&Scope, &'static str, &TopValue)> {
-        self.points.iter().flat_map(|(scope, points)| {
-            points.iter().map(move |(name, point)| (scope, *name, &point.value))
-        })
     }
 
     /// Use of each CPU between the last two looks.
@@ -168,6 +166,19 @@ mod tests {
         assert!(view.values().contains_key(&disk));
         view.forget_older_than(0);
         assert!(!view.values().contains_key(&disk), "it is gone");
+    }
+
+    #[test]
+    fn growth_is_known_at_the_first_look_by_what_was_found_before_it() {
+        let (scope, metric) = (Scope::Disk("sda".into()), &node_disk_read_bytes_total);
+        let sample = |value| {
+            let value = Some(Number::Whole(value));
+            std::iter::once(Sample { scope: &scope, metric, value, quality: Quality::Exact })
+        };
+        let mut view = NodeView::default();
+        view.take_earlier(1_000_000_000, sample(100));
+        view.take(3_000_000_000, sample(1101));
+        assert_eq!(rate(&view, &scope, metric), Some(500.5));
     }
 
     #[test]

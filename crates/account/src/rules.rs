@@ -26,7 +26,7 @@ mod tokens;
 mod value_table;
 
 pub use error::RuleError;
-pub use input::{RuleInput, RuleMoment, inputs, node_inputs};
+pub use input::{RuleInput, RuleMoment, job_inputs};
 pub use reference::markdown;
 pub use rule::Rule;
 pub use rule_set::{RuleSet, SHIPPED_RULES};

@@ -41,7 +41,7 @@ pub use files::RemoteIo;
 pub use follow::{
     RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
-pub use listener::{ServerError, is_served, listen_at, turn_all_away};
+pub use listener::{ServerError, listen_at, serves_programs, turn_all_away};
 pub use plain::PlainServer;
 pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
 pub use quota::{PROGRAMS, SlotQuota};

@@ -4,14 +4,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, chmod, unlink};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recv, socket_with,
 };
 use weigh_schema::library::Reason;
+use weigh_wire::HEAD_BYTES;
+use weigh_wire::library::{leave, parse_reply};
 
-use crate::client::turn_away;
+use crate::client::{send, turn_away};
+
+/// libweigh waits twice as long.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// What keeps a server from being.
 #[derive(Debug, thiserror::Error)]
@@ -67,13 +73,21 @@ pub(crate) fn accept(listener: &OwnedFd, reserve: &mut Option<OwnedFd>) -> Optio
     }
 }
 
-/// Whether somebody serves at a place.
-pub fn is_served(path: &Path) -> bool {
-    let reached = || {
-        let address = SocketAddrUnix::new(path)?;
-        connect(&new_socket().map_err(|_| rustix::io::Errno::MFILE)?, &address)
-    };
-    reached().is_ok()
+/// Whether programs with libweigh are served at a place. An agent that serves the node alone refuses all that they ask for.
+pub fn serves_programs(path: &Path) -> bool {
+    try_request(path).is_ok_and(|reason| reason != Some(Reason::Kernel))
+}
+
+/// What the server there says to a program's request; none where it says nothing in time. Errors: there is no server.
+fn try_request(path: &Path) -> io::Result<Option<Reason>> {
+    let socket = new_socket()?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    // A program that is turned away finds the reason there, though its request was not read.
+    let _ = send(&socket, &leave(0), &[]);
+    let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&PATIENCE));
+    let mut answer = [0; HEAD_BYTES];
+    let received = recv(&socket, &mut answer, RecvFlags::DONTWAIT);
+    Ok(received.ok().and_then(|(length, _)| parse_reply(&answer[..length])))
 }
 
 /// Turns away, with the reason, the clients that wait at a socket.

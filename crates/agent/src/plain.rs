@@ -153,3 +153,55 @@ fn refuse(what: Followed, why: &str) -> io::Result<OwnedFd> {
     send_parts(&ours, &refusal(what, why), &[], SendFlags::DONTWAIT)?;
     Ok(theirs.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::listener::serves_programs;
+    use crate::streams::{StreamServer, StreamSettings};
+
+    /// Serves at a path while something is done.
+    fn while_served(path: &Path, work: impl FnOnce()) {
+        let interval = std::time::Duration::from_secs(1);
+        let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
+        let (_streams, door) = StreamServer::new(settings).unwrap();
+        let mut server = PlainServer::new(path, door, "a test".to_string()).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    server.handle().unwrap();
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+            work();
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn an_agent_of_the_node_alone_is_no_server_of_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        assert!(!serves_programs(&path), "nobody is there");
+        while_served(&path, || assert!(!serves_programs(&path), "it serves the node alone"));
+        assert!(!serves_programs(&path), "it has gone");
+    }
+
+    /// A server that is busy, or of another version, is left what it serves.
+    #[test]
+    fn a_server_that_says_nothing_is_taken_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = crate::listener::listen_at(&path).unwrap();
+        assert!(serves_programs(&path));
+        drop(listener);
+        assert!(!serves_programs(&path));
+        let stream = folder.path().join("stream");
+        let _listener = UnixListener::bind(&stream).unwrap();
+        assert!(!serves_programs(&stream), "another kind of socket");
+    }
+}

@@ -145,7 +145,8 @@ pub struct DelaysGuard {
 
 impl DelaysGuard {
     fn take(switch: &Path, lock_path: &Path) -> Result<DelaysGuard, DelaysError> {
-        let was_on = read_switch(switch)?;
+        // Where there is no switch no lock file is made.
+        read_switch(switch)?;
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -158,7 +159,8 @@ impl DelaysGuard {
         // The exclusive lock is held for an instant only, by one who restores.
         flock(&lock, FlockOperation::LockShared)
             .map_err(|errno| access("lock", lock_path)(errno.into()))?;
-        if !was_on || !read_switch(switch)? {
+        // What was read before the lock was had may be another's value by now, or have been one.
+        if !read_switch(switch)? {
             // The note comes first: a weigh that finds the switch on finds the note too.
             lock.write_all(b"0").map_err(access("write", lock_path))?;
             std::fs::write(switch, "1").map_err(access("write", switch))?;
@@ -168,6 +170,13 @@ impl DelaysGuard {
 
     fn restore(&mut self) -> io::Result<()> {
         flock(&self.lock, FlockOperation::NonBlockingLockExclusive)?;
+        let restored = self.restore_noted();
+        // A child that has not executed its program yet has the same open file.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+        restored
+    }
+
+    fn restore_noted(&mut self) -> io::Result<()> {
         let mut note = String::new();
         self.lock.seek(SeekFrom::Start(0))?;
         self.lock.read_to_string(&mut note)?;
@@ -255,6 +264,45 @@ mod tests {
         let place = place("1\n");
         drop(place.take());
         assert!(place.is_on());
+    }
+
+    /// It is read again once the lock is had: meanwhile another may have switched it on for good.
+    #[test]
+    fn what_was_switched_on_while_the_lock_was_waited_for_stays_on() {
+        let place = place("0\n");
+        let restoring = File::create(&place.lock).unwrap();
+        flock(&restoring, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| place.take());
+            let inode = std::os::unix::fs::MetadataExt::ino(&restoring.metadata().unwrap());
+            let waits = || {
+                let locks = std::fs::read_to_string("/proc/locks").unwrap();
+                let of_file = format!(":{inode} ");
+                locks.lines().any(|line| line.contains("->") && line.contains(&of_file))
+            };
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while !waits() {
+                assert!(std::time::Instant::now() < end, "it does not wait");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::fs::write(&place.switch, "1\n").unwrap();
+            flock(&restoring, FlockOperation::Unlock).unwrap();
+            drop(waiting.join().unwrap());
+        });
+        assert!(place.is_on());
+        assert_eq!(std::fs::read_to_string(&place.lock).unwrap(), "", "no note for a later one");
+    }
+
+    /// A child between its fork and its program has the lock's file as well.
+    #[test]
+    fn a_copy_of_the_lock_keeps_nobody_waiting() {
+        let place = place("0\n");
+        let guard = place.take();
+        let _copy = guard.lock.try_clone().unwrap();
+        drop(guard);
+        assert!(!place.is_on());
+        let other = File::open(&place.lock).unwrap();
+        flock(&other, FlockOperation::NonBlockingLockShared).expect("nobody has it");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod allocation_count;
 pub mod allowed;
 pub mod call_filter;
 pub mod calls;
@@ -27,6 +28,7 @@ pub mod file_watch;
 pub mod follow;
 pub mod footprint;
 pub mod free_space;
+pub mod free_memory;
 pub mod gpu;
 pub mod hardware;
 pub mod host;
@@ -60,6 +62,7 @@ pub mod ptrace;
 mod reaped_io;
 pub mod requirements;
 pub mod rusage;
+pub mod session_watch;
 mod shared_map;
 pub mod signals;
 mod spaces;

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use weigh_schema::Mechanism;
 use weigh_schema::event::CollectorState;
-use weigh_schema::sample::Sample;
+use weigh_schema::sample::{Sample, SampleTable};
 
 use block::SampleBlock;
 pub use error::{NodeError, NodeRoots};
@@ -63,6 +63,8 @@ const fn of_proc(name: &'static str, open: OpenReader) -> NodeCollector {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Space changes slowly, and windows of minutes are looked at.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Every collector of the node.
 const COLLECTORS: &[NodeCollector] = &[
@@ -77,7 +79,7 @@ const COLLECTORS: &[NodeCollector] = &[
     of_proc("pressure", pressure::open),
     of_proc("disks", disks::open),
     of_proc("interfaces", interfaces::open),
-    NodeCollector { period: SECOND, ..of_proc("filesystems", filesystems::open) },
+    NodeCollector { period: SLOW, ..of_proc("filesystems", filesystems::open) },
     NodeCollector { period: SECOND, ..of_proc("nfs", mounts::open_nfs) },
     NodeCollector { period: SECOND, ..of_proc("lustre", mounts::open_lustre) },
     NodeCollector { period: SECOND, ..of_proc("sensors", sensors::open) },
@@ -110,6 +112,40 @@ pub struct NodeStatus<'a> {
     pub failures: u64,
     /// Values of the last tick for which there was no room.
     pub left_out: u64,
+}
+
+/// The samples of a collector.
+#[derive(Clone, Copy)]
+pub struct NodeBlock<'a> {
+    block: &'a SampleBlock,
+    is_fresh: bool,
+    /// When its values were read; none where there are none.
+    pub last: Option<Moment>,
+}
+
+impl<'a> NodeBlock<'a> {
+    /// All samples, whenever they were read.
+    pub fn samples(self) -> impl Iterator<Item = Sample<'a>> {
+        self.block.samples()
+    }
+}
+
+impl SampleTable for NodeBlock<'_> {
+    fn layout(&self) -> u64 {
+        self.block.layout()
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    fn places(&self) -> usize {
+        self.block.len()
+    }
+
+    fn sample(&self, place: usize) -> Sample<'_> {
+        self.block.sample(place)
+    }
 }
 
 /// A collector, open or waiting to be opened again.
@@ -167,6 +203,15 @@ impl NodeCollectors {
     /// What the last tick has changed: values, and values that are no longer known.
     pub fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
         self.slots.iter().filter(|slot| slot.is_fresh).flat_map(|slot| slot.block.samples())
+    }
+
+    /// The samples of each collector, always in the same order.
+    pub fn blocks(&self) -> impl Iterator<Item = NodeBlock<'_>> {
+        self.slots.iter().map(|slot| NodeBlock {
+            block: &slot.block,
+            is_fresh: slot.is_fresh,
+            last: slot.last,
+        })
     }
 
     /// The control groups that are jobs, units or containers, as the last tick found them.

@@ -143,7 +143,7 @@ impl ProcessList {
 /// Arguments that are kept of a process: one may have megabytes.
 const MOST_BYTES: usize = 4096;
 
-fn read_command(pid: u32) -> Vec<String> {
+pub(crate) fn read_command(pid: u32) -> Vec<String> {
     let text = procfs::read_of(pid, "cmdline").unwrap_or_default();
     parse_cmdline(&text[..text.len().min(MOST_BYTES)])
 }
@@ -161,7 +161,7 @@ fn is_of_kernel(stat: &Stat) -> bool {
     (stat.pid == 2 || stat.parent_pid == 2) && stat.virtual_bytes == 0
 }
 
-fn pids() -> impl Iterator<Item = u32> {
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

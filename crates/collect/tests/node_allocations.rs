@@ -1,30 +1,8 @@
 //! A tick of the node's collectors allocates nothing, once devices are known.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use weigh_collect::allocation_count::{CountingAllocator, allocations};
 use weigh_collect::clock::Moment;
 use weigh_collect::node::NodeCollectors;
-
-struct CountingAllocator;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: all is handed on to the system's allocator as it came; the count needs no memory.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -40,10 +18,10 @@ fn a_tick_allocates_nothing() {
     };
     (0..3).for_each(|number| assert!(tick(number) >= 60));
     // A disk or interface may come meanwhile.
-    let allocations = (3..20).map(|number| {
-        let before = ALLOCATIONS.get();
+    let counts = (3..20).map(|number| {
+        let before = allocations();
         assert!(tick(number) >= 60);
-        ALLOCATIONS.get() - before
+        allocations() - before
     });
-    assert_eq!(allocations.min(), Some(0));
+    assert_eq!(counts.min(), Some(0));
 }

@@ -262,7 +262,7 @@ node_metrics! {
 
     node_filesystem_total_bytes: Gauge Bytes in Storage of Mount;
         help "size of a file system"
-        counts "Size of a file system that lies on a device here, by its mount point, at most once a second (statvfs(2): `f_blocks`). File systems of other machines and of programs (FUSE) are left out, for asking them may wait for ever; so are those that nothing can be written to."
+        counts "Size of a file system that lies on a device here, by its mount point, at most each 5 s (statvfs(2): `f_blocks`). File systems of other machines and of programs (FUSE) are left out, for asking them may wait for ever; so are those that nothing can be written to."
     node_filesystem_available_bytes: Gauge Bytes in Storage of Mount;
         help "space that users can have"
         counts "Space of a file system that ordinary users can have; what is reserved for root is not in it (statvfs(2): `f_bavail`)."

@@ -17,3 +17,33 @@ pub struct Sample<'a> {
     /// How far it can be trusted.
     pub quality: Quality,
 }
+
+/// Samples of one collector, each at its place.
+pub trait SampleTable {
+    /// Another number as soon as any place has another scope or metric.
+    fn layout(&self) -> u64;
+    /// Whether the latest tick has read its values, or found that they are no longer known.
+    fn is_fresh(&self) -> bool;
+    /// The number of places.
+    fn places(&self) -> usize;
+    /// The sample at a place.
+    fn sample(&self, place: usize) -> Sample<'_>;
+}
+
+impl<T: SampleTable + ?Sized> SampleTable for &T {
+    fn layout(&self) -> u64 {
+        T::layout(self)
+    }
+
+    fn is_fresh(&self) -> bool {
+        T::is_fresh(self)
+    }
+
+    fn places(&self) -> usize {
+        T::places(self)
+    }
+
+    fn sample(&self, place: usize) -> Sample<'_> {
+        T::sample(self, place)
+    }
+}

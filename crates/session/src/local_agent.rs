@@ -1,4 +1,5 @@
-//! Programs with libweigh in a command that weigh follows, where no agent serves them.
+//! Programs with libweigh in a command that weigh follows, where no agent serves them: there is none, or it serves the
+//! node alone.
 //!
 //! Makes a place that nobody else is told of, and has the command's programs look there. Who serves
 //! them there is either the weigh that follows each call anyway, or a helper, which is started when the
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use rustix::event::PollFlags;
 use rustix::net::{SocketAddrUnix, getsockname};
 use rustix::pipe::{PipeFlags, pipe_with};
-use weigh_agent::{Server, Settings, SlotQuota, is_served, listen_at, turn_all_away};
+use weigh_agent::{Server, Settings, SlotQuota, listen_at, serves_programs, turn_all_away};
 use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_collect::daemonize::start_itself;
 use weigh_schema::Mechanism;
@@ -58,7 +59,7 @@ const TRIES: usize = 3;
 impl SocketFolder {
     /// None where the command's programs find somebody anyway, or there is no place for a socket.
     pub fn make() -> Option<(SocketFolder, OwnedFd)> {
-        if std::env::var_os(SOCKET_VARIABLE).is_some() || is_served(Path::new(SOCKET)) {
+        if std::env::var_os(SOCKET_VARIABLE).is_some() || serves_programs(Path::new(SOCKET)) {
             return None;
         }
         abandoned::sweep(&std::env::temp_dir());

@@ -65,6 +65,12 @@ fn understand(head: Head) -> Option<Request> {
 /// More processes and threads than this Linux does not have.
 const PIDS: usize = 1 << 22;
 
+/// [`Request::Leave`], as a program sends it. A server of programs grants it to each of them.
+pub fn leave(pid: u32) -> [u8; HEAD_BYTES] {
+    let (kind, length) = (Kind::Leave as u64, u64::from(pid));
+    Head { version: layout(), kind, length, descriptors: 0 }.bytes()
+}
+
 /// An answer, as it is sent.
 pub fn reply(reason: Reason, value: u64, flags: u64) -> [u8; HEAD_BYTES] {
     let kind = reason as u64;
@@ -100,5 +106,6 @@ mod tests {
         }
         assert_eq!(parse(&[&whole[..], &[0]].concat()), Err(Reason::NotUnderstood));
         assert_eq!(parse(&whole), Ok(Request::Enter { parts: 5 }));
+        assert_eq!(parse(&leave(17)), Ok(Request::Leave { pid: 17 }));
     }
 }

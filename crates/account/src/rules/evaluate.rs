@@ -53,16 +53,25 @@ impl Judge<'_> {
             Truth::Compare { how, left, right, .. } => {
                 Ok(how.holds(self.number(left)?, self.number(right)?))
             }
-            Truth::And(a, b) => match (self.truth(a), self.truth(b)) {
-                (Ok(false), _) | (_, Ok(false)) => Ok(false),
-                (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
-                (Ok(true), Ok(true)) => Ok(true),
-            },
-            Truth::Or(a, b) => match (self.truth(a), self.truth(b)) {
-                (Ok(true), _) | (_, Ok(true)) => Ok(true),
-                (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
-                (Ok(false), Ok(false)) => Ok(false),
-            },
+            Truth::And(a, b) => self.pair(a, b, false),
+            Truth::Or(a, b) => self.pair(a, b, true),
+        }
+    }
+
+    /// One side alone decides, if it is so: the one that takes less is judged first.
+    fn pair(&self, a: &Truth, b: &Truth, decides: bool) -> Result<bool, Unknown> {
+        let is_turned = a.walks_windows() && !b.walks_windows();
+        let (first, second) = if is_turned { (b, a) } else { (a, b) };
+        let found = self.truth(first);
+        if found == Ok(decides) {
+            return found;
+        }
+        match (found, self.truth(second)) {
+            (_, Ok(second)) if second == decides => Ok(decides),
+            // Of two that are not known the one on the left is said.
+            (Err(_), Err(left)) if is_turned => Err(left),
+            (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
+            _ => Ok(!decides),
         }
     }
 

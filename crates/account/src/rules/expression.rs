@@ -89,6 +89,16 @@ impl Truth {
         }
     }
 
+    /// Whether it goes through all values of a window.
+    pub fn walks_windows(&self) -> bool {
+        match self {
+            Truth::Compare { left, right, .. } => left.walks_windows() || right.walks_windows(),
+            Truth::And(left, right) | Truth::Or(left, right) => {
+                left.walks_windows() || right.walks_windows()
+            }
+        }
+    }
+
     /// All metrics in it, from left to right.
     pub fn metrics(&self, found: &mut Vec<MetricUse>) {
         match self {
@@ -105,6 +115,15 @@ impl Truth {
 }
 
 impl Number {
+    fn walks_windows(&self) -> bool {
+        match self {
+            Number::Slope(..) | Number::SecondsTo(..) => true,
+            Number::Negative(of) => of.walks_windows(),
+            Number::Pair(_, left, right) => left.walks_windows() || right.walks_windows(),
+            Number::Constant(_) | Number::Cores | Number::Value(_) | Number::Rate(..) => false,
+        }
+    }
+
     /// All metrics in it, from left to right.
     pub fn metrics(&self, found: &mut Vec<MetricUse>) {
         match self {

@@ -1,14 +1,12 @@
-//! The values that rules judge, when they were taken, and those of a look at the node.
+//! The values that rules judge, when they were taken, and those of jobs.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
 use weigh_schema::rule::{job_metric, scope_of_job};
 use weigh_schema::stream::PushedSample;
-use weigh_schema::top::{TopJob, TopJobKind, TopReport, TopValue};
+use weigh_schema::top::{TopJob, TopJobKind};
 use weigh_schema::update::Scope;
-
-use crate::node::NodeView;
 
 /// When a look was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +30,9 @@ pub struct RuleInput<'a> {
     pub per_second: Option<f64>,
 }
 
-/// The values of a look: those of the node, and of its jobs (`job:PID`).
-pub fn inputs(report: &TopReport) -> impl Iterator<Item = RuleInput<'_>> {
-    let node = report.metrics.iter().flat_map(|(scope, values)| {
-        values.iter().map(move |(metric, value)| of_node(scope, metric, value))
-    });
-    let jobs = report.jobs.iter().filter(|job| job.kind == TopJobKind::Weigh);
-    node.chain(jobs.flat_map(of_job))
-}
-
-/// The values of the node alone.
-pub fn node_inputs(view: &NodeView) -> impl Iterator<Item = RuleInput<'_>> {
-    view.points().map(|(scope, metric, value)| of_node(scope, metric, value))
+/// The values of jobs of `weigh run` (`job:PID`).
+pub fn job_inputs(jobs: &[TopJob]) -> impl Iterator<Item = RuleInput<'_>> {
+    jobs.iter().filter(|job| job.kind == TopJobKind::Weigh).flat_map(of_job)
 }
 
 /// What a client has published.
@@ -55,15 +44,6 @@ impl<'a> From<&'a PushedSample> for RuleInput<'a> {
             value: Some(sample.value),
             per_second: None,
         }
-    }
-}
-
-fn of_node<'a>(scope: &'a Scope, metric: &'a str, value: &TopValue) -> RuleInput<'a> {
-    RuleInput {
-        scope: Cow::Borrowed(scope),
-        metric,
-        value: value.value.map(|value| value.as_f64()),
-        per_second: value.per_second.flatten(),
     }
 }
 

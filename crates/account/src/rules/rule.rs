@@ -65,9 +65,18 @@ impl Rule {
         self.when.first_number()
     }
 
-    /// Whether it is judged for jobs alone.
-    pub(super) fn is_of_jobs(&self) -> bool {
-        self.scopes.iter().all(ScopePattern::is_of_jobs)
+    /// The metrics that its conditions and its scopes come from, each once.
+    pub(super) fn judged_by(&self) -> Vec<MetricId> {
+        let mut used = Vec::new();
+        self.when.metrics(&mut used);
+        self.until.iter().for_each(|until| until.metrics(&mut used));
+        let mut found: Vec<MetricId> = self.scoped.into_iter().collect();
+        for metric in used {
+            if !found.contains(&metric.id) {
+                found.push(metric.id);
+            }
+        }
+        found
     }
 
     pub(super) fn matches(&self, scope: &Scope) -> bool {

@@ -39,18 +39,16 @@ impl ScopePattern {
         self.0.split(':').next().unwrap_or_default()
     }
 
-    /// Whether it is about jobs.
-    pub fn is_of_jobs(&self) -> bool {
-        matches!(self.kind(), "job" | "process")
-    }
-
     pub fn matches(&self, scope: &Scope) -> bool {
         match (scope, self.0.as_str()) {
             (Scope::Node, pattern) => pattern == "node",
             (Scope::Job, pattern) => pattern == "job",
             // Nothing is written out for the most common of them.
             (Scope::Disk(_), "disk:*") | (Scope::Interface(_), "interface:*") => true,
-            (Scope::Core(_), "core:*") | (Scope::Gpu(_), "gpu:*") => true,
+            (Scope::Core(_), "core:*") => true,
+            (Scope::Gpu(_) | Scope::GpuDevice(_), "gpu:*") => true,
+            (Scope::Mount(_), "mount:*") | (Scope::Sensor(_), "sensor:*") => true,
+            (Scope::Operation { .. }, "operation:*") => true,
             (scope, pattern) => is_match(pattern.as_bytes(), scope.to_string().as_bytes()),
         }
     }

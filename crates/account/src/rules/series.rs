@@ -19,8 +19,10 @@ type Point = (u64, f64);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    /// The look at which it was last given.
+    /// The look at which it was last given, or its table was last bound.
     pub look: u64,
+    /// The table that has it.
+    pub table: Option<usize>,
     now: Option<Point>,
     before: Option<Point>,
     /// Its growth in a second, as far as the giver says.
@@ -38,20 +40,24 @@ impl Series {
         metric: &UsedMetric,
     ) {
         let Some(value) = value.filter(|value| value.is_finite()) else {
-            *self = Series { look: self.look, ..Series::default() };
-            return;
+            return self.begin_anew();
         };
         let is_new = |(at, before): &Point| {
             at_ns <= *at || metric.kind == MetricKind::Counter && value < *before
         };
         if self.now.as_ref().is_some_and(is_new) {
-            *self = Series { look: self.look, ..Series::default() };
+            self.begin_anew();
         }
         self.before = self.now.replace((at_ns, value));
         self.per_second = per_second.filter(|rate| rate.is_finite());
         if metric.longest_ns > 0 {
             self.keep((at_ns, value), metric);
         }
+    }
+
+    fn begin_anew(&mut self) {
+        self.points.clear();
+        (self.now, self.before, self.per_second) = (None, None, None);
     }
 
     fn keep(&mut self, point: Point, metric: &UsedMetric) {

@@ -6,9 +6,11 @@
 
 use jiff::Timestamp;
 use weigh_schema::rule::{RuleEvent, RuleStanding, RuleStatus};
+use weigh_schema::sample::SampleTable;
 use weigh_schema::update::Scope;
 
 use super::evaluate::Unknown;
+use super::expression::MetricId;
 use super::input::{RuleInput, RuleMoment};
 use super::rule::Rule;
 use super::rule_set::RuleSet;
@@ -22,6 +24,8 @@ pub struct RuleState {
     values: ValueTable,
     /// By the number of the rule, as what follows.
     standings: Vec<Standings>,
+    /// What a rule is judged by: it is judged again when a value of these has come.
+    metrics: Vec<Vec<MetricId>>,
     /// Why no scope of a rule can be judged.
     unknown: Vec<Option<Unknown>>,
     at: RuleMoment,
@@ -36,6 +40,7 @@ impl RuleState {
             values: ValueTable::new(&set.metrics, has_core_rules),
             standings: vec![Standings::new(); set.rules().len()],
             unknown: vec![None; set.rules().len()],
+            metrics: set.rules().iter().map(Rule::judged_by).collect(),
             set,
             at: RuleMoment { ns: 0, time: Timestamp::UNIX_EPOCH },
             look: 0,
@@ -58,33 +63,38 @@ impl RuleState {
         at: RuleMoment,
         values: &mut dyn Iterator<Item = RuleInput<'_>>,
     ) -> Vec<RuleEvent> {
-        self.judge_all(at, values, true)
+        self.take_tick(at, std::iter::empty::<&dyn SampleTable>(), values)
     }
 
-    /// The same for a look that jobs are no part of: rules about jobs stay as they stand.
-    pub fn take_without_jobs(
+    /// The same of a tick of collectors, whose tables come in the same order at each, and of single values beside them: of
+    /// jobs, and what is published. Rules are judged by values that were read again, and while they are true.
+    pub fn take_tick<T: SampleTable>(
         &mut self,
         at: RuleMoment,
+        tables: impl Iterator<Item = T>,
         values: &mut dyn Iterator<Item = RuleInput<'_>>,
-    ) -> Vec<RuleEvent> {
-        self.judge_all(at, values, false)
-    }
-
-    fn judge_all(
-        &mut self,
-        at: RuleMoment,
-        values: &mut dyn Iterator<Item = RuleInput<'_>>,
-        has_jobs: bool,
     ) -> Vec<RuleEvent> {
         (self.at, self.look) = (at, self.look + 1);
-        self.values.take(at.ns, values, &self.set.metrics);
+        self.values.begin();
+        for (number, table) in tables.enumerate() {
+            self.values.take_table(at.ns, number, &table, &self.set.metrics);
+        }
+        self.values.take_values(at.ns, values, &self.set.metrics);
         let mut events = Vec::new();
         for number in 0..self.set.rules().len() {
-            if has_jobs || !self.set.rules()[number].is_of_jobs() {
+            if self.is_due(number) {
                 self.judge(number, &mut events);
             }
         }
         events
+    }
+
+    /// Time passes for what is true.
+    fn is_due(&self, number: usize) -> bool {
+        let is_changed = |id: &MetricId| self.values.is_changed(*id);
+        self.look == 1
+            || !self.standings[number].is_empty()
+            || self.metrics[number].iter().any(is_changed)
     }
 
     fn judge(&mut self, number: usize, events: &mut Vec<RuleEvent>) {

@@ -2,8 +2,11 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
+use weigh_schema::node_metric::*;
 use weigh_schema::rule::{LONGEST_TEXT_BYTES, RuleChange, RuleStanding, Severity};
+use weigh_schema::sample::{Sample, SampleTable};
 use weigh_schema::update::Scope;
+use weigh_schema::{Metric, Number, Quality};
 
 use super::*;
 
@@ -39,12 +42,7 @@ fn take(state: &mut RuleState, seconds: u64, values: &[(&str, &str, Option<f64>)
         .iter()
         .map(|(scope, metric, value)| (*scope, &*String::leak(metric.to_string()), *value))
         .collect();
-    let events = state.take(moment(seconds), &mut values.iter().map(input));
-    let event = |event: &weigh_schema::rule::RuleEvent| {
-        let state = if event.state == RuleChange::Began { "began" } else { "ended" };
-        format!("{state} {}", event.scope)
-    };
-    events.iter().map(event).collect()
+    words(&state.take(moment(seconds), &mut values.iter().map(input)))
 }
 
 const FREE: &str = "node_memory_available_bytes";
@@ -128,22 +126,76 @@ fn each_disk_is_judged_by_itself_and_one_that_goes_ends() {
     assert_eq!(look(4, &[("disk:b", Some(1.0))]), ["began disk:b"]);
 }
 
-/// The agent lists processes only while somebody looks: meanwhile nobody knows of jobs, and none has ended.
+/// A table of a collector.
+#[derive(Default)]
+struct Table {
+    layout: u64,
+    is_fresh: bool,
+    samples: Vec<(Scope, &'static Metric, Option<f64>)>,
+}
+
+impl SampleTable for Table {
+    fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    fn places(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn sample(&self, place: usize) -> Sample<'_> {
+        let (scope, metric, value) = &self.samples[place];
+        let value = value.map(Number::Real);
+        Sample { scope, metric, value, quality: Quality::Exact }
+    }
+}
+
+fn words(events: &[weigh_schema::rule::RuleEvent]) -> Vec<String> {
+    let state = |change| if change == RuleChange::Began { "began" } else { "ended" };
+    events.iter().map(|event| format!("{} {}", state(event.state), event.scope)).collect()
+}
+
+/// A slow collector's value stays, and time goes on for what is true; what has no place any more is gone.
 #[test]
-fn rules_about_jobs_stay_while_jobs_are_not_looked_at() {
-    let text = "shipped = false\n[rule.job]\nwhen = \"cpu_cores > 1\"\ntext = \"t\"\n[rule.node]\nwhen = \"node_threads > 1\"\ntext = \"t\"\n";
-    let mut state = RuleState::new(RuleSet::parse(text, "f").unwrap());
-    assert_eq!(take(&mut state, 0, &[("job:7", "cpu_cores", Some(2.0))]), ["began job:7"]);
-    let threads = RuleInput {
-        scope: Cow::Owned(Scope::Node),
-        metric: "node_threads",
-        value: Some(2.0),
-        per_second: None,
+fn a_table_that_is_not_read_at_a_tick_keeps_its_values() {
+    let lines =
+        "when = \"node_disk_requests_outstanding > 7 * cores\"\nfor = \"3s\"\nkeep = \"0s\"";
+    let mut state = RuleState::new(one(lines));
+    let waits = &node_disk_requests_outstanding;
+    let disk = |name: &str, value: f64| (Scope::Disk(name.into()), waits, Some(value));
+    let cpu = |core: u32| (Scope::Core(core), &node_cpu_idle_seconds_total, Some(0.0));
+    let mut cores = Table { layout: 1, is_fresh: true, samples: vec![cpu(0), cpu(1)] };
+    let samples = vec![disk("a", 14.5), disk("b", 13.5)];
+    let mut disks = Table { layout: 1, is_fresh: true, samples };
+    let mut take = |seconds, cores: &Table, disks: &Table| {
+        let tables = [cores, disks].into_iter();
+        words(&state.take_tick(moment(seconds), tables, &mut std::iter::empty()))
     };
-    let events = state.take_without_jobs(moment(1), &mut std::iter::once(threads));
-    assert_eq!(events.iter().map(|event| event.rule.as_str()).collect::<Vec<_>>(), ["node"]);
-    assert_eq!(state.statuses().iter().filter(|s| s.state == RuleStanding::Holds).count(), 2);
-    assert_eq!(take(&mut state, 2, &[]), ["ended job:7", "ended node"]);
+    assert!(take(0, &cores, &disks).is_empty());
+    (cores.is_fresh, disks.is_fresh) = (false, false);
+    assert!(take(2, &cores, &disks).is_empty());
+    assert_eq!(take(3, &cores, &disks), ["began disk:a"]);
+    // One CPU less: that is enough for the other.
+    cores = Table { layout: 2, is_fresh: true, samples: vec![cpu(1)] };
+    assert!(take(4, &cores, &disks).is_empty());
+    assert_eq!(take(7, &cores, &disks), ["began disk:b"]);
+    disks = Table { layout: 2, is_fresh: true, samples: vec![disk("b", 13.5)] };
+    assert_eq!(take(8, &cores, &disks), ["ended disk:a"]);
+    disks.samples[0].2 = None;
+    assert_eq!(take(9, &cores, &disks), ["ended disk:b"]);
+}
+
+/// Where a job is no more, what was said of it is over.
+#[test]
+fn a_job_that_has_ended_ends_its_rules() {
+    let mut state = RuleState::new(one("when = \"cpu_cores > 1\""));
+    assert_eq!(take(&mut state, 0, &[("job:7", "cpu_cores", Some(2.0))]), ["began job:7"]);
+    assert_eq!(take(&mut state, 1, &[]), ["ended job:7"]);
+    assert!(take(&mut state, 2, &[]).is_empty() && take(&mut state, 3, &[]).is_empty());
 }
 
 #[test]
@@ -412,11 +464,18 @@ proptest! {
             text += &format!("[rule.r{number}]\nwhen = \"{condition}\"\ntext = \"t\"\nfor = \"{hold}s\"\nkeep = \"{keep}s\"\n");
         }
         let mut state = RuleState::new(RuleSet::parse(&text, "f").unwrap());
+        let mut by_table = RuleState::new(RuleSet::parse(&text, "f").unwrap());
         let mut found = vec![Vec::new(); CONDITIONS.len()];
         for at in 0..steps.len() {
             let input = |metric, value| RuleInput { scope: Cow::Owned(Scope::Node), metric, value, per_second: None };
             let values = [input("node_threads", walk.gauge[at]), input("node_forks_total", walk.counter[at])];
-            for event in state.take(moment(at as u64), &mut values.into_iter()) {
+            let events = state.take(moment(at as u64), &mut values.into_iter());
+            let samples = vec![(Scope::Node, &node_threads, walk.gauge[at]), (Scope::Node, &node_forks_total, walk.counter[at])];
+            let table = Table { layout: 1, is_fresh: true, samples };
+            let of_table = by_table.take_tick(moment(at as u64), std::iter::once(&table), &mut std::iter::empty());
+            prop_assert_eq!(&of_table, &events);
+            prop_assert_eq!(by_table.statuses(), state.statuses());
+            for event in events {
                 let number: usize = event.rule[1..].parse().unwrap();
                 found[number].push((at, event.state == RuleChange::Began));
             }

@@ -1,7 +1,11 @@
 //! The values of the present look, by metric and scope, as far as rules use them.
+//!
+//! Values of collectors come in tables: which of their places rules use is found once per layout, and values that were not
+//! read again stay. Single values are known for the look at which they were given.
 
 use std::collections::BTreeMap;
 
+use weigh_schema::sample::SampleTable;
 use weigh_schema::update::Scope;
 
 use super::expression::MetricId;
@@ -12,12 +16,28 @@ use super::series::Series;
 /// The most scopes of a metric: what is pushed may have any.
 const MOST_SCOPES: usize = 4096;
 
+/// Which places of a table rules use.
+#[derive(Debug, Default)]
+struct BoundTable {
+    /// The layout that this is of; none: it was not looked at yet.
+    layout: Option<u64>,
+    places: Vec<(usize, MetricId)>,
+    /// CPUs that it has values of.
+    cores: u32,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct ValueTable {
     series: Vec<BTreeMap<Scope, Series>>,
+    /// By metric: whether a value has come or gone at this look.
+    is_changed: Vec<bool>,
+    tables: Vec<BoundTable>,
+    /// Metrics of single values.
+    single: Vec<MetricId>,
     look: u64,
-    /// CPUs that the node has values of.
+    /// CPUs that there are single values of, at this look and at the one before.
     cores: u32,
+    cores_before: u32,
     last_core: Option<u32>,
     /// Whether any rule is judged for single CPUs.
     has_core_rules: bool,
@@ -25,49 +45,123 @@ pub(super) struct ValueTable {
 
 impl ValueTable {
     pub fn new(metrics: &MetricTable, has_core_rules: bool) -> ValueTable {
-        let series = vec![BTreeMap::new(); metrics.all().len()];
-        ValueTable { series, has_core_rules, ..ValueTable::default() }
+        let count = metrics.all().len();
+        let (series, is_changed) = (vec![BTreeMap::new(); count], vec![false; count]);
+        ValueTable { series, is_changed, has_core_rules, ..ValueTable::default() }
     }
 
-    /// Takes all values of a look. What it does not have is not known from now on.
-    pub fn take<'a>(
+    /// Begins a look.
+    pub fn begin(&mut self) {
+        self.look += 1;
+        self.is_changed.fill(false);
+        (self.cores_before, self.cores, self.last_core) = (self.cores, 0, None);
+    }
+
+    /// Takes what collectors have read; each table has its number at all looks.
+    pub fn take_table(
+        &mut self,
+        at_ns: u64,
+        number: usize,
+        table: &dyn SampleTable,
+        metrics: &MetricTable,
+    ) {
+        if self.tables.len() <= number {
+            self.tables.resize_with(number + 1, BoundTable::default);
+        }
+        if self.tables[number].layout != Some(table.layout()) {
+            self.bind(number, table, metrics);
+        }
+        if !table.is_fresh() {
+            return;
+        }
+        for (place, id) in &self.tables[number].places {
+            let sample = table.sample(*place);
+            if let Some(series) = self.series[id.0].get_mut(sample.scope) {
+                let value = sample.value.map(|value| value.as_f64());
+                series.take(at_ns, value, None, metrics.get(*id));
+                self.is_changed[id.0] = true;
+            }
+        }
+    }
+
+    /// Finds the places that rules use. What the table has no more is gone.
+    fn bind(&mut self, number: usize, table: &dyn SampleTable, metrics: &MetricTable) {
+        let mut bound = BoundTable { layout: Some(table.layout()), ..BoundTable::default() };
+        let mut last_core = None;
+        for place in 0..table.places() {
+            let sample = table.sample(place);
+            if let Scope::Core(core) = *sample.scope {
+                // All of a CPU come one after the other.
+                bound.cores += u32::from(last_core.replace(core) != Some(core));
+                if !self.has_core_rules {
+                    continue;
+                }
+            }
+            let Some(id) = metrics.used(sample.metric.name) else { continue };
+            if let Some(series) = room(&mut self.series[id.0], sample.scope) {
+                (series.table, series.look) = (Some(number), self.look);
+                bound.places.push((place, id));
+            }
+        }
+        let look = self.look;
+        let is_there = |series: &Series| series.table != Some(number) || series.look == look;
+        self.series.iter_mut().for_each(|series| series.retain(|_, series| is_there(series)));
+        self.tables[number] = bound;
+        self.is_changed.fill(true);
+    }
+
+    /// Takes single values, all of a look. What they do not have is not known from now on.
+    pub fn take_values<'a>(
         &mut self,
         at_ns: u64,
         values: impl Iterator<Item = RuleInput<'a>>,
         metrics: &MetricTable,
     ) {
-        self.look += 1;
-        (self.cores, self.last_core) = (0, None);
         for input in values {
             self.put(at_ns, input, metrics);
         }
-        let look = self.look;
-        self.series.iter_mut().for_each(|series| series.retain(|_, series| series.look == look));
+        let ValueTable { single, series, is_changed, look, .. } = self;
+        single.retain(|id| {
+            let series = &mut series[id.0];
+            let before = series.len();
+            series.retain(|_, series| series.table.is_some() || series.look == *look);
+            is_changed[id.0] |= series.len() != before;
+            !series.is_empty()
+        });
+        if self.cores != self.cores_before {
+            self.is_changed.fill(true);
+        }
     }
 
     fn put(&mut self, at_ns: u64, input: RuleInput<'_>, metrics: &MetricTable) {
         if let Scope::Core(core) = *input.scope {
-            // All of a CPU come one after the other.
             self.cores += u32::from(self.last_core.replace(core) != Some(core));
             if !self.has_core_rules {
                 return;
             }
         }
         let Some(id) = metrics.used(input.metric) else { return };
-        let series = &mut self.series[id.0];
-        if !series.contains_key(&*input.scope) {
-            if series.len() >= MOST_SCOPES {
-                return;
-            }
-            series.insert(input.scope.clone().into_owned(), Series::default());
+        let Some(series) = room(&mut self.series[id.0], &input.scope) else { return };
+        // Nobody gives values in the place of a collector.
+        if series.table.is_some() {
+            return;
         }
-        let Some(series) = series.get_mut(&*input.scope) else { return };
         series.look = self.look;
         series.take(at_ns, input.value, input.per_second, metrics.get(id));
+        self.is_changed[id.0] = true;
+        if !self.single.contains(&id) {
+            self.single.push(id);
+        }
+    }
+
+    /// Whether a value of the metric has come or gone at this look.
+    pub fn is_changed(&self, id: MetricId) -> bool {
+        self.is_changed[id.0]
     }
 
     pub fn cores(&self) -> Option<f64> {
-        (self.cores > 0).then_some(f64::from(self.cores))
+        let cores = self.cores + self.tables.iter().map(|table| table.cores).sum::<u32>();
+        (cores > 0).then_some(f64::from(cores))
     }
 
     pub fn get(&self, id: MetricId, scope: &Scope) -> Option<&Series> {
@@ -78,4 +172,15 @@ impl ValueTable {
     pub fn scopes(&self, id: MetricId) -> impl Iterator<Item = &Scope> {
         self.series.get(id.0).into_iter().flat_map(BTreeMap::keys)
     }
+}
+
+/// The series of a scope, made where there is room for one more.
+fn room<'s>(series: &'s mut BTreeMap<Scope, Series>, scope: &Scope) -> Option<&'s mut Series> {
+    if !series.contains_key(scope) {
+        if series.len() >= MOST_SCOPES {
+            return None;
+        }
+        series.insert(scope.clone(), Series::default());
+    }
+    series.get_mut(scope)
 }

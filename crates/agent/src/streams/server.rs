@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -153,12 +154,13 @@ impl StreamServer {
     /// Waits for clients, or until it is time, and does what there is to do then, of each user one request at most.
     /// `collectors` tells how those of the node fare. Errors: the kernel tells of no events any more.
     pub fn handle(&mut self, until: Instant, collectors: CollectorStatuses<'_>) -> io::Result<()> {
-        let mut events = Vec::with_capacity(MOST_EVENTS);
+        let mut room = [const { MaybeUninit::uninit() }; MOST_EVENTS];
         let pause = pause(self.deadline().map_or(until, |own| own.min(until)));
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&pause)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let events = match epoll::wait(&self.epoll, &mut room, Some(&pause)) {
+            Ok((events, _)) => events,
+            Err(rustix::io::Errno::INTR) => &mut [],
             Err(error) => return Err(error.into()),
-        }
+        };
         let mut requests = Vec::new();
         for event in events {
             match event.data.u64() {

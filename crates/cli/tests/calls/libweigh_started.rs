@@ -26,6 +26,30 @@ fn the_weigh_that_runs_a_program_serves_it() {
     must(run.arg(program("exact")).arg(storage.path()).arg("20"));
 }
 
+/// At the default socket, in a folder /run of its own; what is run ends with the status of the last command.
+const BESIDE_A_NODE_AGENT: &str = "set -e; mount -t tmpfs none /run; mkdir /run/weigh
+setpriv --inh-caps=-all --bounding-set=-all --no-new-privs \"$1\" agent 2>/run/said & agent=$!
+trap 'kill $agent' EXIT
+n=0; until grep -q 'node alone' /run/said; do n=$((n + 1)); [ $n -lt 600 ]; sleep 0.1; done
+shift; \"$@\"";
+
+/// It turns programs away, so the weigh that runs them serves them, as where no agent is.
+#[test]
+fn an_agent_of_the_node_alone_takes_no_program_from_the_weigh_that_runs_it() {
+    needs_root!();
+    let (storage, recording) = (storage(), folder());
+    for verb in ["run", "calls"] {
+        let mut beside = Command::new("unshare");
+        beside.args(["--mount", "sh", "-c", BESIDE_A_NODE_AGENT, "sh"]).arg(weigh_binary());
+        beside.arg(weigh_binary()).args([verb, "-q"]).env_remove("WEIGH_SOCKET");
+        if verb == "run" {
+            beside.arg("-o").arg(recording.path().join("recording"));
+        }
+        beside.arg("--").arg(program("exact")).arg(storage.path()).arg("20");
+        must(beside.args((verb == "calls").then_some("job")));
+    }
+}
+
 #[test]
 fn the_weigh_that_follows_a_program_s_calls_serves_it() {
     needs_root!();

@@ -502,3 +502,26 @@ fn what_is_killed_at_any_moment_leaves_nothing_behind() {
     assert_eq!(places(), 0);
     assert_eq!(is_on(), before, "kernel.task_delayacct");
 }
+
+/// What `tests/torture` would write back is never what a weigh that still runs, or was killed, had switched on.
+#[test]
+fn the_torture_reads_the_switch_of_delays_when_no_weigh_has_it_on() {
+    let script = "import fcntl, pathlib, sys; sys.path.insert(0, sys.argv[1]); import torture
+switch, lock = (pathlib.Path(sys.argv[2]) / name for name in ('switch', 'lock'))
+def settled(patience=30):
+    with torture.settled_delays(lock, switch, patience) as value:
+        return value
+switch.write_text('1\\n'); lock.write_text('0')
+assert settled() == '0', 'one was killed'
+with open(lock) as other:
+    fcntl.flock(other, fcntl.LOCK_SH)
+    assert settled(0.2) is None, 'one runs'
+lock.write_text('')
+assert settled() == '1', 'it is on for good'";
+    let folder = tempfile::tempdir().expect("a folder");
+    let torture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/torture");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-c", script, torture]).arg(folder.path());
+    let output = command.output().expect("python3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

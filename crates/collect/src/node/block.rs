@@ -26,6 +26,8 @@ pub(super) struct SampleBlock {
     instances: Vec<Instance>,
     series: Vec<Series>,
     left_out: u64,
+    /// Counts changes of what stands where.
+    layout: u64,
 }
 
 impl SampleBlock {
@@ -37,12 +39,39 @@ impl SampleBlock {
 
     /// All samples, in the order in which they were written.
     pub fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
-        self.series.iter().map(|series| Sample {
+        self.series.iter().map(|series| self.sample_of(series))
+    }
+
+    fn sample_of(&self, series: &Series) -> Sample<'_> {
+        Sample {
             scope: &self.instances[series.instance].scope,
             metric: series.metric,
             value: series.value,
             quality: series.quality,
-        })
+        }
+    }
+
+    /// The sample at a place, in the order in which they were written.
+    pub fn sample(&self, place: usize) -> Sample<'_> {
+        self.sample_of(&self.series[place])
+    }
+
+    /// The number of samples.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Another number as soon as any place has another scope or metric.
+    pub fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    fn shorten(&mut self, instances: usize, series: usize) {
+        if self.instances.len() > instances || self.series.len() > series {
+            self.layout += 1;
+        }
+        self.instances.truncate(instances);
+        self.series.truncate(series);
     }
 
     /// No value is known any more.
@@ -76,8 +105,7 @@ impl BlockWriter<'_> {
     pub fn instance(&mut self, key: [&[u8]; 2], scope: impl FnOnce() -> Scope) {
         let is_same = |instance: &Instance| instance.key[0] == key[0] && instance.key[1] == key[1];
         if !self.block.instances.get(self.instances).is_some_and(is_same) {
-            self.block.instances.truncate(self.instances);
-            self.block.series.truncate(self.series);
+            self.block.shorten(self.instances, self.series);
             let key = key.map(<[u8]>::to_vec);
             self.block.instances.push(Instance { key, scope: scope() });
         }
@@ -105,6 +133,7 @@ impl BlockWriter<'_> {
             _ => {
                 self.block.series.truncate(self.series);
                 self.block.series.push(next);
+                self.block.layout += 1;
             }
         }
         self.series += 1;
@@ -134,7 +163,6 @@ impl BlockWriter<'_> {
 
     /// What was there and was not written is gone.
     pub fn finish(self) {
-        self.block.instances.truncate(self.instances);
-        self.block.series.truncate(self.series);
+        self.block.shorten(self.instances, self.series);
     }
 }

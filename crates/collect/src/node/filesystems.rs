@@ -18,7 +18,7 @@ use super::file::{FileShape, KernelFile, ReadBuffer};
 use super::reader::NodeReader;
 
 /// Reads after which mounts are looked for again.
-const READS_OF_MOUNTS: u32 = 16;
+const READS_OF_MOUNTS: u32 = 4;
 /// Nothing can be written to these: they are always full.
 const FIXED: [&str; 5] = ["squashfs", "iso9660", "erofs", "udf", "cramfs"];
 /// These lie on devices here that have no number of their own.

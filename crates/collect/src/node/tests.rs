@@ -371,3 +371,36 @@ fn a_file_system_has_the_sizes_that_the_kernel_says() {
     let inodes = value(&collectors, "mount:/", "node_filesystem_inodes");
     assert_eq!(inodes, (found.f_files > 0).then_some(found.f_files as f64));
 }
+
+/// Who has found its samples once need not look for them again while the layout stays.
+#[test]
+fn a_layout_stays_as_long_as_each_place_has_its_sample() {
+    let both = "cpu  30 0 0 0\ncpu0 10 0 0 0\ncpu1 20 0 0 0\nctxt 12\n";
+    let (folder, roots) = tree(&[("proc/stat", both)]);
+    let stat = folder.path().join("proc/stat");
+    let mut collectors = NodeCollectors::new(roots);
+    let mut tick = |seconds, text: &str| {
+        write(&stat, text);
+        collectors.tick(moment(seconds));
+        let block = collectors.blocks().next().expect("of the CPUs");
+        let places: Vec<String> = (0..block.places())
+            .map(|place| {
+                format!("{} {}", block.sample(place).scope, block.sample(place).metric.name)
+            })
+            .collect();
+        (block.layout(), block.is_fresh(), places)
+    };
+    let first = tick(0, both);
+    assert_eq!(first.2.len(), 31);
+    assert_eq!(tick(1, &both.replace("12", "13")), first);
+    let one_less = tick(2, "cpu  30 0 0 0\ncpu1 10 0 0 0\nctxt 12\n");
+    assert!(one_less.0 != first.0 && one_less.2.len() == 21);
+    // Of the same number, but another one.
+    let other = tick(3, "cpu  30 0 0 0\ncpu0 10 0 0 0\nctxt 12\n");
+    assert!(other.0 != one_less.0 && other.2.len() == 21);
+    let no_total = tick(4, "cpu  30 0 0 0\ncpu0 10 0 0 0\n");
+    assert!(no_total.0 != other.0 && no_total.2.len() == 20);
+    // What cannot be read keeps its places: their values are not known.
+    let failed = tick(5, "");
+    assert_eq!((failed.0, failed.1, failed.2), (no_total.0, true, no_total.2));
+}

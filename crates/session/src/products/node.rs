@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use weigh_collect::clock::Moment;
-use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
+use weigh_collect::node::{NodeBlock, NodeCollectors, NodeGroup, NodeStatus};
 use weigh_schema::sample::Sample;
 
 use crate::command::Command;
@@ -67,6 +67,11 @@ impl<S: SampleSink> NodeSource<S> {
     /// How each collector fares.
     pub fn statuses(&self) -> impl Iterator<Item = NodeStatus<'_>> {
         self.collectors.statuses()
+    }
+
+    /// The samples of each collector, always in the same order.
+    pub fn blocks(&self) -> impl Iterator<Item = NodeBlock<'_>> {
+        self.collectors.blocks()
     }
 
     /// The control groups of the latest tick.

@@ -16,12 +16,16 @@ use weigh_collect::clock::Moment;
 use weigh_collect::host;
 use weigh_collect::node::{NodeCollectors, NodeGroup, NodeStatus};
 use weigh_collect::process_list::{ProcessList, ProcessLook};
+use weigh_collect::session_watch::{self, SessionWatch};
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorState;
+use weigh_schema::node_metric::node_cpu_idle_seconds_total;
 use weigh_schema::rule::RuleEvent;
+use weigh_schema::sample::Sample;
 use weigh_schema::stream::PushedSample;
 use weigh_schema::top::{TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
 use weigh_schema::top_detail::TopDetail;
+use weigh_schema::update::Scope;
 
 use super::groups::group_rows;
 use super::node::{NodeSource, NodeTick, SampleSink};
@@ -66,6 +70,8 @@ struct ViewSink {
     view: NodeView,
     at: Option<Moment>,
     before: Option<Moment>,
+    /// Whether nobody looks at the view: then it has nothing.
+    rests: bool,
 }
 
 /// Time after which a value that no collector emits any more is gone; the slowest reads each 5 s.
@@ -73,7 +79,9 @@ const LOOKS_KEPT: Duration = Duration::from_secs(6);
 
 impl SampleSink for ViewSink {
     fn take(&mut self, tick: NodeTick<'_>) {
-        self.view.take(tick.at.ns(), tick.samples());
+        if !self.rests {
+            self.view.take(tick.at.ns(), tick.samples());
+        }
         self.before = self.at.replace(tick.at);
     }
 }
@@ -95,8 +103,12 @@ pub struct TopSource {
     node: NodeSource<ViewSink>,
     settings: TopSettings,
     processes: ProcessList,
-    /// CPU time of each process at the look before.
+    /// CPU time of each process at the look before, and when that was.
     before: HashMap<(u32, u64), f64>,
+    looked_at: Option<Moment>,
+    /// Whether there were sessions of `weigh run` at the latest look at processes.
+    has_sessions: bool,
+    sessions: SessionWatch,
     /// The user of each process at the latest look.
     owners: BTreeMap<u32, u32>,
     latest: Option<TopReport>,
@@ -127,6 +139,9 @@ impl TopSource {
             settings,
             processes: ProcessList::default(),
             before: HashMap::new(),
+            looked_at: None,
+            has_sessions: false,
+            sessions: SessionWatch::new(),
             owners: BTreeMap::new(),
             latest: None,
             reports_left: reports,
@@ -203,9 +218,7 @@ impl TopSource {
         let groups: Vec<NodeGroup> = self.node.groups().cloned().collect();
         self.forget_old_values();
         let sink = &self.node.sink;
-        let interval = sink.at.zip(sink.before).map(|(now, before)| {
-            Duration::from_nanos(now.ns().saturating_sub(before.ns())).as_secs_f64()
-        });
+        let interval = seconds_between(sink.before, sink.at);
         let (metrics, cores) = (sink.view.values(), sink.view.cores());
         let own = rustix::process::getuid().as_raw();
         let everybody = self.settings.listed == ListedProcesses::Everybody;
@@ -214,35 +227,38 @@ impl TopSource {
             ListedProcesses::Nobody => (Vec::new(), 0),
             _ => self.processes.look(&|uid| everybody || uid == own),
         };
-        let (mut jobs, processes) = self.rows(&looks, interval, cores.len());
+        let (mut jobs, processes) = self.rows(&looks, cores.len());
+        let time = Timestamp::now();
+        self.judge(time, &jobs);
         jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
-        let mut report = TopReport {
+        let report = TopReport {
             schema: TOP.to_string(),
             node: host::node(),
-            time: Timestamp::now(),
+            time,
             interval_seconds: interval,
             user: (!everybody).then(host::current_user),
             metrics,
             cores,
             collectors,
-            rules: Vec::new(),
+            rules: self.rules.statuses(),
             jobs,
             processes,
             processes_left_out: 0,
             processes_unreadable: unreadable,
         };
-        self.judge(&mut report);
         self.latest_detail = self.details.look(self.focus, &report);
         report
     }
 
-    fn judge(&mut self, report: &mut TopReport) {
+    /// Judges the latest tick, once, and the jobs that were found at it.
+    fn judge(&mut self, time: Timestamp, jobs: &[TopJob]) {
         let Some(at) = self.node.sink.at else { return };
-        let moment = RuleMoment { ns: at.ns(), time: report.time };
+        let moment = RuleMoment { ns: at.ns(), time };
         let published = self.published.iter().map(RuleInput::from);
-        let events = self.rules.take(moment, &mut rules::inputs(report).chain(published));
+        let mut values = rules::job_inputs(jobs).chain(published);
+        let events = self.rules.take_tick(moment, self.node.blocks(), &mut values);
+        drop(values);
         self.keep_events(events);
-        report.rules = self.rules.statuses();
     }
 
     fn keep_events(&mut self, events: Vec<RuleEvent>) {
@@ -256,13 +272,11 @@ impl TopSource {
         self.node.sink.view.forget_older_than(looks.ceil() as u64);
     }
 
-    fn rows(
-        &mut self,
-        looks: &[ProcessLook],
-        interval: Option<f64>,
-        node_cpus: usize,
-    ) -> (Vec<TopJob>, Vec<TopProcess>) {
+    fn rows(&mut self, looks: &[ProcessLook], node_cpus: usize) -> (Vec<TopJob>, Vec<TopProcess>) {
         let jobs = job_of_each(looks);
+        // Processes may not have been looked at for many ticks.
+        let at = self.node.sink.at;
+        let interval = seconds_between(std::mem::replace(&mut self.looked_at, at), at);
         let before = std::mem::take(&mut self.before);
         let mut rows: Vec<TopProcess> = looks
             .iter()
@@ -278,6 +292,7 @@ impl TopSource {
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
         let jobs = job_rows(&rows, looks, &mut |job| self.requests.find(job, node_cpus));
         self.requests.keep(|job| self.before.contains_key(job));
+        self.has_sessions = !jobs.is_empty();
         (jobs, rows)
     }
 }
@@ -325,21 +340,51 @@ impl TopSource {
         self.node.statuses().map(|status| collector(&status, now)).collect()
     }
 
-    /// Judges the latest tick where there is no report of it: rules about jobs stay as they stand.
-    pub fn judge_node(&mut self) {
-        self.forget_old_values();
-        let Some(at) = self.node.sink.at else { return };
-        let moment = RuleMoment { ns: at.ns(), time: Timestamp::now() };
-        let published = self.published.iter().map(RuleInput::from);
-        let node = rules::node_inputs(&self.node.sink.view);
-        let events = self.rules.take_without_jobs(moment, &mut node.chain(published));
-        self.keep_events(events);
+    /// Judges the latest tick where there is no report of it. Processes are looked at only if there are sessions.
+    pub fn judge_unread(&mut self) {
+        let jobs = self.unread_jobs();
+        self.judge(Timestamp::now(), &jobs);
+    }
+
+    fn unread_jobs(&mut self) -> Vec<TopJob> {
+        if !self.has_sessions && self.sessions.is_due(Instant::now()) {
+            self.has_sessions = session_watch::is_there_any(&is_weigh_run);
+        }
+        if !self.has_sessions {
+            self.before.clear();
+            return Vec::new();
+        }
+        let (looks, _) = self.processes.look(&|_| true);
+        let is_idle = |sample: &Sample<'_>| {
+            matches!(sample.scope, Scope::Core(_))
+                && std::ptr::eq(sample.metric, &node_cpu_idle_seconds_total)
+        };
+        let cpus = self.node.blocks().flat_map(|block| block.samples()).filter(is_idle).count();
+        self.rows(&looks, cpus).0
+    }
+
+    /// Whether nobody looks at reports: from now on, or no more. Growth is known at the first one all the same.
+    pub fn set_resting(&mut self, rests: bool) {
+        if std::mem::replace(&mut self.node.sink.rests, rests) == rests {
+            return;
+        }
+        let mut view = NodeView::default();
+        for block in self.node.blocks().filter(|_| !rests) {
+            let at_ns = block.last.map_or(0, Moment::ns);
+            view.take_earlier(at_ns, block.samples());
+        }
+        self.node.sink.view = view;
     }
 
     /// The user of each process of the latest report.
     pub fn owners(&self) -> &BTreeMap<u32, u32> {
         &self.owners
     }
+}
+
+fn seconds_between(before: Option<Moment>, now: Option<Moment>) -> Option<f64> {
+    let ns = now?.ns().saturating_sub(before?.ns());
+    Some(Duration::from_nanos(ns).as_secs_f64())
 }
 
 /// Whether a command line is a session of `weigh run`.

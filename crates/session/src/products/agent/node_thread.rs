@@ -1,6 +1,7 @@
 //! The thread that reads the node and serves the agent's streams, so that neither takes time from programs that wait.
 //!
-//! It wakes once per tick, and for clients. Processes are listed only while somebody reads the stream of the node.
+//! It wakes once per tick, and for clients. Processes are looked at only while somebody reads the stream of the node, or
+//! there are sessions of `weigh run`, for the rules about jobs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 use weigh_account::rules::RuleSet;
 use weigh_agent::{NodeControl, StreamDoor, StreamServer, StreamSettings, Visibility};
 use weigh_collect::host::hides_processes;
-use weigh_collect::notice;
+use weigh_collect::{code_pages, free_memory, notice};
 use weigh_schema::rule::pid_of_job;
 use weigh_schema::update::Scope;
 
@@ -53,7 +54,7 @@ impl NodeThread {
             let listed = ListedProcesses::Everybody;
             let mut top = TopSource::new(TopSettings { interval, listed }, None);
             top.set_rules(rules);
-            let mut node = NodeStreams { server, top, interval, commands };
+            let mut node = NodeStreams { server, top, interval, commands, unread_ticks: 0 };
             while !is_over.load(Ordering::Relaxed) {
                 if let Err(error) = node.turn() {
                     notice!("the node is served no more: {error}");
@@ -98,11 +99,17 @@ struct NodeStreams {
     top: TopSource,
     interval: Duration,
     commands: Option<RuleCommands>,
+    /// Ticks since somebody last read the node.
+    unread_ticks: u64,
 }
+
+/// By then a tick has used what each tick uses: the rest is given back.
+const TICKS_TO_REST: u64 = 3;
 
 impl NodeStreams {
     /// Serves clients, and reads the node if it is time.
     fn turn(&mut self) -> std::io::Result<()> {
+        self.top.set_resting(!self.server.wants_node());
         if self.top.read_if_due() {
             self.top.set_published(self.server.published());
             self.write();
@@ -123,15 +130,26 @@ impl NodeStreams {
 
     fn write(&mut self) {
         if !self.server.wants_node() {
-            self.top.judge_node();
-            return self.server.skip_node();
+            self.top.judge_unread();
+            self.server.skip_node();
+            return self.rest();
         }
+        self.unread_ticks = 0;
         let report = self.top.make_report();
         let visibility = match hides_processes() {
             true => Visibility::Owners(self.top.owners().clone()),
             false => Visibility::Everybody,
         };
         self.server.write_node(report, &visibility);
+    }
+
+    /// What was needed for readers, or for the start, is given back.
+    fn rest(&mut self) {
+        self.unread_ticks += 1;
+        if self.unread_ticks == TICKS_TO_REST {
+            free_memory::release();
+            code_pages::release();
+        }
     }
 
     /// What rules have said; of jobs, where processes are hidden, to their commands alone.
