@@ -3,7 +3,8 @@
  *
  * usage: senders COUNT
  *
- * Each connection sends 1,003 bytes and one more than the one before it; then each, while all are open, 7 more.
+ * Each connection sends 1,003 bytes and one more than the one before it; then each, while all are open, 7 more. Byte i
+ * of what a call sends is 31 * i + 7.
  *
  * Truth: sender: the thread's number; written_bytes: what its calls returned; sent_bytes,
  * repeated_bytes: of all connections, as the kernel counts them (TCP_INFO).
@@ -23,8 +24,10 @@ static uint64_t written;
 
 static void put(int to, size_t bytes)
 {
-	static char zeros[1 << 16];
-	if (send(to, zeros, bytes, 0) != (ssize_t)bytes)
+	static unsigned char sent[1 << 16];
+	for (size_t i = 0; i < bytes; i++)
+		sent[i] = (unsigned char)(i * 31 + 7);
+	if (send(to, sent, bytes, 0) != (ssize_t)bytes)
 		die("send");
 	written += bytes;
 }

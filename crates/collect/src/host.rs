@@ -36,6 +36,11 @@ pub(crate) fn memory_bytes() -> Result<u64, ProcError> {
         .ok_or_else(|| ProcError::Parse { path: meminfo.to_owned(), what: "MemTotal" })
 }
 
+/// The kernel's estimate of the memory that new programs could have; none where it gives none.
+pub fn memory_available_bytes() -> Option<u64> {
+    procfs::parse_mem_available(&procfs::read("/proc/meminfo").ok()?)
+}
+
 /// The node's name.
 pub fn node() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

@@ -289,7 +289,16 @@ pub fn parse_cmdline(text: &[u8]) -> Vec<String> {
 
 /// The total of `/proc/meminfo`, in bytes.
 pub fn parse_mem_total(text: &[u8]) -> Option<u64> {
-    let line = text.split(|b| *b == b'\n').find_map(|l| l.strip_prefix(b"MemTotal:"))?;
+    memory_line(text, b"MemTotal:")
+}
+
+/// The memory that new programs could have without swapping, in bytes, from `/proc/meminfo`.
+pub fn parse_mem_available(text: &[u8]) -> Option<u64> {
+    memory_line(text, b"MemAvailable:")
+}
+
+fn memory_line(text: &[u8], name: &[u8]) -> Option<u64> {
+    let line = text.split(|b| *b == b'\n').find_map(|l| l.strip_prefix(name))?;
     let kb: u64 = std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()?;
     kb.checked_mul(1024)
 }

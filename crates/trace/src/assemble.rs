@@ -76,6 +76,7 @@ pub(crate) enum Helper {
     RingOutput = 130,
     TaskStorage = 156,
     CurrentTask = 158,
+    DynptrRead = 201,
 }
 
 /// What cannot be made a program.
@@ -187,6 +188,11 @@ impl Assembler {
 
     pub(crate) fn call(&mut self, helper: Helper) {
         self.emit(0x85, R::R0, R::R0, 0, helper as i32);
+    }
+
+    /// A function of the kernel's own, by its number among the kernel's types.
+    pub(crate) fn call_function(&mut self, number: u32) {
+        self.emit(0x85, R::R0, R::R2, 0, number.cast_signed());
     }
 
     pub(crate) fn jump(&mut self, to: Label) {

@@ -272,6 +272,11 @@ impl Btf {
         self.functions().find(|(_, other)| *other == name).map(|(id, _)| id)
     }
 
+    /// A structure by its name.
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        self.ids().find(|id| self.raw_kind(*id) == STRUCT && self.name(*id) == name)
+    }
+
     /// What a type is.
     pub fn kind(&self, id: u32) -> Result<TypeKind, BtfError> {
         if id == 0 {

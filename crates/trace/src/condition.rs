@@ -40,6 +40,10 @@ pub enum Source {
     PathEnd(PathEnd),
     /// What a counter of the CPU shows; in no filter.
     Counter(Counter),
+    /// Bytes of the record's packet that were kept; in no filter, as what follows.
+    PacketKept,
+    /// Bytes that the packet had.
+    PacketLength,
 }
 
 impl Source {

@@ -4,6 +4,7 @@ use crate::btf::Btf;
 use crate::condition::{self, NAME_BYTES, Source, TextSource};
 use crate::error::{Refusal, Wrong};
 use crate::event::{Field, FieldContent, TEXT_BYTES};
+use crate::packet::Packet;
 use crate::path::Path;
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::vocabulary::Vocabulary;
@@ -29,11 +30,27 @@ pub enum Content {
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
+    /// A packet.
+    Packet(Box<Packet>),
     /// Addresses of the functions that were being executed.
     Stack {
         /// The program's, not the kernel's.
         is_user: bool,
     },
+}
+
+impl Content {
+    /// The same in a record whose fields lie so much further behind.
+    pub(crate) fn moved(&self, by: u32) -> Content {
+        match self {
+            Content::Packet(packet) => {
+                let mut packet = packet.clone();
+                packet.kept_at += by;
+                Content::Packet(packet)
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 /// Whether a text is in the program's memory, if the text itself says so: that of a system call's argument.
@@ -69,6 +86,9 @@ pub(crate) fn content(
             let plus = plus.as_ref().map(|plus| distance(walker, plus)).transpose()?;
             let is_user = *is_user || place.meaning.is_of_program();
             (Content::Bytes { place, plus, is_user }, Shape::Bytes, *length)
+        }
+        FieldContent::Packet { path, length } => {
+            (Content::Packet(Box::new(Packet::new(walker, path)?)), Shape::Bytes, *length)
         }
         FieldContent::Stack { is_user: false, .. } if walker.is_in_program => {
             let wrong = Wrong::Unsupported(

@@ -128,6 +128,13 @@ pub enum FieldContent {
         /// Whether it leads into the program's memory.
         is_user: bool,
     },
+    /// A packet, from its link header on: as much of it as there is, in its first part and in pages beyond.
+    Packet {
+        /// The `struct sk_buff` that has it.
+        path: Path,
+        /// The most bytes.
+        length: u32,
+    },
     /// The functions that were being executed.
     Stack {
         /// How many of them.
@@ -439,6 +446,11 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<FieldContent, Refusal> {
             cursor.need(",")?;
             FieldContent::Bytes { path: place, plus, length: amount(cursor, MOST_BYTES)?, is_user }
         }
+        "packet" => {
+            let path = path(cursor)?;
+            cursor.need(",")?;
+            FieldContent::Packet { path, length: amount(cursor, MOST_BYTES)? }
+        }
         "stack" | "ustack" => FieldContent::Stack { frames: amount(cursor, MOST_FRAMES)?, is_user },
         "counter" => {
             let (name, span) = cursor.until(&[')']);
@@ -448,8 +460,7 @@ fn wanted(cursor: &mut Cursor<'_>) -> Result<FieldContent, Refusal> {
             FieldContent::Counter { counter, name: name.to_string() }
         }
         _ => {
-            let expected =
-                "str(), ustr(), bytes(), ubytes(), stack(), ustack(), counter() or i8() to u64()";
+            let expected = "str(), ustr(), bytes(), ubytes(), packet(), stack(), ustack(), counter() or i8() to u64()";
             return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
         }
     };

@@ -10,6 +10,8 @@
 mod call;
 mod fields;
 mod owner;
+mod packet;
+mod pages;
 mod ring;
 mod sampling;
 mod test;
@@ -22,6 +24,7 @@ use crate::assemble::{Helper, Label, Op, R, TooFar, When};
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::state::{Count, OfBuffer, State};
+pub use pages::PageBases;
 pub use writer::{Access, Buffer, Maps, Slot};
 use writer::{CPU, TGID_TID, Writer};
 
@@ -115,6 +118,7 @@ impl Writer<'_> {
 
     fn write_header(&mut self) {
         let number = self.slot.number;
+        // Less, when it is known, where that room could be given back.
         let bytes = self.probe.record_bytes;
         self.put_constant(offset::event, u64::from(number), 4);
         self.put_constant(offset::size, u64::from(bytes), 4);

@@ -32,6 +32,7 @@ pub mod generate;
 mod number_range;
 pub mod operand;
 pub mod owner;
+mod packet;
 pub mod path;
 pub mod path_resolve;
 pub mod policy;

@@ -285,7 +285,7 @@ impl GrantedFields {
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
             // The thread's own functions, which it could be asked for anyway.
             Content::Stack { is_user } => *is_user,
-            Content::Bytes { .. } => false,
+            Content::Bytes { .. } | Content::Packet(_) => false,
         }
     }
 
@@ -296,6 +296,7 @@ impl GrantedFields {
             Source::Id => false,
             // It is the CPU's, and so tells of others.
             Source::Counter(_) => false,
+            Source::PacketKept | Source::PacketLength => false,
             Source::PathEnd(place) => self.grant_place(place),
         }
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use weigh_schema::ring;
 
 use crate::btf::Btf;
-use crate::condition::{self, Source, Test};
+use crate::condition::{self, Source, Test, TextSource};
 pub use crate::content::Content;
 use crate::content::{constants, content};
 use crate::counter::Counter;
@@ -95,6 +95,22 @@ impl Probe {
         self.fields.iter().any(|field| matches!(field.content, Content::Stack { is_user: true }))
     }
 
+    /// The field whose content alone takes room in a record, by its place among the fields: it lies behind all others.
+    pub fn tail(&self) -> Option<usize> {
+        tail_of(&self.fields)
+    }
+
+    /// Whether one of its fields is a packet.
+    pub fn has_packet(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.content, Content::Packet(_)))
+    }
+
+    /// Whether the kernel has a function that reads a packet's pages, and its packet lies where that can be called.
+    pub fn has_packet_reader(&self) -> bool {
+        let has = |field: &ProbeField| matches!(&field.content, Content::Packet(packet) if packet.has_reader());
+        self.fields.iter().any(has)
+    }
+
     /// Whether what fills the header's id can be below 0.
     pub fn has_signed_id(&self) -> bool {
         self.id.as_ref().is_some_and(Source::is_signed)
@@ -150,6 +166,9 @@ impl Probe {
                     let is_signed =
                         matches!(&content, Content::Number(source) if source.is_signed());
                     let offset = 0;
+                    if matches!(content, Content::Packet(_)) {
+                        fields.extend(sizes_of_packet(&name));
+                    }
                     fields.push(ProbeField {
                         name,
                         shape,
@@ -164,6 +183,10 @@ impl Probe {
         }
         if fields.len() > MOST_FIELDS {
             let wrong = Wrong::TooMuch(format!("more than {MOST_FIELDS} fields"));
+            return Err(event.span.refuse(&event.text, wrong));
+        }
+        if fields.iter().filter(|field| matches!(field.content, Content::Packet(_))).count() > 1 {
+            let wrong = Wrong::TooMuch("more than one packet()".to_string());
             return Err(event.span.refuse(&event.text, wrong));
         }
         let record_bytes = lay_out(&mut fields);
@@ -253,19 +276,61 @@ fn first_argument(walker: &Walker<'_>) -> Option<Source> {
     walker.follow(&path).ok().map(Source::PathEnd)
 }
 
-/// Gives each field its place, the widest first so that nothing lies between them; returns the size
-/// of a record.
-pub(crate) fn lay_out(fields: &mut [ProbeField]) -> u32 {
-    let alignment = |field: &ProbeField| match &field.content {
+/// What a record says of its packet besides: how many bytes were kept, and how many it had.
+fn sizes_of_packet(name: &str) -> [ProbeField; 2] {
+    let size = |what: &str, source: Source| ProbeField {
+        name: format!("{name}_{what}"),
+        shape: Shape::Unsigned,
+        is_signed: false,
+        offset: 0,
+        bytes: source.bytes(),
+        content: Content::Number(source),
+        constants: Vec::new(),
+    };
+    [size("kept", Source::PacketKept), size("length", Source::PacketLength)]
+}
+
+/// Where each kind of field may begin.
+fn alignment(field: &ProbeField) -> u32 {
+    match &field.content {
         Content::Number(_) => field.bytes,
         Content::Stack { .. } => 8,
-        Content::Text { .. } | Content::Bytes { .. } => 1,
+        Content::Text { .. } | Content::Bytes { .. } | Content::Packet(_) => 1,
+    }
+}
+
+/// A packet, else the longest of the texts and stacks, whose records end where their content does.
+fn tail_of(fields: &[ProbeField]) -> Option<usize> {
+    let room = |field: &ProbeField| match &field.content {
+        Content::Packet(_) => Some((true, field.bytes)),
+        Content::Stack { .. } => Some((false, field.bytes)),
+        Content::Text { source: TextSource::PathEnd(_), .. } => Some((false, field.bytes)),
+        _ => None,
     };
+    let places = fields.iter().enumerate();
+    places.filter_map(|(place, field)| Some((room(field)?, place))).max().map(|(_, place)| place)
+}
+
+/// Gives each field its place, the widest first so that nothing lies between them, and behind all others the one whose
+/// content alone takes room; returns the size of a record.
+pub(crate) fn lay_out(fields: &mut [ProbeField]) -> u32 {
+    let tail = tail_of(fields);
     let mut end = HEADER_BYTES as u32;
     for wanted in [8, 4, 2, 1] {
-        for field in fields.iter_mut().filter(|field| alignment(field) == wanted) {
+        let others = fields.iter_mut().enumerate().filter(|(place, _)| Some(*place) != tail);
+        for (_, field) in others.filter(|(_, field)| alignment(field) == wanted) {
             field.offset = end;
             end = end.saturating_add(field.bytes);
+        }
+    }
+    if let Some(tail) = tail {
+        let kept = fields.iter().find(|f| f.content == Content::Number(Source::PacketKept));
+        let kept_at = kept.map_or(0, |field| field.offset);
+        let field = &mut fields[tail];
+        field.offset = end.next_multiple_of(alignment(field));
+        end = field.offset.saturating_add(field.bytes);
+        if let Content::Packet(packet) = &mut field.content {
+            packet.kept_at = kept_at;
         }
     }
     end.next_multiple_of(8)

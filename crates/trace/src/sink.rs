@@ -25,6 +25,12 @@ pub trait RecordSink {
     /// Takes a record, where it lies in the ring.
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()>;
 
+    /// Whether records have to come in the order of their times. False: one that an interrupt came before may come after
+    /// that one's, and where a ring is nearly full it is emptied first.
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     /// The record that is taken next belongs to others that are joined by the same number.
     fn join(&mut self, _flow: u64) {}
 

@@ -6,8 +6,10 @@
 
 /// Buffers of a stream at most.
 pub const BUFFERS: usize = 8;
-/// Bytes before the buffers' predicates: a watermark for each buffer.
-const WATERMARKS: usize = BUFFERS * 8;
+/// Bytes that all CPUs share of a buffer: its watermark, and whether others read it along.
+const SHARED: usize = 16;
+/// Bytes before the buffers' predicates.
+const WATERMARKS: usize = BUFFERS * SHARED;
 /// Bytes before the probes. A predicate has what a probe has, and uses its constants alone.
 const HEAD: usize = WATERMARKS + BUFFERS * PROBE;
 /// Bytes of a probe that all CPUs share: its gates, which bank of constants holds, and both banks.
@@ -71,7 +73,13 @@ impl State {
 
     /// How much a CPU writes into a buffer until somebody is waked.
     pub fn watermark(&self, buffer: usize) -> usize {
-        buffer % BUFFERS * 8
+        buffer % BUFFERS * SHARED
+    }
+
+    /// 1 while others read a buffer along: they judge by its head which records are still there, so programs give no
+    /// room back.
+    pub fn readers(&self, buffer: usize) -> usize {
+        self.watermark(buffer) + 8
     }
 
     /// What belongs to a buffer's predicate.
@@ -163,7 +171,8 @@ mod tests {
     #[test]
     fn nothing_lies_on_top_of_anything() {
         let state = State { probes: 3, cpus: 2 };
-        let mut places: Vec<usize> = (0..BUFFERS).map(|buffer| state.watermark(buffer)).collect();
+        let shared = |buffer| [state.watermark(buffer), state.readers(buffer)];
+        let mut places: Vec<usize> = (0..BUFFERS).flat_map(shared).collect();
         for buffer in 0..BUFFERS {
             places.push(state.predicate_holding(buffer));
             for bank in 0..2 {

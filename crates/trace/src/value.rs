@@ -56,12 +56,23 @@ impl Probe {
 }
 
 impl ProbeField {
+    /// What of a record is this field's: a record may end within its last field, behind that one's content.
+    fn room_in<'r>(&self, record: Record<'r>) -> Option<&'r [u8]> {
+        let (start, bytes) = (self.offset as usize, record.bytes());
+        let end = match &self.content {
+            Content::Number(_) => start + self.bytes as usize,
+            Content::Packet(packet) => {
+                let kept = bytes.get(packet.kept_at as usize..)?.first_chunk()?;
+                start + u32::from_le_bytes(*kept).min(self.bytes) as usize
+            }
+            _ => (start + self.bytes as usize).min(bytes.len()),
+        };
+        bytes.get(start..end)
+    }
+
     /// The value, if it could be had.
     fn value<'r>(&'r self, record: Record<'r>) -> Value<'r> {
-        let start = self.offset as usize;
-        let Some(bytes) = record.bytes().get(start..start + self.bytes as usize) else {
-            return Value::Absent;
-        };
+        let Some(bytes) = self.room_in(record) else { return Value::Absent };
         match self.shape {
             Shape::Unsigned => Value::Unsigned(number(bytes)),
             Shape::Signed => Value::Signed(signed(bytes)),
@@ -242,6 +253,25 @@ mod tests {
             };
             assert_eq!(plain.of(record), any);
         }
+    }
+
+    #[test]
+    fn a_record_may_end_within_its_last_text_or_stack() {
+        let mut record = vec![0u8; crate::record::HEADER_BYTES];
+        record.extend(*b"abc\0");
+        record[4] = record.len() as u8;
+        let record = Record::new(&record).unwrap();
+        let of = |shape, offset, content| {
+            let field = ProbeField { content, ..field(shape, offset, 64) };
+            field.value(record)
+        };
+        let text = || Content::Text { source: crate::condition::TextSource::Comm, is_user: false };
+        assert_eq!(of(Shape::Text, 40, text()), Value::Text(b"abc"));
+        assert_eq!(of(Shape::Text, 44, text()), Value::Text(b""));
+        assert_eq!(of(Shape::Text, 45, text()), Value::Absent);
+        let stack = of(Shape::Stack, 40, Content::Stack { is_user: true });
+        assert_eq!(stack, Value::Stack { bytes: &[], is_user: true });
+        assert_eq!(field(Shape::Unsigned, 40, 8).value(record), Value::Absent);
     }
 
     #[test]

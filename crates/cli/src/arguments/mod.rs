@@ -27,8 +27,9 @@ pub use others::{
 pub use run::{Collector, RunArguments, WaitFor};
 pub use serve::ServeArguments;
 pub use trace::{
-    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl, TraceCtlArguments,
-    TraceCtlBuffer, TraceListArguments, TracePacketsArguments, TraceReadArguments, TraceSubject,
+    KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl,
+    TraceCtlArguments, TraceCtlBuffer, TraceListArguments, TracePacketsArguments,
+    TraceReadArguments, TraceSubject,
 };
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::ring;
 
@@ -223,6 +223,15 @@ pub struct TraceReadArguments {
     pub synthesis: SynthesisArguments,
 }
 
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PacketDirection {
+    /// They leave through a device.
+    Out,
+    /// They come in by one.
+    In,
+}
+
 /// Options of `weigh trace packets`.
 #[derive(Args, Debug)]
 pub struct TracePacketsArguments {
@@ -273,9 +282,18 @@ pub struct TracePacketsArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted.
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = ring_size)]
-    pub buffer: usize,
+    /// Only packets that leave through a device, or that come in by one; over loopback each does both [default: both].
+    #[arg(long, value_name = "WAY", conflicts_with = "journey")]
+    pub direction: Option<PacketDirection>,
+
+    /// Do not write which process, thread and CPU each packet is of, which is its comment.
+    #[arg(long, conflicts_with = "journey")]
+    pub no_comments: bool,
+
+    /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted [default: what
+    /// 65,536 packets of --snap take, 8MiB to 256MiB, all rings together an eighth of the memory that is available].
+    #[arg(long, value_name = "SIZE", value_parser = ring_size)]
+    pub buffer: Option<usize>,
 
     /// Do not tell in the end what was counted.
     #[arg(short, long)]

@@ -1,10 +1,12 @@
 //! What the command line says, as the product takes it.
 
 use crate::arguments::{
-    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TracePacketsArguments,
-    TraceReadArguments,
+    KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments,
+    TracePacketsArguments, TraceReadArguments,
 };
-use weigh_session::products::trace::{SynthesisSettings, TraceSettings, follow_packets};
+use weigh_session::products::trace::{
+    PacketsRequest, SynthesisSettings, TraceSettings, follow_packets,
+};
 
 use super::sinks::is_page;
 
@@ -66,7 +68,7 @@ impl From<&TracePacketsArguments> for TraceSettings {
             pid: arguments.pid,
             system: arguments.system,
             duration: arguments.duration,
-            ring_bytes: Some(arguments.buffer),
+            ring_bytes: arguments.buffer,
             synthesis: SynthesisSettings {
                 keys: KEYS as usize,
                 live: arguments.live,
@@ -75,7 +77,16 @@ impl From<&TracePacketsArguments> for TraceSettings {
             },
             ..TraceSettings::default()
         };
-        follow_packets(&mut settings, arguments.journey, arguments.snap);
+        let wanted = match arguments.journey {
+            true => PacketsRequest::Journey,
+            false => PacketsRequest::Packets {
+                snap_bytes: arguments.snap,
+                leaving: arguments.direction != Some(PacketDirection::In),
+                coming: arguments.direction != Some(PacketDirection::Out),
+                comments: !arguments.no_comments,
+            },
+        };
+        follow_packets(&mut settings, wanted);
         settings
     }
 }

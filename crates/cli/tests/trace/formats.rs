@@ -244,6 +244,18 @@ fn packets(mut file: &[u8], link_type: u8) -> Vec<Packet> {
                     flags,
                 });
             }
+            5 => {
+                let head = &body[20..];
+                assert_eq!(
+                    (word(body, 8), head[0], word(head, 0) & 0xffff),
+                    (0, 1, 1),
+                    "a comment"
+                );
+                let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
+                let comment = String::from_utf8(head[4..4 + size].to_vec()).expect("UTF-8");
+                let received = &head[4 + size.next_multiple_of(4)..];
+                assert_eq!((received[0], word(received, 4)), (4, packets.len()), "{comment}");
+            }
             other => panic!("a block of kind {other}"),
         }
     }
@@ -277,8 +289,8 @@ fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
         assert_eq!(packet.bytes[23], 17);
         let length = u16::from_be_bytes([packet.bytes[38], packet.bytes[39]]);
         assert_eq!(usize::from(length), packet.original - 34);
-        assert!(packet.comment.starts_with("process "), "{}", packet.comment);
-        assert!(packet.comment.contains(" (datagrams), thread "), "{}", packet.comment);
+        assert!(packet.comment.starts_with("datagrams "), "{}", packet.comment);
+        assert!(packet.comment.contains(" cpu "), "{}", packet.comment);
         let ago = (day.as_nanos() as u64).abs_diff(packet.time_ns);
         assert!(ago < 600_000_000_000, "{ago} ns ago");
     }
@@ -291,12 +303,72 @@ fn a_file_of_packets_has_each_as_it_leaves_and_as_it_comes_in() {
         let errors = String::from_utf8_lossy(&tshark.stderr);
         assert_eq!(read.lines().count(), packets.len(), "{errors}");
         let longer = packets.iter().filter(|packet| packet.original == 1443).count();
-        let read = read.lines().filter(|line| line.starts_with("1409\tprocess "));
+        let read = read.lines().filter(|line| line.starts_with("1409\tdatagrams "));
         assert_eq!(read.count(), longer);
     }
     let options = ["trace", "-e", "net:net_dev_queue", "-o", &path, "--", "true"];
     let other = weigh(&scratch, &options);
     assert!(String::from_utf8_lossy(&other.stderr).contains("weigh trace packets"));
+}
+
+#[test]
+fn packets_of_one_way_without_comments_take_little_more_than_themselves() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("x.pcapng");
+    let (path, program) = (file.display().to_string(), workload("datagrams"));
+    let options = ["trace", "packets", "--direction", "out", "--no-comments", "--snap", "64"];
+    let command = ["-o", &path, "--", &program, "503", "1400", "7"];
+    let output = weigh(&scratch, &[&options[..], &command].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+    let file = std::fs::read(&file).expect("a file");
+    let packets = packets(&file, 1);
+    assert_eq!(packets.len(), 503);
+    assert!(packets.iter().all(|packet| packet.flags == 2 && packet.comment.is_empty()));
+    // 28 bytes before each, 16 behind.
+    let others = file.len() - 503 * (28 + 64 + 16);
+    assert!(others < 400, "{others}");
+}
+
+/// Linux 6.12 lets programs read what of a packet lies in pages.
+fn reads_pages() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    let mut parts = release.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    (parts.next(), parts.next()) >= (Some(6), Some(12))
+}
+
+#[test]
+fn all_of_a_segment_is_kept_also_what_lies_in_pages() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("x.pcapng");
+    let (path, program) = (file.display().to_string(), workload("senders"));
+    let options = ["trace", "packets", "--direction", "out", "--snap", "4096", "-o", &path, "--"];
+    let output = weigh(&scratch, &[&options[..], &[&program, "3"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+    let packets = packets(&std::fs::read(&file).expect("a file"), 1);
+    // Behind the headers of Ethernet, IP and TCP, the latter as long as it says.
+    let payload = |packet: &Packet| packet.original - 34 - usize::from(packet.bytes[46] >> 4) * 4;
+    let sent: Vec<&Packet> = packets.iter().filter(|packet| payload(packet) > 0).collect();
+    let mut sizes: Vec<usize> = sent.iter().map(|packet| payload(packet)).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [7, 7, 7, 1003, 1004, 1005]);
+    let cut = packets.iter().filter(|packet| packet.bytes.len() < packet.original).count();
+    assert_eq!(
+        said.contains(&format!("{cut} of {} packets end before --snap", packets.len())),
+        cut > 0
+    );
+    if !reads_pages() {
+        return;
+    }
+    assert_eq!(cut, 0, "{said}");
+    for packet in sent {
+        let bytes = &packet.bytes[packet.original - payload(packet)..];
+        let expected = (0..bytes.len()).map(|place| (place * 31 + 7) as u8);
+        assert!(bytes.iter().copied().eq(expected), "{bytes:?}");
+    }
 }
 
 /// Read by the reference reader, which refuses what is not in the order of time, or not as it was described.

@@ -295,3 +295,39 @@ fn the_place_of_a_buffer_that_was_removed_is_anothers() {
     rustix::process::kill_process(ends, rustix::process::Signal::INT).expect("a signal");
     assert!(stream.wait().expect("it ends").success());
 }
+
+/// What a record has room for and does not need is another one's. weigh stands still meanwhile, so all of it has to have
+/// room in the rings.
+#[test]
+fn records_take_no_more_room_than_what_is_in_them() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (path, program) = (scratch.path("x.jsonl").display().to_string(), workload("datagrams"));
+    let script = format!("kill -STOP $PPID; {program} 53 100 7; kill -CONT $PPID");
+    let packet = "net:net_dev_start_xmit{packet=packet(skb, 4096)}";
+    let stack = "net:net_dev_queue{stack(127), dev=str(skb->dev->name)}";
+    let options = ["trace", "-e", packet, "-e", stack, "--per-cpu", "--buffer", "64KiB"];
+    let command = ["-o", &path, "--", "sh", "-c", &script];
+    let said = succeeds(&weigh(&scratch, &[&options[..], &command].concat()));
+    assert_eq!(counted(&said), (106, 0), "{said}");
+    let lines = std::fs::read_to_string(&path).expect("a file");
+    let lines =
+        lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let (packets, stacks): (Vec<_>, Vec<_>) =
+        lines.partition(|line| line["event"] == "net:net_dev_start_xmit");
+    assert_eq!((packets.len(), stacks.len()), (53, 53));
+    let mut longer = 0;
+    for packet in &packets {
+        let fields = &packet["fields"];
+        let length = fields["packet_length"].as_u64().expect("a number");
+        longer += length - 142;
+        assert_eq!(fields["packet_kept"], length, "{packet}");
+        assert_eq!(fields["packet"].as_str().map(str::len), Some(2 * length as usize), "{packet}");
+    }
+    assert_eq!(longer, 7);
+    for stack in &stacks {
+        let frames = stack["fields"]["stack(127)"].as_array().expect("functions");
+        assert!((5..127).contains(&frames.len()), "{stack}");
+        assert_eq!(stack["fields"]["dev"], "lo");
+    }
+}

@@ -12,6 +12,8 @@ use super::ring::{RingItem, Rings};
 
 /// So much is shown of a ring at once: the reader has other things to do as well.
 const AT_ONCE: u64 = 256 * 1024;
+/// The same of all rings together, where they are shown in the order of their times.
+const IN_ORDER_AT_ONCE: u64 = 1024 * 1024;
 /// After so many bytes it is said that their place is free.
 const STRIDE: u64 = 64 * 1024;
 
@@ -98,6 +100,81 @@ impl Reader {
         drained.fold((0, true), |(sum, all), (records, is_all)| (sum + records, all && is_all))
     }
 
+    /// Shows the records of all rings in the order of their times, where they lie, as far as each ring keeps to it. Those
+    /// that are younger than `until_ns` stay for the next time, unless a ring is more than half full. As [`Reader::drain`]
+    /// otherwise.
+    pub fn drain_in_order(
+        &mut self,
+        until_ns: u64,
+        time_of: impl Fn(&[u8]) -> u64,
+        mut visit: impl FnMut(&[u8]),
+    ) -> (u64, bool) {
+        self.doorbell.has_been_heard();
+        let heads: Vec<u64> = (0..self.at.len()).map(|ring| self.rings.head(ring)).collect();
+        let half = self.rings.layout().bytes as u64 / 2;
+        // A ring is looked at for the time of its first record: nothing is as old as that is to be.
+        let mut next = Vec::with_capacity(heads.len());
+        for (ring, head) in heads.iter().enumerate() {
+            next.push(self.show_run(ring, *head, None, &time_of, &mut |_: &[u8]| {}).0);
+        }
+        let (mut records, mut bytes) = (0, 0);
+        while let Some((ring, other_ns)) = first_of(&next) {
+            let is_full =
+                heads.iter().zip(&self.at).any(|(head, at)| head.wrapping_sub(*at) > half);
+            if bytes >= IN_ORDER_AT_ONCE || next[ring] > until_ns && !is_full {
+                return (records, bytes < IN_ORDER_AT_ONCE);
+            }
+            let last_ns = if is_full { other_ns } else { other_ns.min(until_ns) };
+            let before = self.at[ring];
+            let (next_ns, shown) =
+                self.show_run(ring, heads[ring], Some(last_ns), &time_of, &mut visit);
+            next[ring] = next_ns;
+            records += shown;
+            bytes += self.at[ring].wrapping_sub(before);
+        }
+        (records, true)
+    }
+
+    /// Shows a ring's records up to one that is younger, but not too many at once. Returns the time of the next, as late as
+    /// can be if there is none, and how many were shown.
+    fn show_run(
+        &mut self,
+        ring: usize,
+        head: u64,
+        last_ns: Option<u64>,
+        time_of: &impl Fn(&[u8]) -> u64,
+        visit: &mut impl FnMut(&[u8]),
+    ) -> (u64, u64) {
+        let (mut at, mut records) = (self.at[ring], 0);
+        let first = at;
+        let next_ns = loop {
+            match self.rings.record(ring, at, head) {
+                RingItem::Record(record, next) => {
+                    let time_ns = time_of(record).min(u64::MAX - 1);
+                    if last_ns.is_none_or(|last| time_ns > last) || at.wrapping_sub(first) >= STRIDE
+                    {
+                        break time_ns;
+                    }
+                    visit(record);
+                    records += 1;
+                    at = next;
+                }
+                RingItem::Pending => break u64::MAX,
+                // Nobody overtakes the owner who keeps to what is agreed on.
+                RingItem::Overtaken(_) | RingItem::Broken => {
+                    self.broken += 1;
+                    at = self.rings.head(ring);
+                    break u64::MAX;
+                }
+            }
+        };
+        if at != first {
+            self.tell(ring, at);
+            self.at[ring] = at;
+        }
+        (next_ns, records)
+    }
+
     fn drain_one(&mut self, ring: usize, visit: &mut impl FnMut(&[u8])) -> (u64, bool) {
         let layout = self.rings.layout();
         let (mut at, mut records) = (self.at[ring], 0);
@@ -140,6 +217,14 @@ impl Reader {
             word.store(at, Ordering::Release);
         }
     }
+}
+
+/// The ring with the oldest record, and up to when its records are older than those of all others; none if there is none.
+fn first_of(next: &[u64]) -> Option<(usize, u64)> {
+    let (ring, first) = next.iter().enumerate().min_by_key(|(_, time)| **time)?;
+    let others = next.iter().enumerate().filter(|(other, _)| *other != ring);
+    let other = others.map(|(_, time)| *time).min().unwrap_or(u64::MAX);
+    (*first != u64::MAX).then_some((ring, other))
 }
 
 /// A ring of the kernel's that nothing is read from: what is put into it wakes.

@@ -1,6 +1,6 @@
 //! The fields of a record, each written where it lies.
 
-use super::writer::{Aside, ID, LEFT, Writer};
+use super::writer::{Aside, ID, LEFT, PACKET_LENGTH, TAIL, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
 use crate::probe::{Content, ProbeField};
@@ -42,8 +42,18 @@ impl Writer<'_> {
 
     pub(super) fn write_fields(&mut self) {
         self.code.constant(R::R9, 0);
-        let probe = self.probe;
-        for (bit, field) in probe.fields.iter().enumerate() {
+        let (probe, tail) = (self.probe, self.probe.tail());
+        if tail.is_some() {
+            self.code.store_constant(R::Frame, TAIL, 0, 8);
+        }
+        if probe.has_packet() {
+            self.code.store_constant(R::Frame, PACKET_LENGTH, 0, 8);
+        }
+        // The last one first: how long it is others tell.
+        let others = (0..probe.fields.len()).filter(|place| Some(*place) != tail);
+        for bit in tail.into_iter().chain(others) {
+            let field = &probe.fields[bit];
+            self.is_tail = Some(bit) == tail;
             let (absent, next) = (self.code.label(), self.code.label());
             self.write_field(field, absent);
             self.code.place(next);
@@ -75,6 +85,7 @@ impl Writer<'_> {
                 self.room_of(field);
                 self.code.call(self.text_reader(*is_user));
                 self.code.jump_if_constant(When::LessSigned, R::R0, 0, absent);
+                self.measure_tail();
                 self.mark_cut(field, *is_user);
             }
             Content::Bytes { place, plus, is_user } => {
@@ -91,7 +102,18 @@ impl Writer<'_> {
                 self.code.call(if is_user { Helper::ReadUser } else { Helper::ReadKernel });
                 self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
             }
-            Content::Stack { is_user } => self.write_stack(field, *is_user, absent),
+            Content::Packet(packet) => self.write_packet(field, packet, absent),
+            Content::Stack { is_user } => {
+                self.write_stack(field, *is_user, absent);
+                self.measure_tail();
+            }
+        }
+    }
+
+    /// R0 is how much of its room a field takes.
+    fn measure_tail(&mut self) {
+        if self.is_tail {
+            self.code.store(R::Frame, TAIL, R::R0, 8);
         }
     }
 

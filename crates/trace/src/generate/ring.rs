@@ -2,8 +2,9 @@
 
 use weigh_schema::ring::{ALIGNMENT, LINE, STAMP, stamp, step, word};
 
-use super::writer::{Buffer, KEY, POSITION, Writer};
+use super::writer::{Buffer, KEY, POSITION, RING, TAIL, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
+use crate::record::offset;
 use crate::state::{Count, OfBuffer};
 
 /// `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
@@ -40,6 +41,7 @@ impl Writer<'_> {
         self.code.place(has_room);
         let code = &mut self.code;
         code.store(R::Frame, POSITION, R::R0, 8);
+        code.store(R::Frame, RING, R::R7, 8);
         code.with_constant(Op::And, R::R0, (buffer.layout.bytes - ALIGNMENT) as i32);
         code.with(Op::Add, R::R7, R::R0);
         code.with_constant(Op::Add, R::R7, (LINE + STAMP) as i32);
@@ -87,14 +89,16 @@ impl Writer<'_> {
         let written = self.state.of_buffer(buffer.number, OfBuffer::Written) as i16;
         let watermark = self.state.watermark(buffer.number) as u32;
         let state = self.maps.state;
+        self.give_back(buffer);
         self.stamp(buffer);
         let code = &mut self.code;
         code.map_value(R::R2, state, watermark);
         code.load(R::R3, R::R2, 0, 8);
         code.load(R::R1, R::R8, written, 8);
-        let more =
-            if buffer.counts_records { 1 } else { step(self.probe.record_bytes as usize) as i32 };
-        code.with_constant(Op::Add, R::R1, more);
+        match buffer.counts_records {
+            true => code.with_constant(Op::Add, R::R1, 1),
+            false => code.with(Op::Add, R::R1, R::R9),
+        }
         code.store(R::R8, written, R::R1, 8);
         code.jump_if(When::Less, R::R1, R::R3, next);
         code.store_constant(R::R8, written, 0, 8);
@@ -107,6 +111,40 @@ impl Writer<'_> {
         // When it is full, the reader has not looked since it rang.
         code.call(Helper::RingOutput);
         code.jump(next);
+    }
+
+    /// R9 is how far it is to the next record. Room behind the content of the last field is given back, if nobody has
+    /// taken any behind that meanwhile: an interrupt, another CPU. Whoever reads along judges by the head whether what it
+    /// has read has been written over; as long as there is one, the head only grows.
+    fn give_back(&mut self, buffer: &Buffer) {
+        let whole = step(self.probe.record_bytes as usize);
+        self.code.constant(R::R9, whole as u64);
+        let Some(tail) = self.probe.tail() else { return };
+        let behind = self.probe.fields[tail].offset as i32;
+        let readers = self.state.readers(buffer.number) as u32;
+        let keeps = self.code.label();
+        let code = &mut self.code;
+        code.map_value(R::R1, self.maps.state, readers);
+        code.load(R::R1, R::R1, 0, 8);
+        code.jump_if_constant(When::Unequal, R::R1, 0, keeps);
+        code.load(R::R3, R::Frame, TAIL, 8);
+        code.with_constant(Op::Add, R::R3, behind);
+        code.with(Op::Move, R::R2, R::R3);
+        code.with_constant(Op::Add, R::R2, (STAMP + ALIGNMENT - 1) as i32);
+        code.with_constant(Op::And, R::R2, -(ALIGNMENT as i32));
+        // No helper says that it has filled more than there is.
+        code.jump_if_constant(When::Greater, R::R2, whole as i32, keeps);
+        code.load(R::R4, R::Frame, RING, 8);
+        code.load(R::R1, R::Frame, POSITION, 8);
+        code.with(Op::Move, R::R0, R::R1);
+        code.with_constant(Op::Add, R::R0, whole as i32);
+        code.with(Op::Move, R::R5, R::R0);
+        code.with(Op::Add, R::R1, R::R2);
+        code.compare_exchange(R::R4, word::HEAD as i16, R::R1);
+        code.jump_if(When::Unequal, R::R0, R::R5, keeps);
+        code.with(Op::Move, R::R9, R::R2);
+        code.store(R::R7, offset::size as i16, R::R3, 4);
+        code.place(keeps);
     }
 
     /// What makes the record whole, written after all else. Stores of an x86 processor are seen in their order;

@@ -28,7 +28,12 @@ impl Writer<'_> {
                         Source::Cpu => self.learn_cpu(),
                         Source::Id => self.learn_id(),
                         Source::PathEnd(PathEnd { end: End::Duration, .. }) => self.learn_time(),
-                        Source::Event | Source::Size | Source::PathEnd(_) | Source::Counter(_) => {}
+                        Source::Event
+                        | Source::Size
+                        | Source::PathEnd(_)
+                        | Source::Counter(_)
+                        | Source::PacketKept
+                        | Source::PacketLength => {}
                     }
                 }
             }

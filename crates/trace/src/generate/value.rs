@@ -1,6 +1,6 @@
 //! Values, from where they lie into R0.
 
-use super::writer::{BASE, CPU, ID, LOADED, TEXT, TGID_TID, Writer};
+use super::writer::{BASE, CPU, ID, LOADED, PACKET_LENGTH, TAIL, TEXT, TGID_TID, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::Source;
 use crate::counter::Counter;
@@ -40,6 +40,8 @@ impl Writer<'_> {
                 self.place_value(place, absent);
             }
             Source::Counter(counter) => self.counter(*counter, absent),
+            Source::PacketKept => self.code.load(R::R0, R::Frame, TAIL, 8),
+            Source::PacketLength => self.code.load(R::R0, R::Frame, PACKET_LENGTH, 8),
         }
     }
 
@@ -120,7 +122,7 @@ impl Writer<'_> {
     }
 
     /// R0 is an argument.
-    fn argument(&mut self, slot: i16, absent: Label) {
+    pub(super) fn argument(&mut self, slot: i16, absent: Label) {
         match self.site {
             None => self.given(slot, absent),
             Some(site) => {
@@ -163,7 +165,7 @@ impl Writer<'_> {
     fn given(&mut self, slot: i16, absent: Label) {
         let code = &mut self.code;
         match self.access {
-            Access::Direct => code.load(R::R0, R::R6, slot, 8),
+            Access::Direct | Access::Loads => code.load(R::R0, R::R6, slot, 8),
             Access::Helpers => {
                 code.with(Op::Move, R::R3, R::R6);
                 code.with_constant(Op::Add, R::R3, i32::from(slot));
@@ -176,7 +178,7 @@ impl Writer<'_> {
     fn load_behind(&mut self, hop: Hop, bytes: u32, absent: Label) {
         let direct = i16::try_from(hop.offset)
             .ok()
-            .filter(|_| hop.is_typed && self.access == Access::Direct);
+            .filter(|_| hop.is_typed && self.access != Access::Helpers);
         let code = &mut self.code;
         if let Some(offset) = direct {
             code.load(R::R0, R::R1, offset, bytes);

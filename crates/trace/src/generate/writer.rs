@@ -2,6 +2,7 @@
 
 use weigh_schema::ring::Layout;
 
+use super::pages::PageBases;
 use crate::assemble::{Assembler, Helper, Label, Op, R, When};
 use crate::condition::Test;
 use crate::counter::Counter;
@@ -48,6 +49,8 @@ pub struct Maps<'m> {
     pub members: Option<i32>,
     /// What is kept of system calls under way, by threads: for a probe that has their begin and end.
     pub calls: Option<i32>,
+    /// Where the kernel says how pages are found, for packets that its own function cannot read.
+    pub pages: Option<PageBases>,
     /// Counters that are open, each with the array that has its event of each CPU.
     pub counters: &'m [(Counter, i32)],
 }
@@ -55,8 +58,10 @@ pub struct Maps<'m> {
 /// How structures are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// By loads, where the verifier knows the structure.
+    /// By loads, where the verifier knows the structure, and packets by the kernel's own function.
     Direct,
+    /// By loads, where the verifier knows the structure.
+    Loads,
     /// By helpers, always.
     Helpers,
 }
@@ -86,6 +91,17 @@ pub(super) const BASE: i16 = -56;
 pub(super) const POSITION: i16 = -64;
 /// Of a text that is compared, `COMPARED_BYTES` in a multiple of 8.
 pub(super) const TEXT: i16 = -136;
+/// While a record is written no text is compared: how much of the last field there is, the record's ring; and of a packet
+/// where it begins, how much is wanted, how much of that is in its first part, how much lies before `data`, what reads
+/// the rest, how long it is.
+pub(super) const TAIL: i16 = TEXT;
+pub(super) const RING: i16 = TEXT + 8;
+pub(super) const PACKET_BEGIN: i16 = TEXT + 16;
+pub(super) const PACKET_WANTED: i16 = TEXT + 24;
+pub(super) const PACKET_FIRST: i16 = TEXT + 32;
+pub(super) const PACKET_BEFORE: i16 = TEXT + 40;
+pub(super) const PACKET_READER: i16 = TEXT + 48;
+pub(super) const PACKET_LENGTH: i16 = TEXT + 64;
 pub(super) const ID: i16 = -144;
 /// The key of a call that is kept, where it lies, and room for a whole one below.
 pub(super) const CALL_KEY: i16 = -152;
@@ -112,6 +128,8 @@ pub(super) struct Writer<'p> {
     knows_cpu: bool,
     knows_time: bool,
     pub(super) knows_id: bool,
+    /// Whether the field that is being written is the record's last.
+    pub(super) is_tail: bool,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -152,6 +170,7 @@ impl<'p> Writer<'p> {
             knows_cpu: false,
             knows_time: false,
             knows_id: false,
+            is_tail: false,
         }
     }
 

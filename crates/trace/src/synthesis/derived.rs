@@ -31,6 +31,8 @@ pub struct Derived {
     /// Whether there is a second one.
     has_second: bool,
     first_fields: u32,
+    /// Where the second one's fields begin.
+    second_at: u32,
 }
 
 fn number(name: String, offset: usize, bytes: usize, source: Source) -> ProbeField {
@@ -73,10 +75,12 @@ impl Derived {
         let moved = |field: &ProbeField, by: u32, before: &str| ProbeField {
             name: format!("{before}{}", field.name),
             offset: field.offset + by,
+            content: field.content.moved(by),
             ..field.clone()
         };
         fields.extend(first.fields.iter().map(|field| moved(field, behind, "")));
         let mut record_bytes = first.record_bytes + behind;
+        let second_at = record_bytes;
         if !is_not {
             let by = record_bytes - HEADER_BYTES as u32;
             fields.extend(second.fields.iter().map(|field| moved(field, by, THEN)));
@@ -97,10 +101,11 @@ impl Derived {
             record_bytes,
             ..first.clone()
         };
-        Ok(Derived { probe, has_second: !is_not, first_fields: first.fields.len() as u32 })
+        let first_fields = first.fields.len() as u32;
+        Ok(Derived { probe, has_second: !is_not, first_fields, second_at })
     }
 
-    /// Writes a record behind what is there. The first one's is as long as its probe says.
+    /// Writes a record behind what is there.
     pub fn write(
         &self,
         number: u32,
@@ -121,6 +126,8 @@ impl Derived {
             absent = first.absent() << 4
                 | second.absent().checked_shl(4 + self.first_fields).unwrap_or_default();
             to.extend(fields_of(first));
+            // A record may be shorter than its probe's others are.
+            to.resize(begin + self.second_at as usize, 0);
             to.extend(fields_of(second));
         } else {
             to.extend(fields_of(first));

@@ -67,6 +67,12 @@ impl Made {
         self.put(ring, word::HEAD, self.heads[ring]);
     }
 
+    /// What the record at a position says of its size.
+    fn put_size(&self, ring: usize, at: u64, size: u32) {
+        let place = self.layout.stamp(ring, at) as u64 + 12;
+        self.files[0].write_all_at(&size.to_le_bytes(), place).unwrap();
+    }
+
     fn read(&self, ring: usize) -> u64 {
         let mut word = [0; 8];
         self.files[1].read_exact_at(&mut word, self.layout.consumer(ring) as u64).unwrap();
@@ -249,4 +255,59 @@ fn no_record_is_read_half_written_while_they_are_written_as_fast_as_can_be() {
         written
     });
     assert!(written > 100, "{written}");
+}
+
+/// In these records the lowest byte of their position stands for their time.
+fn time_of(record: &[u8]) -> u64 {
+    record.get(8).copied().map_or(0, u64::from)
+}
+
+fn in_order(reader: &mut Reader, until_ns: u64) -> (Vec<usize>, bool) {
+    let mut lengths = Vec::new();
+    let (records, is_all) =
+        reader.drain_in_order(until_ns, time_of, |record| lengths.push(record.len()));
+    assert_eq!(records, lengths.len() as u64);
+    (lengths, is_all)
+}
+
+#[test]
+fn records_of_all_rings_are_shown_by_their_times_and_younger_ones_wait() {
+    let mut made = Made::new(3);
+    for _ in 0..3 {
+        // At 0, 48 and 96; at 0, 64 and 128.
+        made.write(0, 40, 40);
+        made.write(2, 56, 56);
+    }
+    let mut reader = made.reader().unwrap();
+    assert_eq!(in_order(&mut reader, 64), (vec![40, 56, 40, 56], true));
+    assert_eq!([0, 1, 2].map(|ring| made.read(ring)), [96, 0, 128]);
+    assert_eq!(in_order(&mut reader, 64), (Vec::new(), true));
+    assert_eq!(in_order(&mut reader, u64::MAX), (vec![40, 56], true));
+    assert_eq!(in_order(&mut reader, u64::MAX), (Vec::new(), true));
+}
+
+#[test]
+fn of_a_ring_that_is_more_than_half_full_nothing_waits() {
+    let mut made = Made::new(2);
+    (0..50).for_each(|_| made.write(1, 40, 40));
+    let mut reader = made.reader().unwrap();
+    // 2,400 of 4,096 bytes; the first happened at 0.
+    assert!(in_order(&mut reader, 0).0.len() > 8);
+    let mut made = Made::new(2);
+    (0..40).for_each(|_| made.write(1, 40, 40));
+    assert_eq!(in_order(&mut made.reader().unwrap(), 0), (vec![40], true));
+}
+
+#[test]
+fn room_that_was_given_back_is_the_next_record_s() {
+    let mut made = Made::new(1);
+    made.write(0, 400, 400);
+    // Of 400 bytes that it had reserved the first used 40.
+    made.put_size(0, 0, 40);
+    made.heads[0] = step(40) as u64;
+    made.put(0, word::HEAD, made.heads[0]);
+    let mut reader = made.reader().unwrap();
+    assert_eq!(lengths(&mut reader), [40]);
+    made.write(0, 56, 56);
+    assert_eq!((lengths(&mut reader), reader.broken()), (vec![56], 0));
 }

@@ -12,6 +12,7 @@ use weigh_trace::generate;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{BufferCounts, Meaning, ProbeCounts, Totals};
 use weigh_trace::state::{CONSTANTS, OfBuffer, State};
+use weigh_trace::synthesis::merge::SLACK_NS;
 
 use super::pipeline::{Pipeline, Probes};
 use super::rings::Rings;
@@ -54,6 +55,10 @@ pub struct StreamBuffer {
     counted: Option<BufferCounts>,
     /// Others read its rings along: they stay as they are. And when weigh is to be waked for them.
     pub is_read: bool,
+    /// Its rings are another process's to read: who reads along there is not known here.
+    pub is_of_others: bool,
+    /// Records are handed on where they lie in the rings, and wait there for their turn.
+    is_in_place: bool,
     readers_wake: u64,
     looked: Instant,
     /// Records that were taken in; of each event; and of each event, from the rings that it has now.
@@ -69,9 +74,12 @@ impl StreamBuffer {
         number: usize,
         asked: BufferOptions,
         rings: Rings,
-        pipeline: Pipeline,
+        mut pipeline: Pipeline,
     ) -> StreamBuffer {
+        let is_in_place = pipeline.reads_in_place();
         StreamBuffer {
+            is_in_place,
+            is_of_others: false,
             name,
             number,
             asked,
@@ -138,11 +146,13 @@ impl StreamBuffer {
             }
         }
         kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
+        kernel.set_word(state.readers(self.number), u64::from(self.is_of_others));
     }
 
     /// Who reads along wants weigh to be waked when a CPU has written so much; none: nobody does.
     pub fn look_after(&mut self, kernel: &KernelTrace, state: &State, wake: u64, by: Option<u64>) {
         self.is_read = by.is_some();
+        kernel.set_word(state.readers(self.number), u64::from(self.is_read || self.is_of_others));
         let bytes = by.unwrap_or(u64::MAX);
         if std::mem::replace(&mut self.readers_wake, bytes) == bytes {
             return;
@@ -269,19 +279,21 @@ impl StreamBuffer {
             seen,
             failed,
             unkept,
+            is_in_place,
             ..
         } = self
         else {
             return true;
         };
         let (mut is_all, is_removed) = (true, rings.is_none());
+        let until = if is_end { u64::MAX } else { before_ns.saturating_sub(SLACK_NS) };
         let last = retired.len().wrapping_sub(1);
         let retired_ones = retired.iter_mut().enumerate();
         // The last that it had when it was removed are still its own.
         let retired_ones =
             retired_ones.map(|(place, (rings, _))| (rings, is_removed && place == last));
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
-            let (records, all) = rings.reader.drain(|bytes| {
+            let take = |bytes: &[u8]| {
                 let Some(record) = Record::new(bytes) else { return };
                 count(taken_of, record.event());
                 if is_current {
@@ -296,7 +308,11 @@ impl StreamBuffer {
                     }
                     *failed = pipeline.take(probe, record, meaning).err();
                 }
-            });
+            };
+            let (records, all) = match *is_in_place {
+                true => rings.reader.drain_in_order(until, time_of, take),
+                false => rings.reader.drain(take),
+            };
             *taken += records;
             is_all &= all;
         }
@@ -373,6 +389,11 @@ impl StreamBuffer {
             failed: self.failed.as_ref().map(|error| format!("{error:#}")),
         }
     }
+}
+
+/// When a record's event was; what is no record has its turn at once.
+fn time_of(bytes: &[u8]) -> u64 {
+    Record::new(bytes).map_or(0, |record| record.time_ns())
 }
 
 /// One more of an event, if it is one that there is.

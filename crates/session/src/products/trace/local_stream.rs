@@ -10,6 +10,7 @@ mod event_stream;
 mod intake;
 mod state;
 
+use std::iter;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -32,6 +33,7 @@ use super::counters;
 use super::live_names::live_meaning;
 use super::origin;
 use super::outputs::RecordOutputs;
+use super::page_bases::page_bases;
 use super::pipeline::Pipeline;
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
@@ -133,7 +135,8 @@ impl LocalStream {
     }
 
     /// Gives the kernel the programs of a probe, one for each of its places: first such that read structures
-    /// directly, then, if the kernel does not like that, such that have its helpers read them.
+    /// directly, and packets by its own function; then, if the kernel does not like that, such that find a packet's pages
+    /// themselves; then such that keep its first part; then such that have its helpers read structures.
     fn check(
         &mut self,
         probe: &Probe,
@@ -150,19 +153,27 @@ impl LocalStream {
             buffers: takers.filter_map(StreamBuffer::for_programs).collect(),
             members: given.members,
             calls: calls.transpose()?,
+            pages: None,
             counters: self.cpu_counters.all(),
         };
-        let codes = |access| {
+        let codes = |access, maps: &Maps<'_>| {
             let sites = (0..places(probe)).map(|site| Slot { site, ..slot });
-            let codes =
-                sites.map(|slot| generate::program(probe, slot, &self.state, &maps, access));
+            let codes = sites.map(|slot| generate::program(probe, slot, &self.state, maps, access));
             codes.collect::<Result<Vec<_>, _>>().with_context(|| probe.name.clone())
         };
-        let (direct, by_helpers) = (codes(Access::Direct)?, codes(Access::Helpers)?);
-        if give(&mut self.kernel, direct).is_err() {
-            give(&mut self.kernel, by_helpers)?;
+        let has_packet = probe.has_packet();
+        let whole = (!has_packet || probe.has_packet_reader()).then_some((Access::Direct, None));
+        // Only where it is needed: the kernel's symbols are many.
+        let pages = iter::once_with(|| has_packet.then(page_bases).flatten()).flatten();
+        let walked = pages.map(|pages| (Access::Loads, Some(pages)));
+        let first_part = has_packet.then_some((Access::Loads, None));
+        for (access, pages) in whole.into_iter().chain(walked).chain(first_part) {
+            let maps = Maps { pages, ..maps.clone() };
+            if give(&mut self.kernel, codes(access, &maps)?).is_ok() {
+                return Ok(());
+            }
         }
-        Ok(())
+        Ok(give(&mut self.kernel, codes(Access::Helpers, &maps)?)?)
     }
 
     /// Writes the constants of a probe's filter into one of its banks.

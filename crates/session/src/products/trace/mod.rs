@@ -18,6 +18,7 @@ mod modules;
 mod origin;
 mod outputs;
 mod packets;
+mod page_bases;
 mod patterns;
 mod pipeline;
 mod plan;
@@ -34,7 +35,7 @@ mod tracepoint_groups;
 
 pub use control::{Answer, Ask, Change, ask_stream};
 pub use outputs::{LiveReport, RecordOutputs};
-pub use packets::follow_packets;
+pub use packets::{PacketsRequest, follow_packets};
 pub use plan::{AttachPlan, TracePlan};
 pub use replay::{BatchVisitor, RecordedStream, Replay, ReplayPlan};
 pub use run::TraceOutcome;

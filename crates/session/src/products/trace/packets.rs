@@ -4,6 +4,7 @@
 //! It is a stream as any other, of events with the fields that a file of packets needs, or of those between the
 //! layers, and of the times between them.
 
+use weigh_collect::trace;
 use weigh_trace::sets::PACKET_LEAVES;
 
 use super::settings::TraceSettings;
@@ -31,21 +32,92 @@ const LAYERS: [&str; 5] = [
     "net:netif_receive_skb -> skb:kfree_skb by id within 4s",
 ];
 
-/// Has a stream follow packets, with so many bytes of each, or their journey.
-pub fn follow_packets(settings: &mut TraceSettings, journey: bool, snap_bytes: u32) {
-    let event = |point: &str| {
-        format!(
-            "{point}{{id=skb, len=skb->len, head=skb->head, data=skb->data, mac=skb->mac_header, \
-             network=skb->network_header, tail=skb->tail, dev=skb->dev->name, \
-             ifindex=skb->dev->ifindex, type=skb->dev->type, process=comm, \
-             packet=bytes(skb->head + skb->mac_header, {snap_bytes})}}"
-        )
-    };
-    match journey {
-        true => {
+/// Bytes of each ring: at least, at most.
+const RING: (u64, u64) = (8 << 20, 256 << 20);
+/// So many packets of the greatest length a ring has room for.
+const PACKETS_OF_RING: u64 = 65_536;
+/// Bytes of a packet's record besides, with its stamp.
+const BESIDES: u64 = 128;
+/// All rings together take one part in so many of the memory that is available.
+const PART_OF_MEMORY: u64 = 8;
+
+/// What is to be followed of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketsRequest {
+    /// They themselves.
+    Packets {
+        /// Bytes that are kept of each.
+        snap_bytes: u32,
+        /// Those that leave.
+        leaving: bool,
+        /// Those that come in.
+        coming: bool,
+        /// Whether each says which process has it.
+        comments: bool,
+    },
+    /// How long they are where on their way.
+    Journey,
+}
+
+/// Has a stream follow packets, or their journey.
+pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
+    match wanted {
+        PacketsRequest::Journey => {
+            settings.ring_bytes = settings.ring_bytes.or(Some(RING.0 as usize));
             settings.events = JOURNEY.map(str::to_string).to_vec();
             settings.synthesis.latency = LAYERS.map(str::to_string).to_vec();
         }
-        false => settings.events = [PACKET_LEAVES, COMES].map(event).to_vec(),
+        PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
+            let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
+            let usual = || ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
+            settings.ring_bytes = settings.ring_bytes.or_else(|| Some(usual()));
+            let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
+            let points = points.into_iter().filter(|(_, is_wanted)| *is_wanted);
+            settings.events = points.map(|(point, _)| event(point, snap_bytes, comments)).collect();
+        }
+    }
+}
+
+/// The event of packets at a tracepoint.
+fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
+    let process = if comments { "process=comm, " } else { "" };
+    format!(
+        "{point}{{id=skb, mac=skb->mac_header, network=skb->network_header, dev=skb->dev->name, \
+         ifindex=skb->dev->ifindex, type=skb->dev->type, {process}packet=packet(skb, {snap_bytes})}}"
+    )
+}
+
+/// Bytes of each ring, if nothing else is asked for.
+fn ring_bytes(snap_bytes: u32, rings: u64, memory: u64) -> usize {
+    let wanted = (u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING;
+    let most = memory / PART_OF_MEMORY / rings.max(1);
+    1 << wanted.min(most).clamp(RING.0, RING.1).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_as_large_as_packets_and_memory_allow() {
+        let mib = |snap, rings, memory| ring_bytes(snap, rings, memory << 20) >> 20;
+        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 16, 64, 256]);
+        assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
+        assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
+    }
+
+    #[test]
+    fn one_way_is_one_event() {
+        let events = |leaving, coming| {
+            let mut settings = TraceSettings::default();
+            let wanted =
+                PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments: leaving };
+            follow_packets(&mut settings, wanted);
+            settings.events
+        };
+        let (both, coming) = (events(true, true), events(false, true));
+        assert_eq!((both.len(), coming.len()), (2, 1));
+        assert!(both.iter().all(|event| event.contains("process=comm, ")));
+        assert!(coming[0].starts_with(COMES) && !coming[0].contains("comm"), "{coming:?}");
     }
 }

@@ -100,6 +100,17 @@ impl Pipeline {
         Pipeline { sink, merge, stage: None }
     }
 
+    /// Whether records need not wait here for those of other CPUs: the sink is content with the order of the rings. Then
+    /// they wait in the rings.
+    pub fn reads_in_place(&mut self) -> bool {
+        let is_content = self.sink.as_ref().is_some_and(|sink| !sink.needs_order());
+        let is_in_place = is_content && self.merge.is_some() && self.stage.is_none();
+        if is_in_place {
+            self.merge = None;
+        }
+        is_in_place
+    }
+
     /// Takes a record, where it lies in the ring.
     pub fn take(
         &mut self,
