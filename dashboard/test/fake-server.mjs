@@ -9,10 +9,14 @@ const PAGE = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>
 <link rel="icon" href="/assets/none"><link rel="stylesheet" href="/assets/live.css"></head>
 <body><div id="weigh"></div><script src="/assets/live.js"></script></body></html>`;
 
+const NONE = { rows: [], rows_total: 0, jobs_without: 0, jobs_cut: 0 };
+
 export class FakeServer {
   /** What `/node` answers; a function gets the number of the report. */
   node = null;
   jobs = [];
+  /** What `/busiest` answers. */
+  busiest = { jobs: 0, files: NONE, connections: NONE, phases: NONE, syscalls: NONE };
   pages = new Map();
   /** By job and name of the series: `{ time: seconds since the epoch, value }`. */
   series = new Map();
@@ -52,7 +56,7 @@ export class FakeServer {
   /** To all streams that asked for it. */
   tell(event, data) {
     for (const { query, response } of this.streams) {
-      if (event === "node" && !query.has("node") || event === "job" && query.get("job") !== data.id) continue;
+      if (["node", "change"].includes(event) && !query.has("node") || event === "job" && query.get("job") !== data.id) continue;
       response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     }
   }
@@ -68,6 +72,7 @@ export class FakeServer {
     switch (parts[0]) {
       case "node": return this.node === null ? missing(response) : json(response, this.node);
       case "jobs": return parts.length === 1 ? json(response, { schema: "weigh.jobs/1", jobs: this.jobs }) : this.job(parts[1], response);
+      case "busiest": return json(response, this.busiest);
       case "series": return this.oneSeries(url.searchParams, response);
       case "stream": return this.stream(url.searchParams, request, response);
       default: return missing(response);

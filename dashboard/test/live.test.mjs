@@ -210,6 +210,82 @@ const checks = {
     });
   },
 
+  "changes of a report are put into it": async () => {
+    server.node = node();
+    await quiet("/", {}, async (page) => {
+      await until("memory", async () => (await text(page, "#node")).includes("3.0 GiB of 8.0 GiB"));
+      await until("a stream", () => server.streams.size === 1 || server.streams.size);
+      server.tell("change", { report: { processes: { 9: { pid: 9, cpu_cores: 7 } } }, gone: [] });
+      server.tell("node", node());
+      const other = { ...node().processes[0], pid: 4713, cpu_cores: 0.5, command: ["./other"] };
+      server.tell("change", { gone: [], report: {
+        time: new Date().toISOString(), processes: { 4712: { cpu_cores: 0.25 }, 4713: other },
+        metrics: { node: { node_memory_available_bytes: { value: 6 * 2 ** 30 } }, ["__proto__"]: {}, "disk:sdb": node().metrics["disk:sda"] },
+        jobs: { 0: { processes: 11 } }, cores: { 1: { busy_ratio: 1 } },
+      } });
+      await until("less memory", async () => (await text(page, "#node")).includes("2.0 GiB of 8.0 GiB"));
+      assert.match(await text(page, "#node .scopes"), /sda[\s\S]*sdb/);
+      assert.deepEqual(await page.locator("#busiest tbody td:first-child").allInnerTexts(), ["4713", "4712"], "by use");
+      assert.match(await text(page, "#jobs-now"), /11/);
+      server.tell("change", { report: { processes: { 4712: { state: "D" } } }, gone: [4713] });
+      await until("one process", async () => (await text(page, "#busiest")).includes("waiting for a device") && !(await text(page, "#busiest")).includes("4713"));
+    });
+  },
+
+  "what jobs are busy with, each row with its job": async () => {
+    const amounts = (seconds, bytes = 0) => ({ seconds, calls: 17, read_bytes: bytes, written_bytes: 0 });
+    const none = { rows: [], rows_total: 0, jobs_without: 2, jobs_cut: 0 };
+    const rows = [["/very/long/path/that/has/more/letters/than/fit/into/a/row/data.h5", "r1"], ...HOSTILE.slice(0, 2).map((name) => [name, "r1"]), ["b", "r2"]];
+    server.node = node();
+    server.jobs = [job("r1", { state: "running", category: "cfd" }), job("r2", { state: "running", user: "bob", command: ["other"] })];
+    server.busiest = { schema: "weigh.busiest/1", jobs: 2, phases: none, syscalls: { ...none, jobs_without: 0 }, connections: { ...none, jobs_without: 1 },
+      files: { rows: rows.map(([name, id], i) => ({ job: id, name, total: amounts(90 - i, 4_000_003), per_second: amounts(0.5 / (i + 1), 2 ** 20) })),
+        rows_total: 9, jobs_without: 0, jobs_cut: 0 } };
+    await quiet("/", {}, async (page) => {
+      const kind = (name) => page.locator(`#activity [data-kind=${name}]`);
+      await until("rows", async () => await kind("files").locator("tbody tr").count() === rows.length);
+      const first = kind("files").locator("tbody tr").first();
+      assert.match((await first.innerText()).replace(/\s+/g, " "), /^….*data\.h5 \.\/sim 8 50\.0 % 1\.0 MiB\/s 0 B\/s 17\/s 90\.000 s$/);
+      assert.match(await first.locator(".of-total").getAttribute("title"), /so far: 90 s, 17 calls, 4000003 bytes read/);
+      assert.equal(await first.locator("a").getAttribute("href"), "/jobs/r1");
+      assert.equal(await page.locator("#activity img, #activity svg").count(), 0);
+      assert.match(await text(page, "#activity [data-kind=files] .note"), /^5 more take less time\.$/);
+      assert.equal(await text(page, "#activity [data-kind=connections] .note"), "Nothing yet. 1 job is recorded without connections: weigh run --io");
+      assert.match(await text(page, "#activity [data-kind=phases] .note"), /^All jobs are without any so far: programs name them with libweigh;/);
+      assert.equal(await text(page, "#activity [data-kind=syscalls] .note"), "Nothing yet.");
+      // The filter goes to the server, and to the other tables; a template of it is not offered among all jobs.
+      await page.getByLabel("Filter by file or address").fill("*.h5");
+      await page.getByLabel("Filter by category").selectOption("cfd");
+      await until("asked", () => server.asked.some((path) => path === "/api/v1/busiest?category=cfd&file=*.h5") || server.asked.slice(-5));
+      await until("one job", async () => await page.locator("#jobs-now .pick").count() === 1);
+      const { searchParams } = new URL(page.url());
+      assert.deepEqual([searchParams.get("category"), searchParams.get("file")], ["cfd", "*.h5"]);
+      await page.getByText("Keep as template").click();
+      await page.getByLabel("Name of the template").fill("h5");
+      await page.keyboard.press("Enter");
+      await until("kept", async () => await page.locator(".template").count() === 1);
+      await page.goto(`${server.origin}/jobs`);
+      await until("two", async () => await text(page, ".tally") === "2 jobs");
+      assert.equal(await page.locator(".template").count(), 0);
+      await page.goto(`${server.origin}/?user=bob`);
+      await until("bob's", async () => await page.locator("#jobs-now .pick").count() === 1 && (await text(page, "#jobs-now")).includes("other"));
+      // What nobody sees is not asked for.
+      await page.evaluate(() => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      });
+      await page.waitForTimeout(300);
+      server.asked.length = 0;
+      await page.waitForTimeout(2_500);
+      assert.deepEqual(server.asked, []);
+    });
+    server.jobs = [];
+    await quiet("/", {}, async (page) => {
+      await page.waitForSelector("#node .card");
+      assert.ok(await page.locator("#activity").isHidden());
+    });
+  },
+
   "jobs by user, against their limits": async () => {
     server.node = node((report) => { report.jobs.push({ ...report.jobs[0], pid: 99, user: "bob", command: ["weigh", "run", "--", "other"] }); });
     server.jobs = [job("r1", { state: "running", limits: [{ metric: "memory_peak_bytes", limit: 4 * 2 ** 30, exceeded: false }] })];

@@ -11,6 +11,8 @@
 use std::io::{self, BufRead, Read};
 use weigh_schema::update::Update;
 
+use crate::sample_line::{SAMPLES, samples_of};
+
 /// A longer line is damage: it is passed over without being held in memory.
 pub(crate) const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -34,7 +36,10 @@ impl From<serde_json::Error> for LineError {
 
 /// Reads one line of a journal, with or without the newline at its end.
 pub fn parse_line(line: &[u8]) -> Result<Update, LineError> {
-    Ok(serde_json::from_slice(line)?)
+    match line.starts_with(SAMPLES).then(|| samples_of(line)).flatten() {
+        Some(samples) => Ok(samples.into()),
+        None => Ok(serde_json::from_slice(line)?),
+    }
 }
 
 /// The lines of a journal, one after the other.
@@ -65,25 +70,44 @@ impl<R: BufRead> JournalReader<R> {
 
     /// The next entry that can be read; none at the end.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<Update>> {
+        self.next_of(true)
+    }
+
+    /// The same; without samples their lines, which are most of a long journal, are not parsed.
+    pub(crate) fn next_of(&mut self, with_samples: bool) -> io::Result<Option<Update>> {
+        while self.read_line()? {
+            if !with_samples && self.line.starts_with(SAMPLES) {
+                continue;
+            }
+            match parse_line(&self.line) {
+                Ok(entry) => return Ok(Some(entry)),
+                Err(_) if !self.line.ends_with(b"\n") => self.condition.cut_off = true,
+                Err(error) => self.damage(error.to_string()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next line that is not too long, whatever is in it; none at the end.
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        Ok(self.read_line()?.then_some(&self.line))
+    }
+
+    /// Reads the next line that is not too long; false at the end.
+    fn read_line(&mut self) -> io::Result<bool> {
         loop {
             self.line.clear();
             let length =
                 (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
             if length == 0 {
-                return Ok(None);
+                return Ok(false);
             }
             self.condition.lines += 1;
-            let whole = self.line.ends_with(b"\n");
-            if !whole && length as u64 == LINE_BYTES_MAX {
-                self.damage("the line is too long".to_string());
-                self.skip_line()?;
-                continue;
+            if self.line.ends_with(b"\n") || (length as u64) < LINE_BYTES_MAX {
+                return Ok(true);
             }
-            match parse_line(&self.line) {
-                Ok(entry) => return Ok(Some(entry)),
-                Err(_) if !whole => self.condition.cut_off = true,
-                Err(error) => self.damage(error.to_string()),
-            }
+            self.damage("the line is too long".to_string());
+            self.skip_line()?;
         }
     }
 

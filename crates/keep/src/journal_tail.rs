@@ -6,8 +6,10 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::FlockOperation;
@@ -19,6 +21,7 @@ use weigh_schema::update::Update;
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
 use crate::journal::parse_line;
+use crate::journal_index::{JournalIndex, JournalParts};
 use crate::recovery::Tally;
 
 /// Read at once.
@@ -32,11 +35,14 @@ const NEW_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct JournalTail {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Up to here it was read.
     at: u64,
     /// The beginning of a line.
     line: Vec<u8>,
+    /// Where that line begins.
+    line_at: u64,
+    index: JournalIndex,
     /// Whether the rest of the line is passed over.
     is_too_long: bool,
     tally: Tally,
@@ -65,9 +71,11 @@ impl JournalTail {
         };
         Ok(Some(JournalTail {
             path,
-            file,
+            file: Arc::new(file),
             at: 0,
             line: Vec::new(),
+            line_at: 0,
+            index: JournalIndex::default(),
             is_too_long: false,
             tally: Tally::default(),
             damaged: 0,
@@ -80,7 +88,10 @@ impl JournalTail {
         at_most: u64,
         visit: &mut dyn FnMut(&Update),
     ) -> Result<TailProgress, KeepError> {
-        let mut chunk = vec![0; CHUNK_BYTES];
+        // No more room than there is to read: many journals are looked at again and again.
+        let length = self.file.metadata().map_or(u64::MAX, |found| found.len());
+        let new_bytes = usize::try_from(length.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let mut chunk = vec![0; new_bytes.clamp(1, CHUNK_BYTES)];
         let mut progress = TailProgress::default();
         while progress.bytes < at_most {
             let read = match self.file.read_at(&mut chunk, self.at) {
@@ -104,6 +115,7 @@ impl JournalTail {
             let (line, rest) = bytes.split_at(end + 1);
             self.add_to_line(line);
             self.end_line(visit);
+            self.line_at = self.at - rest.len() as u64;
             bytes = rest;
         }
         self.add_to_line(bytes);
@@ -122,6 +134,9 @@ impl JournalTail {
         match parse_line(&self.line) {
             Ok(entry) if !is_too_long => {
                 visit(&entry);
+                if let Update::Samples { time_ns, .. } = &entry {
+                    self.index.push(self.line_at, *time_ns);
+                }
                 // They may be many and large, and nobody asks for them while the job runs.
                 if !matches!(entry, Update::Snapshot(_) | Update::IoTotals(_)) {
                     self.tally.take(entry);
@@ -137,6 +152,12 @@ impl JournalTail {
         self.tally.clone().into_summary()
     }
 
+    /// Where samples of the interval, in nanoseconds since the Unix epoch, are in what was read so far.
+    pub fn parts(&self, interval: RangeInclusive<i64>) -> JournalParts {
+        let parts = self.index.parts(&interval, self.line_at);
+        JournalParts { path: self.path.clone(), file: self.file.clone(), parts, interval }
+    }
+
     /// Lines that were passed over.
     pub fn damaged(&self) -> u64 {
         self.damaged
@@ -146,12 +167,12 @@ impl JournalTail {
     /// says so, and is gone when the process is, or closes any descriptor of the journal: to be called again and again.
     pub fn watch(&self) {
         // Where there are no such locks samples come as they would.
-        let _ = rustix::fs::fcntl_lock(&self.file, FlockOperation::NonBlockingLockShared);
+        let _ = rustix::fs::fcntl_lock(&*self.file, FlockOperation::NonBlockingLockShared);
     }
 
     /// Nobody watches any more.
     pub fn unwatch(&self) {
-        let _ = rustix::fs::fcntl_lock(&self.file, FlockOperation::NonBlockingUnlock);
+        let _ = rustix::fs::fcntl_lock(&*self.file, FlockOperation::NonBlockingUnlock);
     }
 
     /// Whether its writer still lives, as far as can be told.
@@ -161,9 +182,9 @@ impl JournalTail {
         if changed.and_then(age).is_none_or(|age| age < NEW_FOR) {
             return true;
         }
-        let lock = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockShared);
+        let lock = rustix::fs::flock(&*self.file, FlockOperation::NonBlockingLockShared);
         if lock.is_ok() {
-            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+            let _ = rustix::fs::flock(&*self.file, FlockOperation::Unlock);
         }
         lock == Err(Errno::WOULDBLOCK)
     }
@@ -206,6 +227,32 @@ mod tests {
         file.write_all((end.to_string() + "no entry\n" + &three).as_bytes()).unwrap();
         assert_eq!(times(&mut tail), [2, 3]);
         assert_eq!((times(&mut tail), tail.damaged()), (vec![], 1));
+    }
+
+    #[test]
+    fn of_an_interval_only_its_part_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = File::create(dir.path().join(files::JOURNAL)).unwrap();
+        let mut tail = JournalTail::open_found(dir.path()).unwrap().unwrap();
+        let write = |file: &mut File, times: std::ops::Range<i64>| {
+            let lines = times.map(|at| serde_json::to_string(&sample(at)).unwrap() + "\n");
+            file.write_all(lines.collect::<String>().as_bytes()).unwrap();
+        };
+        write(&mut file, 0..20_000);
+        assert_eq!(times(&mut tail).len(), 20_000);
+        write(&mut file, 20_000..40_000);
+        file.write_all(b"{\"entry\":\"samples\",\"time_ns\":31000").unwrap();
+        assert_eq!(times(&mut tail).len(), 20_000);
+        let whole = tail.parts(i64::MIN..=i64::MAX).bytes();
+        for (from, to) in [(0, 0), (19_990, 20_010), (30_999, 31_001), (39_999, 50_000)] {
+            let parts = tail.parts(from..=to);
+            let mut seen = Vec::new();
+            parts.scan(&mut |found| seen.push((found.time_ns, found.value))).unwrap();
+            let expected = (from..=to.min(39_999)).map(|at| (at, at as f64));
+            assert!(seen.into_iter().eq(expected), "{from} to {to}");
+            assert!(parts.bytes() < whole / 10, "{} of {whole} bytes", parts.bytes());
+        }
+        assert_eq!(tail.parts(40_000..=50_000).bytes(), 0);
     }
 
     #[test]

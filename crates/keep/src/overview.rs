@@ -9,6 +9,10 @@ use crate::sample_scan::ScannedSample;
 
 /// Slots of a series: when there are more, each two become one.
 pub(crate) const SLOTS_MOST: usize = 4096;
+/// Of the first series of a recording that is followed: so fine that a stretch which they do not resolve is short.
+const FINE_SLOTS_MOST: usize = 16_384;
+/// So many of them.
+const FINE_SERIES: usize = 64;
 /// Series of one recording that have an overview.
 pub(crate) const SERIES_MOST: usize = 256;
 /// A longer name is nobody's.
@@ -60,6 +64,10 @@ pub struct SeriesOverview {
 impl SeriesOverview {
     /// Takes a sample in: quickly, where it is later than all before.
     pub fn push(&mut self, time_ns: i64, value: f64) {
+        self.push_within(SLOTS_MOST, time_ns, value);
+    }
+
+    fn push_within(&mut self, slots_most: usize, time_ns: i64, value: f64) {
         if !value.is_finite() {
             return;
         }
@@ -72,7 +80,7 @@ impl SeriesOverview {
             Some(last) if last.last_ns >> self.shift > slot => self.insert(slot, sample),
             _ => self.slots.push(sample),
         }
-        while self.slots.len() > SLOTS_MOST {
+        while self.slots.len() > slots_most {
             self.widen();
         }
     }
@@ -100,6 +108,14 @@ impl SeriesOverview {
     /// The slots, in the order of time.
     pub fn slots(&self) -> &[OverviewSlot] {
         &self.slots
+    }
+
+    /// The slots that meet an interval, in nanoseconds since the Unix epoch.
+    pub fn slots_in(&self, from_ns: i64, to_ns: i64) -> &[OverviewSlot] {
+        let shift = self.shift.min(63);
+        let from = self.slots.partition_point(|slot| slot.last_ns < from_ns);
+        let to = self.slots.partition_point(|slot| (slot.last_ns >> shift) << shift <= to_ns);
+        self.slots.get(from..to).unwrap_or_default()
     }
 
     /// How wide a slot is, in nanoseconds; 1 where each sample has its own.
@@ -145,9 +161,15 @@ pub struct OverviewReading {
     places: HashMap<SeriesKey, usize>,
     others: BTreeMap<SeriesKey, u64>,
     last: usize,
+    is_fine: bool,
 }
 
 impl OverviewReading {
+    /// One with more slots for the first series: of a recording that is followed, whose samples are dear to read.
+    pub fn fine() -> OverviewReading {
+        OverviewReading { is_fine: true, ..OverviewReading::default() }
+    }
+
     /// Takes a sample in.
     pub fn push(&mut self, sample: ScannedSample<'_>) {
         let place = match self.next.get(self.last) {
@@ -155,7 +177,9 @@ impl OverviewReading {
             _ => self.look_up(&sample),
         };
         if let Some(place) = place {
-            self.series[place].push(sample.time_ns, sample.value);
+            let slots =
+                if self.is_fine && place < FINE_SERIES { FINE_SLOTS_MOST } else { SLOTS_MOST };
+            self.series[place].push_within(slots, sample.time_ns, sample.value);
             self.next[self.last] = place;
             self.last = place;
         }

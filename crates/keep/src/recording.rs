@@ -305,7 +305,8 @@ fn read_journal<R: Row>(
     let mut journal = JournalReader::new(BufReader::new(file));
     let (mut total, mut place) = (0, 0);
     let mut wanted = true;
-    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+    let has_samples = R::FILE == files::SERIES;
+    while let Some(entry) = journal.next_of(has_samples).map_err(|e| KeepError::read(path, e))? {
         if latest.as_ref().is_none_or(|latest| latest.holds(place, &entry)) {
             R::from_entry(entry, &mut |row| {
                 total += 1;
@@ -319,7 +320,7 @@ fn read_journal<R: Row>(
 
 fn all_shown(path: &Path, file: &mut File, mut latest: Latest) -> Result<Latest, KeepError> {
     let mut journal = JournalReader::new(BufReader::new(&mut *file));
-    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+    while let Some(entry) = journal.next_of(false).map_err(|e| KeepError::read(path, e))? {
         latest.show(&entry);
     }
     file.rewind().map_err(|e| KeepError::read(path, e))?;

@@ -2,7 +2,7 @@
 //!
 //! Emits borrowed samples. Refuses what the reader of whole tables refuses.
 
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::statistics::Statistics;
 use weigh_schema::recording::SampleRow;
-use weigh_schema::update::Update;
 
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
 use crate::journal::JournalReader;
 use crate::parquet_reader::{self, guarded};
+use crate::sample_line::{SampleLine, samples_of};
 use crate::table_reader::locate;
 
 const BATCH_ROWS: usize = 8192;
@@ -159,13 +159,23 @@ pub(crate) fn scan_journal(
     interval: &RangeInclusive<i64>,
     visit: &mut SampleVisit<'_>,
 ) -> Result<(), KeepError> {
-    let mut journal = JournalReader::new(BufReader::new(file));
-    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
-        if let Update::Samples { time_ns, scope, values } = entry
-            && interval.contains(&time_ns)
+    scan_lines(path, BufReader::new(file), interval, visit)
+}
+
+/// The same of lines of a journal.
+pub(crate) fn scan_lines(
+    path: &Path,
+    lines: impl BufRead,
+    interval: &RangeInclusive<i64>,
+    visit: &mut SampleVisit<'_>,
+) -> Result<(), KeepError> {
+    let mut journal = JournalReader::new(lines);
+    while let Some(line) = journal.next_line().map_err(|e| KeepError::read(path, e))? {
+        if let Some(samples) = samples_of(line)
+            && interval.contains(&samples.time_ns)
         {
-            let scope = scope.to_string();
-            for (metric, value) in &values {
+            let SampleLine { time_ns, scope, values } = samples;
+            for (metric, value) in &values.0 {
                 visit(ScannedSample { time_ns, scope: &scope, metric, value: *value });
             }
         }
@@ -178,7 +188,7 @@ mod tests {
     use super::*;
     use crate::table_writer::TableWriter;
     use std::collections::BTreeMap;
-    use weigh_schema::update::Scope;
+    use weigh_schema::update::{Scope, Update};
 
     const ROWS: i64 = 150_001;
 
@@ -236,10 +246,24 @@ mod tests {
             let entry = Update::Samples { time_ns: row, scope: Scope::Job, values };
             text += &(serde_json::to_string(&entry).unwrap() + "\n");
         }
+        // Keys in another order, names that are escaped, a line that is none, and one that is cut off.
+        text += r#"{"time_ns":7,"scope":"job","values":{"late":1},"entry":"samples"}"#;
+        text += "\n{\"entry\":\"samples\",\"time_ns\":8,\"scope\":\"a\\\"b\",\"values\":{\"\\u0041\\n\":2.5}}\n";
+        text += "{\"entry\":\"samples\",\"time_ns\":9}\n{\"entry\":\"samples\",\"time_ns\":9,\"scope\":\"j";
         std::fs::write(&path, text).unwrap();
         let mut times = Vec::new();
         let file = std::fs::File::open(&path).unwrap();
         scan_journal(&path, file, &(7..=9), &mut |sample| times.push(sample.time_ns)).unwrap();
-        assert_eq!(times, [7, 8, 9]);
+        assert_eq!(times, [7, 8, 9, 7, 8]);
+        let mut last = Vec::new();
+        let file = std::fs::File::open(&path).unwrap();
+        scan_journal(&path, file, &(7..=9), &mut |sample| {
+            last.push((sample.scope.to_string(), sample.metric.to_string(), sample.value));
+        })
+        .unwrap();
+        assert_eq!(
+            last[3..],
+            [("job".into(), "late".into(), 1.0), ("a\"b".into(), "A\n".into(), 2.5)]
+        );
     }
 }

@@ -46,12 +46,12 @@ pub(crate) struct JobRow {
     /// Its bytes in Base64, where they are no UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) folder_base64: Option<String>,
-    command: Vec<String>,
+    pub(crate) command: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     command_base64: Vec<String>,
-    user: String,
+    pub(crate) user: String,
     node: String,
-    category: Option<String>,
+    pub(crate) category: Option<String>,
     labels: BTreeMap<String, String>,
     pub(crate) state: Option<JobState>,
     /// Why it is broken.
@@ -68,6 +68,13 @@ impl JobRow {
     /// A row of a folder of which nothing else is known.
     pub(crate) fn new(id: String, (folder, folder_base64): (String, Option<String>)) -> JobRow {
         JobRow { id, folder, folder_base64, ..JobRow::default() }
+    }
+
+    /// Whether it has a label, as `NAME=VALUE`.
+    pub(crate) fn has_label(&self, label: &str) -> bool {
+        self.labels.iter().any(|(name, value)| {
+            label.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('=')) == Some(value)
+        })
     }
 
     /// Takes over what a summary says. Long texts are cut: the job's own page has them.

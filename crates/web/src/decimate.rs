@@ -48,13 +48,14 @@ impl ColumnBuilder {
 
     /// Takes a sample in, in any order of time.
     pub(crate) fn push(&mut self, time_ns: i64, value: f64) {
-        if value.is_finite() {
+        if value.is_finite() && time_ns <= self.grid.to_ns {
             self.add(OverviewSlot::new(time_ns, value));
         }
     }
 
+    /// A slot that reaches beyond the end is of the last column: what it has may lie before.
     fn add(&mut self, cell: OverviewSlot) {
-        let Some(place) = self.grid.column(cell.last_ns) else { return };
+        let Some(place) = self.grid.column(cell.last_ns.min(self.grid.to_ns)) else { return };
         match self.cells.get_mut(place) {
             Some(Some(known)) => known.add(cell),
             Some(none) => *none = Some(cell),
@@ -103,22 +104,25 @@ impl Columns {
 
 /// Whether an overview is fine enough for these columns.
 pub(crate) fn resolves(series: &SeriesOverview, grid: Grid) -> bool {
-    let is_inside = |slot: &&OverviewSlot| (grid.from_ns..=grid.to_ns).contains(&slot.last_ns);
     series.slot_ns() * grid.points as i128 <= grid.span()
         || series.slot_ns() == 1
-        || series.slots().iter().filter(is_inside).count() >= SLOTS_ENOUGH
+        || series.slots_in(grid.from_ns, grid.to_ns).len() >= SLOTS_ENOUGH
 }
 
 /// The columns of an overview, as fine as it has them.
 pub(crate) fn columns(series: &SeriesOverview, grid: Grid) -> Columns {
     let mut columns = ColumnBuilder::new(grid);
-    series.slots().iter().for_each(|slot| columns.add(*slot));
+    series.slots_in(grid.from_ns, grid.to_ns).iter().for_each(|slot| columns.add(*slot));
     columns.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn greatest(series: &SeriesOverview, grid: Grid) -> f64 {
+        columns(series, grid).max.into_iter().fold(0.0, f64::max)
+    }
 
     const TICK_NS: i64 = 100_000_000;
     const START_NS: i64 = 1_790_000_000_000_000_000;
@@ -146,6 +150,10 @@ mod tests {
             assert_eq!(columns.last.last(), Some(&f64::from(999_999 % 7)));
         }
         let close = START_NS + 654_321 * TICK_NS;
+        // Whatever stretch it is the last of.
+        let long = Grid { from_ns: first, to_ns: close, points: 100 };
+        assert!(resolves(&series, long));
+        assert_eq!(greatest(&series, long), 1e9);
         let grid = Grid { from_ns: close - 10 * TICK_NS, to_ns: close + 10 * TICK_NS, points: 500 };
         assert!(!resolves(&series, grid), "a zoom into it has to be read again");
     }

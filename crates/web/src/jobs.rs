@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{broadcast, watch};
-use weigh_keep::{OverviewReading, Recording};
+use weigh_keep::Recording;
 use weigh_schema::byte_text;
 use weigh_schema::recording::files;
 
 use crate::api::{JOBS, JobList, JobRow, JobState, first_bytes};
+use crate::busiest::{BusiestBuilder, BusiestFilter};
 use crate::error::ApiError;
 use crate::folder::{JobFolder, JobPlace, RecordingsFolder, Stamp, without_descriptor};
-use crate::live_job::{LiveJob, LiveNews, job_event};
+use crate::live_job::{LiveJob, job_event};
 
 /// The folders are looked at so often, and no oftener.
 const SCAN: Duration = Duration::from_secs(1);
@@ -45,6 +46,8 @@ struct TableState {
     left_out: u64,
     /// The list as JSON, as long as it is as the jobs are.
     list: Option<Bytes>,
+    /// What was answered last to those who ask what is busiest, until the next scan.
+    busiest: Option<(BusiestFilter, Bytes)>,
 }
 
 struct Job {
@@ -93,9 +96,31 @@ impl JobTable {
         if let Some(list) = &state.list {
             return Ok(list.clone());
         }
+        state.bring_up_to_date();
         let list = Bytes::from(state.to_json().map_err(ApiError::internal)?);
         state.list = Some(list.clone());
         Ok(list)
+    }
+
+    /// What the jobs that run are busy with, as JSON.
+    pub(crate) fn busiest(&self, filter: &BusiestFilter) -> Result<Bytes, ApiError> {
+        self.scan();
+        let mut state = self.state();
+        if let Some((known, busiest)) = &state.busiest
+            && known == filter
+        {
+            return Ok(busiest.clone());
+        }
+        let mut builder = BusiestBuilder::new(filter);
+        for (_, job) in state.jobs.values() {
+            if let Some(Job { row, live: Some(live) }) = job {
+                builder.add(row, &live.activity);
+            }
+        }
+        let json = serde_json::to_vec(&builder.finish()).map_err(ApiError::internal)?;
+        let busiest = Bytes::from(json);
+        state.busiest = Some((filter.clone(), busiest.clone()));
+        Ok(busiest)
     }
 
     /// Finds a job; looks into the folders again if it is not known.
@@ -103,11 +128,12 @@ impl JobTable {
         if !self.state().ids.contains_key(id) {
             self.scan();
         }
-        let state = self.state();
+        let mut state = self.state();
         let place = state.ids.get(id).ok_or_else(ApiError::no_job)?.clone();
-        let Some((stamp, Some(job))) = state.jobs.get(&place) else {
+        let Some((stamp, Some(job))) = state.jobs.get_mut(&place) else {
             return Err(ApiError::no_job());
         };
+        job.bring_up_to_date();
         let folder = self.open(&place).map_err(ApiError::recording)?;
         Ok(FoundJob { stamp: *stamp, folder, row: job.row.clone(), place })
     }
@@ -116,7 +142,7 @@ impl JobTable {
     pub(crate) fn with_live_series<T>(
         &self,
         place: &JobPlace,
-        read: impl FnOnce(&OverviewReading) -> T,
+        read: impl FnOnce(&mut LiveJob) -> T,
     ) -> Option<T> {
         if !self.state().live(place)?.has_series() {
             // Without the table's lock: it takes as long as the journal is long.
@@ -127,7 +153,7 @@ impl JobTable {
             fresh.read_on().ok()?;
             state.live(place)?.become_fresh(fresh);
         }
-        self.state().live(place)?.series().map(read)
+        self.state().live(place).map(read)
     }
 
     /// How a job is, and what will be new of it.
@@ -138,10 +164,11 @@ impl JobTable {
         let place = self.find(id)?.place;
         let mut state = self.state();
         self.read_on(&mut state, &place);
-        match state.jobs.get(&place) {
+        match state.jobs.get_mut(&place) {
             Some((_, Some(job))) => {
-                let events = job.live.as_ref().map(|live| live.subscribe());
-                Ok((job_event(&job.row, &[]), events))
+                job.bring_up_to_date();
+                let events = job.live.as_mut().map(|live| live.subscribe());
+                Ok((job_event(&job.row), events))
             }
             _ => Err(ApiError::no_job()),
         }
@@ -167,7 +194,7 @@ impl JobTable {
             return;
         }
         let is_changed = self.scan_now(&mut state);
-        (state.scanned, state.list) = (Some(Instant::now()), None);
+        (state.scanned, state.list, state.busiest) = (Some(Instant::now()), None, None);
         drop(state);
         if is_changed {
             self.version.send_modify(|version| *version += 1);
@@ -225,7 +252,8 @@ impl JobTable {
             Ok(Some(live)) if live.is_running() => {
                 row.state = Some(JobState::Running);
                 let mut job = Job { row, live: Some(Box::new(live)) };
-                if let Some(id) = job.read_on() {
+                job.read_on();
+                if let Some(id) = job.bring_up_to_date() {
                     job.row.id = id;
                 }
                 return job;
@@ -265,8 +293,8 @@ impl JobTable {
         self.load(state, place.clone(), stamp);
         state.list = None;
         self.version.send_modify(|version| *version += 1);
-        if let (Some(live), Some((_, Some(job)))) = (live, state.jobs.get(place)) {
-            live.send(&job.row, &[]);
+        if let (Some(mut live), Some((_, Some(job)))) = (live, state.jobs.get(place)) {
+            live.send_whole(&job.row);
         }
     }
 }
@@ -275,6 +303,12 @@ impl TableState {
     /// A job that runs.
     fn live(&mut self, place: &JobPlace) -> Option<&mut LiveJob> {
         self.jobs.get_mut(place)?.1.as_mut()?.live.as_deref_mut()
+    }
+
+    fn bring_up_to_date(&mut self) {
+        self.jobs.values_mut().filter_map(|(_, job)| job.as_mut()).for_each(|job| {
+            job.bring_up_to_date();
+        });
     }
 
     fn to_json(&self) -> serde_json::Result<Vec<u8>> {
@@ -308,23 +342,31 @@ impl TableState {
 }
 
 impl Job {
-    /// Takes in what is new in its journal, and tells those who watch. The job's own id, if it was said anew.
-    fn read_on(&mut self) -> Option<String> {
-        let live = self.live.as_mut()?;
+    /// Takes in what is new in its journal, and tells those who watch.
+    fn read_on(&mut self) {
+        let Some(live) = &mut self.live else { return };
         live.pass_on_watching();
         match live.read_on() {
-            Ok(LiveNews { summary, samples }) => {
-                let summary = summary?;
-                self.row.set_summary(&summary);
-                live.send(&self.row, &samples);
-                Some(summary.job.id)
+            Ok(samples) if live.is_watched() => {
+                if self.bring_up_to_date().is_some()
+                    && let Some(live) = &mut self.live
+                {
+                    live.send(&self.row, &samples);
+                }
             }
+            Ok(_) => {}
             Err(error) => {
                 self.row.reason =
                     Some(without_descriptor(&error, &live.folder.path(), &self.row.folder));
-                None
             }
         }
+    }
+
+    /// Brings its row up to date with what was read: the job's own id, if anything is new.
+    fn bring_up_to_date(&mut self) -> Option<String> {
+        let summary = self.live.as_mut()?.take_summary()?;
+        self.row.set_summary(&summary);
+        Some(summary.job.id)
     }
 }
 

@@ -7,8 +7,10 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod access;
+mod activity;
 mod api;
 mod assets;
+mod busiest;
 mod connection;
 mod decimate;
 mod error;
@@ -18,6 +20,7 @@ mod folder;
 mod jobs;
 mod live_job;
 mod node;
+mod node_change;
 mod page;
 mod routes;
 mod series;
@@ -25,6 +28,7 @@ mod server;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod zoom;
 
 pub use error::WebError;
 pub use feed::{FeedOpener, NodeFeed};

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
-use weigh_keep::{JournalTail, KeepError, OverviewReading, ScannedSample};
+use weigh_keep::{JournalParts, JournalTail, KeepError, OverviewReading, ScannedSample};
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
-use crate::api::{JobEvent, JobRow, JobSamples, JobState};
+use crate::activity::JobActivity;
+use crate::api::{JobEvent, JobMetrics, JobRow, JobSamples, JobState, JobValue};
 use crate::event::event;
 use crate::folder::JobFolder;
 
@@ -36,18 +37,17 @@ pub(crate) struct LiveJob {
     tail: JournalTail,
     /// Kept while somebody asks for them: of many long jobs they take much memory.
     series: Option<LiveSeries>,
+    /// What it is busy with.
+    pub(crate) activity: JobActivity,
     sender: broadcast::Sender<Bytes>,
+    /// What those who watch know of its values; nothing where they are to be told all.
+    sent: JobMetrics,
     /// Whether its journal was read to its end: before that there is too much to send.
     is_caught_up: bool,
     /// Whether the job's weigh was told that somebody watches.
     is_told: bool,
-}
-
-/// What one reading of the journal has found.
-pub(crate) struct LiveNews {
-    /// How the job is now; none where nothing is new.
-    pub(crate) summary: Option<Summary>,
-    pub(crate) samples: Vec<JobSamples>,
+    /// Whether something was read since the summary was taken.
+    has_news: bool,
 }
 
 impl LiveJob {
@@ -59,16 +59,19 @@ impl LiveJob {
             folder,
             tail,
             series: None,
+            activity: JobActivity::default(),
             sender,
+            sent: JobMetrics::new(),
             is_caught_up: false,
             is_told: false,
+            has_news: false,
         }))
     }
 
     /// The same journal read from its beginning to its present end, with its series.
     pub(crate) fn with_series(folder: JobFolder) -> Result<Option<LiveJob>, KeepError> {
         let Some(mut job) = LiveJob::open(folder)? else { return Ok(None) };
-        job.series = Some(LiveSeries { reading: OverviewReading::default(), used: Instant::now() });
+        job.series = Some(LiveSeries { reading: OverviewReading::fine(), used: Instant::now() });
         // A journal that grows as fast as it is read is left where it is then.
         let end = Instant::now() + PATIENCE;
         while !job.is_caught_up && Instant::now() < end {
@@ -88,11 +91,17 @@ impl LiveJob {
         self.series.is_some()
     }
 
-    /// Its series, if they are kept.
+    /// Its series, if they are kept: they are used now.
     pub(crate) fn series(&mut self) -> Option<&OverviewReading> {
-        let series = self.series.as_mut()?;
-        series.used = Instant::now();
-        Some(&series.reading)
+        if let Some(series) = &mut self.series {
+            series.used = Instant::now();
+        }
+        self.series.as_ref().map(|series| &series.reading)
+    }
+
+    /// Where the samples of an interval are in its journal.
+    pub(crate) fn parts(&self, from_ns: i64, to_ns: i64) -> JournalParts {
+        self.tail.parts(from_ns..=to_ns)
     }
 
     fn forget_series_unless_used(&mut self) {
@@ -100,11 +109,12 @@ impl LiveJob {
         self.series.take_if(|series| !is_watched && series.used.elapsed() > SERIES_KEPT);
     }
 
-    /// Reads what is new.
-    pub(crate) fn read_on(&mut self) -> Result<LiveNews, KeepError> {
+    /// Reads what is new; the samples for those who watch.
+    pub(crate) fn read_on(&mut self) -> Result<Vec<JobSamples>, KeepError> {
         self.forget_series_unless_used();
         let (series, mut samples) = (&mut self.series, Vec::new());
         let progress = self.tail.read_on(STEP_BYTES, &mut |entry| {
+            self.activity.take(entry);
             if let Update::Samples { time_ns, scope, values } = entry {
                 let scope = scope.to_string();
                 if let Some(series) = series {
@@ -116,8 +126,13 @@ impl LiveJob {
             }
         })?;
         self.is_caught_up |= progress.is_at_end;
-        let summary = (progress.bytes > 0).then(|| self.tail.summary()).flatten();
-        Ok(LiveNews { summary, samples })
+        self.has_news |= progress.bytes > 0;
+        Ok(samples)
+    }
+
+    /// How the job is now; none where nothing is new since this was asked last. It is dearer than to read on.
+    pub(crate) fn take_summary(&mut self) -> Option<Summary> {
+        std::mem::take(&mut self.has_news).then(|| self.tail.summary()).flatten()
     }
 
     /// Whether its weigh still writes.
@@ -141,23 +156,38 @@ impl LiveJob {
     }
 
     /// What will be new from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Bytes> {
+    pub(crate) fn subscribe(&mut self) -> broadcast::Receiver<Bytes> {
+        if !self.is_watched() {
+            self.sent.clear();
+        }
         self.sender.subscribe()
     }
 
-    /// Tells those who watch.
-    pub(crate) fn send(&self, row: &JobRow, samples: &[JobSamples]) {
-        if self.is_watched() {
-            // Nobody may have stayed.
-            let _ = self.sender.send(job_event(row, samples));
-        }
+    /// Tells those who watch all of it, as at its end.
+    pub(crate) fn send_whole(&mut self, row: &JobRow) {
+        self.sent.clear();
+        self.send(row, &[]);
+    }
+
+    /// Tells those who watch what is new.
+    pub(crate) fn send(&mut self, row: &JobRow, samples: &[JobSamples]) {
+        let is_new = |(name, value): &(&String, &JobValue)| self.sent.get(*name) != Some(*value);
+        let news = row.metrics.iter().filter(is_new);
+        let news: JobMetrics = news.map(|(name, value)| (name.clone(), *value)).collect();
+        // Nobody may have stayed.
+        let _ = self.sender.send(event_of(row, &news, samples));
+        self.sent.extend(news);
     }
 }
 
 /// How a job is.
-pub(crate) fn job_event(row: &JobRow, samples: &[JobSamples]) -> Bytes {
+pub(crate) fn job_event(row: &JobRow) -> Bytes {
+    event_of(row, &row.metrics, &[])
+}
+
+fn event_of(row: &JobRow, metrics: &JobMetrics, samples: &[JobSamples]) -> Bytes {
     let state = row.state.unwrap_or(JobState::Broken);
-    event("job", &JobEvent { id: &row.id, state, metrics: &row.metrics, samples })
+    event("job", &JobEvent { id: &row.id, state, metrics, samples })
 }
 
 fn take_samples(

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use weigh_keep::SeriesOverview;
 use weigh_schema::Unit;
@@ -16,9 +17,13 @@ use weigh_schema::top::TopReport;
 use crate::api::SeriesRow;
 use crate::event::event;
 use crate::feed::FeedOpener;
+use crate::node_change::node_change;
 
-/// Between two reports while somebody looks.
+/// Between two reports while somebody looks, at least and at most.
 const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL_MOST: Duration = Duration::from_secs(1);
+/// The time between two reports is so many times what one takes of a CPU: 2 % of it, where that can be.
+const INTERVAL_PER_COST: u32 = 50;
 /// After so long a rest rates are over the rest: that report is left out.
 const REST: Duration = Duration::from_secs(2);
 /// For one request: a report that is no older.
@@ -32,21 +37,53 @@ const SERIES_MOST: usize = 2000;
 
 /// One report, with when it came.
 pub(crate) struct NodeLook {
-    pub(crate) report: TopReport,
+    pub(crate) report: Arc<TopReport>,
+    /// The one before it; none where the feed has rested since.
+    before: Option<Arc<TopReport>>,
+    /// Counts the reports.
+    number: u64,
     at: Instant,
-    event: OnceLock<Bytes>,
+    whole: OnceLock<Bytes>,
+    change: OnceLock<Option<Bytes>>,
 }
 
 impl NodeLook {
-    /// The report as an event of the stream, made once for all that look.
-    pub(crate) fn event(&self) -> Bytes {
-        self.event.get_or_init(|| event("node", &shortened(&self.report))).clone()
+    /// The look after another one.
+    fn after(last: Option<&NodeLook>, report: TopReport, at: Instant) -> NodeLook {
+        NodeLook {
+            report: Arc::new(report),
+            before: last.map(|last| last.report.clone()),
+            number: last.map_or(0, |last| last.number + 1),
+            at,
+            whole: OnceLock::new(),
+            change: OnceLock::new(),
+        }
+    }
+
+    /// What a client gets that has this look as its last one: what has changed, or the whole report. Each is made once for all.
+    pub(crate) fn event_after(&self, known: Option<u64>) -> Bytes {
+        let is_next = known.is_some_and(|known| known + 1 == self.number);
+        let change = if is_next { self.change.get_or_init(|| self.change_event()) } else { &None };
+        change.clone().unwrap_or_else(|| self.whole_event())
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn change_event(&self) -> Option<Bytes> {
+        let change = node_change(self.before.as_deref()?, &self.report, PROCESSES_SENT)?;
+        Some(event("change", &change))
+    }
+
+    fn whole_event(&self) -> Bytes {
+        self.whole.get_or_init(|| event("node", &shortened(&self.report))).clone()
     }
 }
 
 fn shortened(report: &TopReport) -> TopReport {
-    let mut short = TopReport { processes: Vec::new(), ..report.clone() };
-    short.processes = report.processes.iter().take(PROCESSES_SENT).cloned().collect();
+    let mut short = report.clone();
+    short.processes.truncate(PROCESSES_SENT);
     short
 }
 
@@ -187,18 +224,37 @@ fn take_reports(
         return;
     }
     let mut feed = open();
-    feed.set_interval(INTERVAL);
-    let mut last: Option<Instant> = None;
+    let mut interval = INTERVAL;
+    feed.set_interval(interval);
+    let mut last: Option<Arc<NodeLook>> = None;
     while demand.wait() {
-        if last.is_none_or(|last| last.elapsed() > REST) && feed.next().is_none() {
+        if last.as_ref().is_none_or(|last| last.at.elapsed() > REST) && feed.next().is_none() {
             break;
         }
+        let began = thread_cpu_time();
         let Some(report) = feed.next() else { break };
         remember(&mut locked(history), &report);
-        let at = Instant::now();
-        last = Some(at);
-        sender.send_replace(Some(Arc::new(NodeLook { report, at, event: OnceLock::new() })));
+        let look = Arc::new(NodeLook::after(last.as_deref(), report, Instant::now()));
+        last = Some(look.clone());
+        sender.send_replace(Some(look));
+        let wanted = interval_for(thread_cpu_time().saturating_sub(began));
+        // A feed need not be told of each small difference.
+        if wanted.abs_diff(interval) > interval / 4 {
+            interval = wanted;
+            feed.set_interval(interval);
+        }
     }
+}
+
+/// Between two reports, where one takes so much of a CPU.
+fn interval_for(cost: Duration) -> Duration {
+    (cost * INTERVAL_PER_COST).clamp(INTERVAL, INTERVAL_MOST)
+}
+
+/// What this thread has had of a CPU.
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 fn remember(history: &mut NodeHistory, report: &TopReport) {
@@ -225,6 +281,27 @@ mod tests {
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_report_that_is_dear_comes_seldomer() {
+        let wanted = [0, 1, 2, 5, 20, 500].map(|cost| interval_for(Duration::from_millis(cost)));
+        assert_eq!(wanted.map(|wanted| wanted.as_millis()), [100, 100, 100, 250, 1000, 1000]);
+    }
+
+    #[test]
+    fn the_first_event_is_whole_and_the_next_ones_tell_changes() {
+        let tick = |text: &str| TopReport { time: text.parse().unwrap(), ..TopReport::default() };
+        let first = NodeLook::after(None, tick("2026-01-02T03:04:05Z"), Instant::now());
+        let next = NodeLook::after(Some(&first), tick("2026-01-02T03:04:06Z"), Instant::now());
+        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(text(first.event_after(None)).starts_with("event: node\n"));
+        let change = text(next.event_after(Some(first.number())));
+        assert!(change.starts_with("event: change\ndata: {\"report\":{\"time\":"), "{change}");
+        // A client that has missed one.
+        for known in [None, Some(next.number()), Some(next.number() + 7)] {
+            assert!(text(next.event_after(known)).starts_with("event: node\n"), "{known:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use weigh_schema::top::TopReport;
 use crate::access::{Access, guard};
 use crate::api::{self, JobPage, JobState, SeriesColumns};
 use crate::assets::Assets;
+use crate::busiest::BusiestFilter;
 use crate::decimate::{self, Columns};
 use crate::error::ApiError;
 use crate::jobs::JobTable;
@@ -89,6 +90,7 @@ pub(crate) fn router(app: Arc<App>, access: Arc<Access>) -> Router {
         .route("/api/v1/node", get(node))
         .route("/api/v1/jobs", get(jobs))
         .route("/api/v1/jobs/{id}", get(job))
+        .route("/api/v1/busiest", get(busiest))
         .route("/api/v1/series", get(series))
         .route("/api/v1/stream", get(stream))
         .route("/api/{*rest}", get(unknown));
@@ -130,13 +132,13 @@ async fn asset(State(app): Shared, request: Request) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    let expected = "node, jobs, jobs/ID, series or stream";
+    let expected = "node, jobs, jobs/ID, busiest, series or stream";
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
 }
 
 async fn node(State(app): Shared) -> Answer {
     let look = app.node.look().await.ok_or_else(ApiError::no_node)?;
-    json(&look.report)
+    json(&*look.report)
 }
 
 async fn metrics(State(app): Shared) -> Answer {
@@ -150,6 +152,13 @@ async fn metrics(State(app): Shared) -> Answer {
 
 async fn jobs(State(app): Shared) -> Answer {
     reading(&app, |app| &app.lists, |app| app.jobs.list()).await.map(json_bytes)
+}
+
+async fn busiest(State(app): Shared, uri: Uri) -> Answer {
+    let filter: BusiestFilter =
+        parameters(&uri, "user=, category=, label=NAME=VALUE, q=WORDS, file=PATTERN")?;
+    let read = move |app: &App| app.jobs.busiest(&filter);
+    reading(&app, |app| &app.lists, read).await.map(json_bytes)
 }
 
 async fn job(State(app): Shared, id: Result<Path<String>, PathRejection>) -> Answer {

@@ -1,9 +1,12 @@
 //! Series of recordings: an overview of each is made once and kept a while; a zoom that it does not resolve reads the
-//! interval again.
+//! samples of the interval, and no others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weigh_keep::{RecordingOverview, ScannedSample, SeriesKey, SeriesOverview};
+use weigh_keep::{
+    JournalParts, KeepError, RecordingOverview, SampleVisit, ScannedSample, SeriesKey,
+    SeriesOverview,
+};
 
 use crate::api;
 use crate::api::SeriesRow;
@@ -11,6 +14,8 @@ use crate::decimate::{self, ColumnBuilder, Columns, Grid};
 use crate::error::ApiError;
 use crate::folder::{JobPlace, Stamp, without_descriptor};
 use crate::jobs::{FoundJob, JobTable};
+use crate::live_job::LiveJob;
+use crate::zoom::{ZoomKey, ZoomStore};
 
 /// Columns where none are asked for, and at most.
 const POINTS: usize = 1000;
@@ -78,6 +83,7 @@ pub(crate) struct SeriesStore {
     cache: Mutex<Vec<CachedOverview>>,
     /// One recording is read at a time.
     reading: Mutex<()>,
+    zooms: ZoomStore,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,10 +98,12 @@ impl SeriesStore {
         table: &JobTable,
         job: &FoundJob,
     ) -> Result<Vec<SeriesRow>, ApiError> {
-        let live = table.with_live_series(&job.place, |series| {
-            series.all().map(|(key, series)| series_row(key, series.samples())).collect()
+        let live = table.with_live_series(&job.place, |live| {
+            let rows =
+                |(key, series): (&SeriesKey, &SeriesOverview)| series_row(key, series.samples());
+            live.series().map(|series| series.all().map(rows).collect())
         });
-        match live {
+        match live.flatten() {
             Some(rows) => Ok(rows),
             None => Ok(rows(&*self.overview(job)?)),
         }
@@ -109,23 +117,56 @@ impl SeriesStore {
         request: &SeriesRequest,
     ) -> Result<Columns, ApiError> {
         let key = (request.scope.clone(), request.metric.clone());
-        let live = table.with_live_series(&job.place, |series| series.series(&key).cloned());
-        let series = match live {
-            Some(series) => series,
-            None => {
-                let overview = self.overview(job)?;
-                if overview.others.contains_key(&key) {
-                    return read_unknown(job, request);
+        if let Some(live) =
+            table.with_live_series(&job.place, |live| live_columns(live, &key, request))
+        {
+            return match live? {
+                LiveColumns::Made(columns) => Ok(columns),
+                LiveColumns::ToRead(parts, grid) => {
+                    let scan = |visit: &mut SampleVisit<'_>| parts.scan(visit);
+                    self.zoomed(job, &key, (grid, parts.end()), scan)
                 }
-                overview.series.get(&key).cloned()
-            }
-        };
-        let series = series.ok_or_else(no_series)?;
-        let grid = request.grid(series.interval().ok_or_else(no_series)?)?;
-        match decimate::resolves(&series, grid) {
-            true => Ok(decimate::columns(&series, grid)),
-            false => read_columns(job, request, grid),
+            };
         }
+        let overview = self.overview(job)?;
+        if overview.others.contains_key(&key) {
+            return read_unknown(job, request);
+        }
+        let series = overview.series.get(&key).ok_or_else(no_series)?;
+        let grid = request.grid(series.interval().ok_or_else(no_series)?)?;
+        match decimate::resolves(series, grid) {
+            true => Ok(decimate::columns(series, grid)),
+            false => {
+                let recording = job.recording()?;
+                let interval = grid.from_ns..=grid.to_ns;
+                let scan =
+                    |visit: &mut SampleVisit<'_>| recording.scan_samples(interval.clone(), visit);
+                self.zoomed(job, &key, (grid, 0), scan)
+            }
+        }
+    }
+
+    /// Columns of a stretch that no overview resolves: the samples of the interval are read.
+    fn zoomed(
+        &self,
+        job: &FoundJob,
+        series: &SeriesKey,
+        (grid, journal_end): (Grid, u64),
+        scan: impl Fn(&mut SampleVisit<'_>) -> Result<(), KeepError>,
+    ) -> Result<Columns, ApiError> {
+        let read =
+            |visit: &mut SampleVisit<'_>| scan(visit).map_err(|error| unreadable(job, &error));
+        let key = ZoomKey { place: job.place.clone(), stamp: job.stamp, journal_end, grid };
+        if let Some(columns) = self.zooms.columns(key, series, read)? {
+            return Ok(columns);
+        }
+        let mut columns = ColumnBuilder::new(grid);
+        read(&mut |sample| {
+            if sample.scope == series.0 && sample.metric == series.1 {
+                columns.push(sample.time_ns, sample.value);
+            }
+        })?;
+        Ok(columns.finish())
     }
 
     fn overview(&self, job: &FoundJob) -> Result<Arc<RecordingOverview>, ApiError> {
@@ -163,16 +204,23 @@ impl SeriesStore {
     }
 }
 
-/// Reads the interval again, as finely as is asked for.
-fn read_columns(job: &FoundJob, request: &SeriesRequest, grid: Grid) -> Result<Columns, ApiError> {
-    let mut columns = ColumnBuilder::new(grid);
-    let read = job.recording()?.scan_samples(grid.from_ns..=grid.to_ns, &mut |sample| {
-        if request.is_of(&sample) {
-            columns.push(sample.time_ns, sample.value);
-        }
-    });
-    read.map_err(|error| unreadable(job, &error))?;
-    Ok(columns.finish())
+/// Columns of a job that runs: made while the table of jobs is held, or to be read from the journal without it.
+enum LiveColumns {
+    Made(Columns),
+    ToRead(JournalParts, Grid),
+}
+
+fn live_columns(
+    live: &mut LiveJob,
+    key: &SeriesKey,
+    request: &SeriesRequest,
+) -> Result<LiveColumns, ApiError> {
+    let series = live.series().and_then(|series| series.series(key)).ok_or_else(no_series)?;
+    let grid = request.grid(series.interval().ok_or_else(no_series)?)?;
+    match decimate::resolves(series, grid) {
+        true => Ok(LiveColumns::Made(decimate::columns(series, grid))),
+        false => Ok(LiveColumns::ToRead(live.parts(grid.from_ns, grid.to_ns), grid)),
+    }
 }
 
 /// Reads a series that has no overview.

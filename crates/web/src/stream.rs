@@ -66,7 +66,7 @@ impl EventStream {
         self.body.held.push(Box::new(watcher));
     }
 
-    /// Sends each report of the node that the client is fast enough for.
+    /// Sends each report of the node that the client is fast enough for: the first one whole, then what has changed.
     pub(crate) fn add_node(
         &mut self,
         viewer: NodeViewer,
@@ -75,10 +75,12 @@ impl EventStream {
         self.hold(viewer);
         let sender = self.sender.clone();
         self.body.tasks.spawn(async move {
+            let mut known = None;
             while looks.changed().await.is_ok() {
                 let look = looks.borrow_and_update().clone();
                 let Some(look) = look else { continue };
-                if sender.send(look.event()).await.is_err() {
+                let event = look.event_after(known.replace(look.number()));
+                if sender.send(event).await.is_err() {
                     break;
                 }
             }

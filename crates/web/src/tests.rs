@@ -442,3 +442,101 @@ fn streams_are_bounded() {
     assert_eq!(*server.app.viewers.borrow(), 0);
     assert_eq!(server.status("/api/v1/stream"), 200);
 }
+
+/// Samples of several series in one journal, one of which has one spike.
+#[test]
+fn a_spike_in_a_million_samples_of_a_job_that_runs_is_seen_at_every_zoom() {
+    use std::fmt::Write as _;
+    const LINES: i64 = 250_000;
+    const TICK_NS: i64 = 100_000_000;
+    const SPIKE: i64 = 123_457;
+    let dir = tempfile::tempdir().unwrap();
+    let writer = begun(&dir.path().join("job"), "job", 0);
+    let mut text = String::new();
+    for line in 0..LINES {
+        let time = START_NS + line * TICK_NS;
+        let value = if line == SPIKE { 1e9 } else { (line % 7) as f64 };
+        let values = format!(r#"{{"memory_bytes":{value},"a":{line},"b":1,"c":2.5}}"#);
+        writeln!(text, r#"{{"entry":"samples","time_ns":{time},"scope":"job","values":{values}}}"#)
+            .unwrap();
+    }
+    let journal = dir.path().join("job").join(files::JOURNAL);
+    let mut file = std::fs::File::options().append(true).open(&journal).unwrap();
+    std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    let server = TestServer::new(dir.path());
+    let greatest = |from: i64, to: i64, points: usize| {
+        let uri = format!(
+            "/api/v1/series?job=job&metric=memory_bytes&from={from}&to={to}&points={points}"
+        );
+        let began = std::time::Instant::now();
+        let columns = server.json(&uri);
+        let max = columns["max"].as_array().unwrap();
+        assert!(max.len() <= points, "{uri}");
+        let greatest = max.iter().filter_map(Json::as_f64).fold(0.0, f64::max);
+        (greatest, began.elapsed(), max.len())
+    };
+    let (first, last) = (START_NS, START_NS + (LINES - 1) * TICK_NS);
+    let (found, whole, _) = greatest(first, last, 1000);
+    assert_eq!(found, 1e9);
+    let at = START_NS + SPIKE * TICK_NS;
+    let mut longest = Duration::ZERO;
+    for ticks in [100_000, 30_000, 10_000, 3000, 1000, 100, 10, 0] {
+        for (from, to) in [
+            (at - ticks * TICK_NS, at + ticks * TICK_NS),
+            (at - ticks * TICK_NS, at),
+            (at, at + ticks * TICK_NS),
+        ] {
+            let (found, took, columns) = greatest(from, to, 1000);
+            assert_eq!(found, 1e9, "{ticks} ticks beside it");
+            let is_fine = columns as i64 >= (ticks + 1).min(400);
+            assert!(is_fine, "{columns} columns of {ticks} ticks");
+            longest = longest.max(took);
+        }
+    }
+    let (found, ..) = greatest(at + 100 * TICK_NS, last, 1000);
+    assert!(found < 1e9);
+    println!("the first look {whole:?}, a zoom {longest:?} at most");
+    // A zoom reads what is in view: the first look has read all.
+    assert!(longest < whole / 2, "{longest:?} of {whole:?}");
+    drop(writer);
+}
+
+#[test]
+fn what_jobs_that_run_are_busy_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = begun(&dir.path().join("job"), "job", 3);
+    let (pid, path, path_base64) = (7, "/data/a".to_string(), None);
+    let used = serde_json::json!({
+        "name": EVIL, "object": "regular", "pid": 7, "process": "sim", "device": 1, "inode": 9,
+        "read_bytes": 4_000_003, "read_calls": 3, "written_bytes": 0, "write_calls": 0,
+        "by_kind": {}, "numbers": {"read_seconds": 0.75}, "again_quality": "exact",
+    });
+    let used = Some(Box::new(serde_json::from_value(used).unwrap()));
+    let row = weigh_schema::recording::FileRow {
+        pid,
+        path,
+        path_base64,
+        opened_total: 1,
+        quality: Quality::Exact,
+        used,
+    };
+    writer.append(&Update::FileUseSoFar(row));
+    writer.flush();
+    begun(&dir.path().join("old"), "old", 3).finish(&ended("old")).unwrap();
+    let server = TestServer::new(dir.path());
+    let found = server.json("/api/v1/busiest");
+    assert_eq!((&found["schema"], &found["jobs"]), (&"weigh.busiest/1".into(), &1.into()));
+    let row = &found["files"]["rows"][0];
+    assert_eq!((&row["job"], &row["name"]), (&"job".into(), &EVIL.into()));
+    assert_eq!(
+        (&row["total"]["seconds"], &row["total"]["read_bytes"]),
+        (&0.75.into(), &4_000_003.0.into())
+    );
+    assert_eq!(
+        (&found["files"]["jobs_without"], &found["syscalls"]["jobs_without"]),
+        (&0.into(), &1.into())
+    );
+    let other = server.json(&format!("/api/v1/busiest?user={}&file=nothing", encoded(EVIL)));
+    assert_eq!((&other["jobs"], &other["files"]["rows_total"]), (&1.into(), &0.into()));
+    assert_eq!(server.json("/api/v1/busiest?user=nobody")["jobs"], 0);
+}

@@ -84,6 +84,44 @@ export interface JobList {
 
 export const getJobs = (signal: AbortSignal): Promise<JobList> => get("/jobs", signal);
 
+/** What was done: of a job since it began, or in a second. */
+export interface Amounts {
+  seconds: number;
+  calls: number;
+  read_bytes: number;
+  written_bytes: number;
+}
+
+export interface BusiestRow {
+  /** Its id. */
+  job: string;
+  name: string;
+  total: Amounts;
+  per_second: Amounts;
+}
+
+export interface BusiestKind {
+  rows: BusiestRow[];
+  rows_total: number;
+  /** Jobs whose recordings hold nothing of this kind. */
+  jobs_without: number;
+  /** Jobs of which only the rows with most time are held. */
+  jobs_cut: number;
+}
+
+/** What the jobs that run are busy with. */
+export interface BusiestReport {
+  /** Jobs that run and fit the filter. */
+  jobs: number;
+  files: BusiestKind;
+  connections: BusiestKind;
+  phases: BusiestKind;
+  syscalls: BusiestKind;
+}
+
+export const getBusiest = (filter: Record<string, string>, signal: AbortSignal): Promise<BusiestReport> =>
+  get(`/busiest?${new URLSearchParams(filter)}`, signal);
+
 export async function getJob(id: string, signal: AbortSignal): Promise<JobPage> {
   const page = await get<JobPage>(`/jobs/${encodeURIComponent(id)}`, signal);
   // It comes without samples.

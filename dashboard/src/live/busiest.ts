@@ -3,6 +3,7 @@
 import { h, replace } from "../dom";
 import { amount, count } from "../format";
 import type { TopProcess, TopReport } from "../generated";
+import { type Conditions, hasWords } from "./conditions";
 import { Keyed } from "./keyed";
 import { commandLine, printable, titled } from "./text";
 
@@ -26,13 +27,16 @@ export class Busiest {
       h("h2", { id: "busiest-title" }, "Busiest processes"), h("div", { class: "wide" }, this.table), this.note);
   }
 
-  update(report: TopReport, words: string[]): void {
-    const text = ({ pid, user, name, command }: TopProcess) => `${pid} ${user} ${name} ${command.join(" ")}`.toLowerCase();
-    const found = report.processes.filter((process) => words.every((word) => text(process).includes(word)));
+  /** `pids`: sessions whose processes alone are shown; null for all. */
+  update(report: TopReport, conditions: Conditions, pids: Set<number> | null): void {
+    const text = ({ pid, user, name, command }: TopProcess) => `${pid} ${user} ${name} ${command.join(" ")}`;
+    const { q, user } = conditions;
+    const found = report.processes.filter((process) => (user === undefined || process.user === user) &&
+      (pids === null || process.job != null && pids.has(process.job)) && hasWords(text(process), q));
     this.rows.set(found.slice(0, MOST));
     this.table.hidden = found.length === 0;
     const notes = [
-      found.length === 0 && (words.length > 0 ? "No process fits the filter." : "No process is to be seen."),
+      found.length === 0 && (Object.keys(conditions).length > 0 ? "No process fits the filter." : "No process is to be seen."),
       found.length > MOST && `${count(found.length - MOST)} more use less.`,
       report.processes_unreadable > 0 && `${count(report.processes_unreadable)} processes could not be read.`,
     ].filter(Boolean).join(" ");

@@ -6,8 +6,12 @@ import type { JobRow } from "./api";
 export const FIELDS = ["user", "category", "label", "state", "folder"] as const;
 export type Field = (typeof FIELDS)[number];
 
-/** A value for a field, and `q`: words that the command has. */
-export type Conditions = Partial<Record<Field | "q", string>>;
+/** `q`: words that the command has; `file`: a pattern of names of files. */
+const KEYS = [...FIELDS, "q", "file"] as const;
+export type Key = (typeof KEYS)[number];
+
+/** A value for each. */
+export type Conditions = Partial<Record<Key, string>>;
 
 export interface Template {
   name: string;
@@ -16,7 +20,7 @@ export interface Template {
 
 export function readConditions(query: URLSearchParams): Conditions {
   const found: Conditions = {};
-  for (const field of [...FIELDS, "q"] as const) {
+  for (const field of KEYS) {
     const value = query.get(field);
     if (value !== null && value !== "") found[field] = value;
   }
@@ -25,13 +29,17 @@ export function readConditions(query: URLSearchParams): Conditions {
 
 /** The same as words of a URL. */
 export function words(conditions: Conditions): Record<string, string | null> {
-  return Object.fromEntries([...FIELDS, "q" as const].map((field) => [field, conditions[field] ?? null]));
+  return Object.fromEntries(KEYS.map((field) => [field, conditions[field] ?? null]));
+}
+
+/** Whether a text has all words of a filter. */
+export function hasWords(text: string, words: string | undefined): boolean {
+  const lower = text.toLowerCase();
+  return (words ?? "").toLowerCase().split(/\s+/).every((word) => lower.includes(word));
 }
 
 export function fits(job: JobRow, conditions: Conditions): boolean {
-  const wanted = (conditions.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  const text = `${job.id} ${job.command.join(" ")}`.toLowerCase();
-  return wanted.every((word) => text.includes(word)) &&
+  return hasWords(`${job.id} ${job.command.join(" ")}`, conditions.q) &&
     FIELDS.every((field) => conditions[field] === undefined || valuesOf(job, field).includes(conditions[field]));
 }
 

@@ -3,17 +3,29 @@
 import { h, replace } from "../dom";
 import { count } from "../format";
 import type { JobRow } from "./api";
-import { type Conditions, FIELDS, type Field, type Template, fits, offered, readTemplates, writeTemplates } from "./conditions";
+import { type Conditions, FIELDS, type Field, type Key, type Template, fits, offered, readTemplates, writeTemplates } from "./conditions";
 import { printable } from "./text";
 
 const ANY: Record<Field, string> = {
   user: "any user", category: "any category", label: "any label", state: "any state", folder: "any folder",
 };
+/** What a view filters by. */
+export interface FilterForm {
+  fields: readonly Field[];
+  /** What the words are looked for in. */
+  hint: string;
+  hasFile: boolean;
+}
+
+const OF_JOBS: FilterForm = { fields: FIELDS, hint: "Filter by command or id", hasFile: false };
+
 /** So many values are offered at most. */
 const MOST = 200;
 
 export class Filters {
-  readonly search = h("input", { type: "search", placeholder: "Filter by command or id", "aria-label": "Filter by command or id" });
+  readonly search: HTMLInputElement;
+  private readonly file = h("input", { type: "search", class: "file-pattern", placeholder: "file or address, as *.h5",
+    "aria-label": "Filter by file or address", title: "A part of the name; with * and ? the whole name" });
   private readonly selects = new Map<Field, HTMLSelectElement>();
   private readonly templates = h("div", { class: "templates", role: "group", "aria-label": "Templates" });
   private readonly save = h("button", { type: "button" }, "Keep as template …");
@@ -21,18 +33,22 @@ export class Filters {
   readonly element: HTMLElement;
   private jobs: JobRow[] = [];
 
-  constructor(private conditions: Conditions, private readonly changed: (conditions: Conditions) => void) {
-    for (const field of FIELDS) {
+  constructor(private conditions: Conditions, private readonly changed: (conditions: Conditions) => void,
+    private readonly form = OF_JOBS) {
+    this.search = h("input", { type: "search", placeholder: form.hint, "aria-label": form.hint });
+    for (const field of form.fields) {
       const select = h("select", { "aria-label": `Filter by ${field}` });
       select.addEventListener("change", () => this.choose({ ...this.conditions, [field]: select.value || undefined }));
       this.selects.set(field, select);
     }
     this.search.value = conditions.q ?? "";
     this.search.addEventListener("input", () => this.choose({ ...this.conditions, q: this.search.value || undefined }));
+    this.file.value = conditions.file ?? "";
+    this.file.addEventListener("input", () => this.choose({ ...this.conditions, file: this.file.value || undefined }));
     this.clear.addEventListener("click", () => this.choose({}));
     this.save.addEventListener("click", () => this.askName());
     this.element = h("div", { class: "filters" },
-      h("div", { class: "controls" }, this.search, ...this.selects.values(), this.clear, this.save), this.templates);
+      h("div", { class: "controls" }, this.search, ...this.selects.values(), form.hasFile && this.file, this.clear, this.save), this.templates);
     this.draw();
   }
 
@@ -45,6 +61,7 @@ export class Filters {
   private choose(conditions: Conditions): void {
     this.conditions = Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
     if (this.search.value !== (this.conditions.q ?? "")) this.search.value = this.conditions.q ?? "";
+    if (this.file.value !== (this.conditions.file ?? "")) this.file.value = this.conditions.file ?? "";
     this.draw();
     this.changed(this.conditions);
   }
@@ -72,7 +89,7 @@ export class Filters {
 
   private drawTemplates(): void {
     const now = JSON.stringify(sorted(this.conditions));
-    replace(this.templates, ...readTemplates().map((template) => {
+    replace(this.templates, ...readTemplates().filter((template) => this.knows(template)).map((template) => {
       const number = this.jobs.filter((job) => fits(job, template.conditions)).length;
       const choose = h("button", { type: "button", "aria-pressed": String(JSON.stringify(sorted(template.conditions)) === now),
         title: Object.entries(template.conditions).map(([field, value]) => `${field}: ${printable(value, 80)}`).join(", ") },
@@ -82,6 +99,12 @@ export class Filters {
       drop.addEventListener("click", () => this.keep(readTemplates().filter((other) => other.name !== template.name)));
       return h("span", { class: "template" }, choose, drop);
     }));
+  }
+
+  /** Whether all that a template says is to be seen here. */
+  private knows({ conditions }: Template): boolean {
+    const known: Key[] = [...this.form.fields, "q", ...(this.form.hasFile ? ["file" as const] : [])];
+    return Object.keys(conditions).every((key) => known.includes(key as Key));
   }
 
   /** In the row of buttons: the name of the template. */

@@ -22,6 +22,8 @@ import { printable } from "./text";
 /** What is no series is read again so often while the job runs. */
 const REFRESH_MS = 5_000;
 const FIRST_MS = 1_000;
+/** Between two times it rests so many times as long as one takes: of a long job the whole recording is read. */
+const REST = 20;
 /** A pointer that has not moved for so long means nothing. */
 const HOVER_MS = 4_000;
 /** All that shows time is drawn again at most so often because the job takes longer. */
@@ -88,6 +90,8 @@ class JobView {
   private grownAt = -Infinity;
   private movedAt = -Infinity;
   private readAt = -Infinity;
+  /** Not before. */
+  private nextAt = -Infinity;
 
   constructor(private readonly shell: Shell, root: HTMLElement, private readonly id: string, private page: JobPage,
     private names: SeriesName[], private readonly signal: AbortSignal) {
@@ -179,7 +183,7 @@ class JobView {
     };
     this.shell.stream({ job: this.id }, {
       job: (data) => take(data as JobNews),
-      missed: () => this.jobCharts?.reload(),
+      missed: () => { this.jobCharts?.reload(); void this.refresh(false); },
       [RECONNECTED]: () => this.jobCharts?.reload(),
     }, signal);
   }
@@ -198,7 +202,8 @@ class JobView {
   }
 
   private async refresh(isLast: boolean): Promise<void> {
-    if (this.isReading && !isLast || document.hidden && !isWall() && !isLast || !isLast && this.isInUse()) return;
+    const isPutOff = this.isReading || document.hidden && !isWall() || performance.now() < this.nextAt || this.isInUse();
+    if (isPutOff && !isLast) return;
     this.isReading = true;
     this.readAt = performance.now();
     try {
@@ -213,6 +218,7 @@ class JobView {
       // The state of the connection is said above; the next time comes.
     } finally {
       this.isReading = false;
+      this.nextAt = performance.now() + REST * (performance.now() - this.readAt);
     }
   }
 

@@ -5,6 +5,7 @@ import { h, replace } from "../dom";
 import { amount, count } from "../format";
 import type { TopJob, TopReport } from "../generated";
 import type { JobLimit, JobRow } from "./api";
+import { type Conditions, FIELDS, hasWords, valuesOf } from "./conditions";
 import { Keyed } from "./keyed";
 import { jobLink } from "./link";
 import { Plot, type Reading } from "./reading";
@@ -35,6 +36,18 @@ export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
   return [...joined, ...others];
 }
 
+/** What is known of a job as of a row of the list. */
+export function asRow(job: Running): JobRow {
+  const unknown = { id: "", folder: "", node: "", category: null, labels: {}, started: null, ended: null, exit: null, metrics: {}, limits: [] };
+  return { ...(job.recording ?? { ...unknown, command: [], state: "running" as const }), user: job.user };
+}
+
+function fitsRunning(job: Running, conditions: Conditions): boolean {
+  const row = asRow(job);
+  return hasWords(`${job.user} ${row.id} ${job.command}`, conditions.q) &&
+    FIELDS.every((field) => conditions[field] === undefined || valuesOf(row, field).includes(conditions[field]));
+}
+
 function recordingOf(session: TopJob, sessions: TopJob[], running: JobRow[]): JobRow | null {
   const byPid = running.find((job) => job.pid === session.pid);
   if (byPid !== undefined) return byPid;
@@ -63,10 +76,11 @@ export class Sessions {
       h("h2", { id: "jobs-now-title" }, "Jobs that run"), h("div", { class: "wide" }, this.table), this.empty);
   }
 
-  update(report: TopReport, recordings: JobRow[], words: string[]): void {
+  /** All jobs that run, and those that fit. */
+  update(report: TopReport, recordings: JobRow[], conditions: Conditions): { all: Running[]; found: Running[] } {
     // Units of systemd are there on every machine, and not what somebody has started.
     const all = join(report.jobs.filter((job) => job.kind !== "unit"), recordings);
-    const found = all.filter((job) => words.every((word) => `${job.user} ${job.command}`.toLowerCase().includes(word)));
+    const found = all.filter((job) => fitsRunning(job, conditions));
     const byUser = new Map<string, Running[]>();
     for (const job of found) byUser.set(job.user, [...byUser.get(job.user) ?? [], job]);
     this.users.set([...byUser].sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -75,6 +89,7 @@ export class Sessions {
     const text = all.length > 0 ? "No job that runs fits the filter." :
       `No job runs${report.user === null ? "" : ` of user ${printable(report.user)}`}. Start one: weigh run -- COMMAND`;
     if (this.empty.textContent !== text) replace(this.empty, text);
+    return { all, found };
   }
 }
 

@@ -1,0 +1,291 @@
+//! What a job that runs is busy with: its files, connections, phases and syscalls, each with sums and present rates.
+//!
+//! Reads the entries of its journal in their order; emits rows. Holds so many rows of a kind: beyond them those with
+//! least time go, which come back whole when they are told of again.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use serde::Serialize;
+use weigh_schema::call::CallsReport;
+use weigh_schema::io::{FileUse, Object};
+use weigh_schema::recording::FileRow;
+use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
+use weigh_schema::update::{Scope, Update};
+
+/// Rows of one kind and job: beyond them half of them go.
+const ROWS_MOST: usize = 1024;
+/// A rate is over so long at least, in nanoseconds of the job's samples.
+const WINDOW_NS: i64 = 2_000_000_000;
+/// What was not told of for so long rests.
+const REST_NS: i64 = 5_000_000_000;
+/// A longer name is cut: it is the page's to show, and not to open anything by.
+const NAME_BYTES: usize = 512;
+
+/// What was done, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Amounts {
+    pub(crate) seconds: f64,
+    pub(crate) calls: f64,
+    pub(crate) read_bytes: f64,
+    pub(crate) written_bytes: f64,
+}
+
+impl Amounts {
+    /// Each number with its counterpart.
+    fn zip(self, other: Amounts, join: impl Fn(f64, f64) -> f64) -> Amounts {
+        Amounts {
+            seconds: join(self.seconds, other.seconds),
+            calls: join(self.calls, other.calls),
+            read_bytes: join(self.read_bytes, other.read_bytes),
+            written_bytes: join(self.written_bytes, other.written_bytes),
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn plus(self, other: Amounts) -> Amounts {
+        self.zip(other, |one, another| one + another)
+    }
+
+    fn of_use(used: &FileUse) -> Amounts {
+        let moved = &used.totals.by_calls;
+        Amounts {
+            seconds: used.totals.seconds(),
+            calls: (moved.read_calls + moved.write_calls) as f64,
+            read_bytes: moved.read_bytes as f64,
+            written_bytes: moved.written_bytes as f64,
+        }
+    }
+}
+
+/// One thing that a job is busy with, or a part of it: what one process does.
+#[derive(Clone, Debug)]
+struct ActivityRow {
+    name: String,
+    total: Amounts,
+    /// What the total was, and when: what the rate is over.
+    base: (Amounts, i64),
+    /// When it was told of last.
+    told_ns: i64,
+}
+
+impl ActivityRow {
+    /// The growth in a second, now.
+    fn rate(&self, now_ns: i64) -> Amounts {
+        let (base, base_ns) = self.base;
+        let span_ns = now_ns - base_ns;
+        if span_ns <= 0 || now_ns - self.told_ns > REST_NS {
+            return Amounts::default();
+        }
+        let seconds = span_ns as f64 / 1e9;
+        self.total.zip(base, |total, base| (total - base).max(0.0) / seconds)
+    }
+
+    fn set(&mut self, total: Amounts, now_ns: i64) {
+        if now_ns - self.base.1 > WINDOW_NS {
+            self.base = (self.total, self.told_ns);
+        }
+        (self.total, self.told_ns) = (total, now_ns);
+    }
+}
+
+/// All that a job does of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct ActivityTable {
+    rows: HashMap<u64, ActivityRow>,
+    /// Whether any were let go.
+    is_cut: bool,
+    /// When the table was told of anything before, and now.
+    told_ns: [i64; 2],
+}
+
+/// Sums and rates of one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct NamedActivity {
+    pub(crate) total: Amounts,
+    pub(crate) rate: Amounts,
+}
+
+impl ActivityTable {
+    /// The total of a row is this now.
+    fn set(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        if self.told_ns[1] != now_ns {
+            self.told_ns = [self.told_ns[1], now_ns];
+        }
+        if let Some(row) = self.rows.get_mut(&key) {
+            return row.set(total, now_ns);
+        }
+        self.make_room();
+        // A row that was let go has done most of its total long ago; a new one all of it since the last time.
+        let base = match (self.is_cut, self.told_ns[0]) {
+            (false, before) if before > 0 => (Amounts::default(), before),
+            _ => (total, now_ns),
+        };
+        let name = crate::api::first_bytes(name, NAME_BYTES).to_string();
+        self.rows.insert(key, ActivityRow { name, total, base, told_ns: now_ns });
+    }
+
+    /// So much more is in the row of that name.
+    fn add(&mut self, name: &str, more: Amounts, now_ns: i64) {
+        let key = key_of(name);
+        let before = self.rows.get(&key).map_or(Amounts::default(), |row| row.total);
+        self.set(key, name, before.plus(more), now_ns);
+    }
+
+    /// So much more was done in the row of that name, over a time that is not known: it is in no rate.
+    fn add_old(&mut self, name: &str, more: Amounts, now_ns: i64) {
+        let key = key_of(name);
+        let is_new = !self.rows.contains_key(&key);
+        self.add(name, more, now_ns);
+        if let Some(row) = self.rows.get_mut(&key) {
+            row.base.0 = if is_new { row.total } else { row.base.0.plus(more) };
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.rows.len() < ROWS_MOST {
+            return;
+        }
+        self.is_cut = true;
+        let mut seconds: Vec<f64> = self.rows.values().map(|row| row.total.seconds).collect();
+        let (_, median, _) = seconds.select_nth_unstable_by(ROWS_MOST / 2, f64::total_cmp);
+        let median = *median;
+        let mut left = ROWS_MOST / 2;
+        self.rows.retain(|_, row| {
+            let stays = left > 0 && row.total.seconds >= median;
+            left -= usize::from(stays);
+            stays
+        });
+    }
+
+    /// Sums by name.
+    pub(crate) fn by_name(&self, now_ns: i64) -> HashMap<&str, NamedActivity> {
+        let mut found: HashMap<&str, NamedActivity> = HashMap::new();
+        for row in self.rows.values() {
+            let sum = found.entry(&row.name).or_default();
+            sum.total = sum.total.plus(row.total);
+            sum.rate = sum.rate.plus(row.rate(now_ns));
+        }
+        found
+    }
+
+    /// Whether rows were let go.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+fn key_of(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The kinds of activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ActivityKind {
+    Files,
+    Connections,
+    Phases,
+    Syscalls,
+}
+
+impl ActivityKind {
+    pub(crate) const ALL: [ActivityKind; 4] = [
+        ActivityKind::Files,
+        ActivityKind::Connections,
+        ActivityKind::Phases,
+        ActivityKind::Syscalls,
+    ];
+}
+
+/// What a job is busy with.
+#[derive(Debug, Default)]
+pub(crate) struct JobActivity {
+    tables: [ActivityTable; ActivityKind::ALL.len()],
+    /// Of which kinds the recording holds anything.
+    is_recorded: [bool; ActivityKind::ALL.len()],
+    /// The time of its latest sample.
+    now_ns: i64,
+}
+
+impl JobActivity {
+    /// Takes in an entry of the journal.
+    pub(crate) fn take(&mut self, entry: &Update) {
+        match entry {
+            Update::Samples { time_ns, scope: Scope::Job, .. } => {
+                self.now_ns = self.now_ns.max(*time_ns);
+            }
+            Update::IoTotals(_) => {
+                self.is_recorded[ActivityKind::Files as usize] = true;
+                self.is_recorded[ActivityKind::Connections as usize] = true;
+            }
+            Update::FileUse(row) | Update::FileUseSoFar(row) => self.take_file(row),
+            Update::Phase(row) => self.take_phase(row),
+            Update::Region(row) => self.take_region(row),
+            Update::SyscallTotals(report) => self.take_syscalls(report),
+            _ => {}
+        }
+    }
+
+    fn take_file(&mut self, row: &FileRow) {
+        let Some(used) = row.used.as_deref() else { return };
+        let kind = match used.object {
+            Object::Socket | Object::Pipe => ActivityKind::Connections,
+            Object::Terminal | Object::Anonymous => return,
+            _ => ActivityKind::Files,
+        };
+        let key = key_of((used.pid, used.tid, used.device, used.inode, used.generation));
+        let name = used.later_name.as_deref().unwrap_or(&used.name);
+        let now_ns = self.now_ns;
+        self.table(kind).set(key, name, Amounts::of_use(used), now_ns);
+    }
+
+    fn take_phase(&mut self, row: &PhaseRow) {
+        self.now_ns = self.now_ns.max(row.ended_ns);
+        let seconds = (row.ended_ns - row.started_ns).max(0) as f64 / 1e9;
+        let more = Amounts { seconds, calls: 1.0, ..Amounts::default() };
+        let now_ns = self.now_ns;
+        self.table(ActivityKind::Phases).add(&row.name, more, now_ns);
+    }
+
+    /// Of a process that has ended; its phases were told of one by one.
+    fn take_region(&mut self, row: &RegionRow) {
+        if row.kind != RegionKind::Region {
+            return;
+        }
+        let (seconds, calls) = (row.exclusive_seconds, row.calls as f64);
+        let more = Amounts { seconds, calls, ..Amounts::default() };
+        let now_ns = self.now_ns;
+        self.table(ActivityKind::Phases).add_old(&row.name, more, now_ns);
+    }
+
+    fn take_syscalls(&mut self, report: &CallsReport) {
+        for call in &report.calls {
+            let total = Amounts {
+                seconds: call.time_seconds,
+                calls: call.calls_total as f64,
+                read_bytes: 0.0,
+                written_bytes: 0.0,
+            };
+            let (key, now_ns) = (key_of((&call.call, &call.of)), self.now_ns);
+            self.table(ActivityKind::Syscalls).set(key, &call.call, total, now_ns);
+        }
+    }
+
+    /// The table of a kind, which is recorded then.
+    fn table(&mut self, kind: ActivityKind) -> &mut ActivityTable {
+        self.is_recorded[kind as usize] = true;
+        &mut self.tables[kind as usize]
+    }
+
+    /// What it does of a kind; none where its recording holds nothing of it.
+    pub(crate) fn recorded(&self, kind: ActivityKind) -> Option<&ActivityTable> {
+        self.is_recorded[kind as usize].then(|| &self.tables[kind as usize])
+    }
+
+    /// The time of its latest sample, nanoseconds since the Unix epoch.
+    pub(crate) fn now_ns(&self) -> i64 {
+        self.now_ns
+    }
+}
