@@ -36,7 +36,18 @@ export function showNow(shell: Shell, root: HTMLElement, signal: AbortSignal): v
     note({ q: view.filter.value });
     draw();
   });
-  shell.stream({ node: "1" }, { node: (data) => take(data as TopReport), jobs: () => void refresh() }, signal);
+  shell.stream({ node: "1" }, {
+    node: (data) => take(data as TopReport),
+    outage: (data) => view.lose(data as NodeOutage),
+    jobs: () => void refresh(),
+  }, signal);
+}
+
+/** The agent that looks at the node has gone; the server goes on asking it. */
+interface NodeOutage {
+  /** When its last values came. */
+  since: string | null;
+  reason: string;
 }
 
 class Now {
@@ -52,6 +63,7 @@ class Now {
 
   update(report: TopReport, recordings: JobRow[]): void {
     this.body.hidden = false;
+    this.body.classList.remove("stale");
     const rate = report.interval_seconds === null ? "" : `, rates over ${Number(report.interval_seconds.toPrecision(3))} s`;
     const whose = report.user === null ? "" : `; jobs and processes of ${printable(report.user)}`;
     replace(this.heading, h("b", {}, printable(report.node)), ` at ${clockOf(report.time)}${rate}${whose}`);
@@ -60,6 +72,13 @@ class Now {
     this.sessions.update(report, recordings, words);
     this.node.update(report);
     this.busiest.update(report, words);
+  }
+
+  /** What was there stays, and is marked as old, until the next report. */
+  lose(outage: NodeOutage): void {
+    this.body.classList.add("stale");
+    const since = outage.since === null ? "No data" : `No data since ${clockOf(outage.since)}`;
+    replace(this.heading, h("b", { class: "outage" }, since), `: ${printable(outage.reason)}; it is asked again`);
   }
 
   fail(error: Error): void {
