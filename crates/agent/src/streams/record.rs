@@ -1,19 +1,22 @@
 //! A record as it is sent: JSON, made once for all readers; rows of rules, jobs and processes that not everybody may see stand apart.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use weigh_schema::rule::{RuleStatus, pid_of_job};
 use weigh_schema::stream::{RecordBody, StreamRecord};
-use weigh_schema::top::TopReport;
+use weigh_schema::top::{TopProcess, TopReport};
 use weigh_wire::Payload;
 
 /// Who may see processes and jobs in a record of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everybody, as `/proc` has it by default.
+    /// Everybody.
     #[default]
     Everybody,
-    /// Their user and root, as `/proc` has it with hidepid: the user of each process.
+    /// Processes everybody, and what was typed to start them, and jobs, their user and root: the user of each process.
+    OwnersInFull(BTreeMap<u32, u32>),
+    /// All of it their user and root, as `/proc` has it with hidepid: the user of each process.
     Owners(BTreeMap<u32, u32>),
 }
 
@@ -24,6 +27,11 @@ pub struct Viewer {
     pub uid: u32,
     /// Whether it is root, or the agent's own user.
     pub is_trusted: bool,
+}
+
+impl Viewer {
+    /// One who has no processes.
+    pub const STRANGER: Viewer = Viewer { uid: u32::MAX, is_trusted: false };
 }
 
 /// A record as JSON.
@@ -47,6 +55,15 @@ struct Rows {
 struct Row {
     visible_to: VisibleTo,
     json: Vec<u8>,
+    /// What others than those see.
+    for_others: Option<Excerpt>,
+}
+
+/// A row without a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Excerpt {
+    left_out: Range<usize>,
+    instead: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +101,7 @@ impl EncodedRecord {
     pub fn bytes(&self) -> usize {
         let rows =
             self.rows.iter().flat_map(|rows| [&rows.rules, &rows.jobs, &rows.processes]).flatten();
-        let of_rows: usize = rows.map(|row| row.json.len() + size_of::<Row>()).sum();
+        let of_rows: usize = rows.map(Row::bytes).sum();
         self.json.len() + of_rows + size_of::<EncodedRecord>()
     }
 
@@ -104,6 +121,11 @@ impl EncodedRecord {
 }
 
 impl Row {
+    fn bytes(&self) -> usize {
+        let instead = self.for_others.as_ref().map_or(0, |excerpt| excerpt.instead.len());
+        self.json.len() + instead + size_of::<Row>()
+    }
+
     fn is_visible(&self, viewer: Viewer) -> bool {
         match self.visible_to {
             VisibleTo::Everybody => true,
@@ -111,21 +133,42 @@ impl Row {
             VisibleTo::Root => viewer.is_trusted,
         }
     }
+
+    /// As it is for a reader, in parts; none where it is not there for it.
+    fn parts(&self, viewer: Viewer) -> Option<[&[u8]; 3]> {
+        if self.is_visible(viewer) {
+            return Some([&self.json, &[], &[]]);
+        }
+        let Excerpt { left_out, instead } = self.for_others.as_ref()?;
+        Some([&self.json[..left_out.start], instead, &self.json[left_out.end..]])
+    }
+}
+
+impl Excerpt {
+    /// Makes `short` of `full`.
+    fn new(full: &[u8], short: &[u8]) -> Excerpt {
+        let alike = |(a, b): &(&u8, &u8)| a == b;
+        let start = full.iter().zip(short).take_while(alike).count();
+        let rest = full[start..].iter().rev().zip(short[start..].iter().rev());
+        let end = rest.take_while(alike).count();
+        let instead = short[start..short.len() - end].to_vec();
+        Excerpt { left_out: start..full.len() - end, instead }
+    }
 }
 
 fn write_list(list: &[Row], viewer: Viewer, to: &mut Vec<u8>) {
-    for (at, row) in list.iter().filter(|row| row.is_visible(viewer)).enumerate() {
+    for (at, parts) in list.iter().filter_map(|row| row.parts(viewer)).enumerate() {
         if at > 0 {
             to.push(b',');
         }
-        to.extend_from_slice(&row.json);
+        parts.iter().for_each(|part| to.extend_from_slice(part));
     }
 }
 
 fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     let visible_to = |pid: u32| match visibility {
         Visibility::Everybody => VisibleTo::Everybody,
-        Visibility::Owners(owners) => {
+        Visibility::Owners(owners) | Visibility::OwnersInFull(owners) => {
             owners.get(&pid).map_or(VisibleTo::Root, |uid| VisibleTo::User(*uid))
         }
     };
@@ -135,21 +178,36 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     let rules = rules.iter().map(|rule| Row {
         visible_to: job(rule).map_or(VisibleTo::Everybody, visible_to),
         json: json(rule),
+        for_others: None,
     });
     let rules = rules.collect();
     let mut left = MOST_ROW_BYTES;
     let mut fits = |row: &Row| {
-        left = left.saturating_sub(row.json.len() + 1);
+        let more = row.for_others.as_ref().map_or(0, |excerpt| excerpt.instead.len());
+        left = left.saturating_sub(row.json.len() + more + 1);
         left > 0
     };
     let jobs = std::mem::take(&mut report.jobs);
-    let jobs = jobs.iter().map(|job| Row { visible_to: visible_to(job.pid), json: json(job) });
+    let jobs = jobs.iter().map(|job| Row {
+        visible_to: visible_to(job.pid),
+        json: json(job),
+        for_others: None,
+    });
     let jobs: Vec<Row> = jobs.take_while(&mut fits).collect();
     let processes = std::mem::take(&mut report.processes);
-    let rows = processes.iter().map(|row| Row { visible_to: visible_to(row.pid), json: json(row) });
+    let is_listed = matches!(visibility, Visibility::OwnersInFull(_));
+    let rows = processes.iter().map(|row| {
+        let full = json(row);
+        let for_others = is_listed.then(|| Excerpt::new(&full, &json(&without_command(row))));
+        Row { visible_to: visible_to(row.pid), json: full, for_others }
+    });
     let rows: Vec<Row> = rows.take_while(&mut fits).collect();
     report.processes_left_out += (processes.len() - rows.len()) as u64;
     Rows { at: 0, rules, jobs, processes: rows }
+}
+
+fn without_command(process: &TopProcess) -> TopProcess {
+    TopProcess { command: Vec::new(), command_base64: Vec::new(), ..process.clone() }
 }
 
 /// Of types that JSON has a form for, always.
@@ -282,6 +340,48 @@ mod tests {
         let unknown = of_node(report(), &Visibility::Owners(BTreeMap::new()));
         assert!(seen(&unknown, 0, false).processes.is_empty());
         assert_eq!(seen(&unknown, 0, true), report());
+    }
+
+    #[test]
+    fn of_others_a_user_sees_that_they_run_and_not_what_was_typed() {
+        let owners = [(7, 1001), (8, 1001), (9, 1002), (10, 0), (11, 1001)];
+        let record = of_node(report(), &Visibility::OwnersInFull(owners.into()));
+        assert_eq!(seen(&record, 0, true), report());
+        let commands = |uid: u32| {
+            let report = seen(&record, uid, false);
+            let typed = report.processes.iter().map(|process| process.command.len());
+            (report.rules.len(), report.jobs.len(), typed.collect::<Vec<usize>>())
+        };
+        assert_eq!(commands(1001), (2, 1, vec![1, 0, 0, 1]));
+        assert_eq!(commands(1002), (1, 0, vec![0, 1, 0, 0]));
+        assert_eq!(commands(Viewer::STRANGER.uid), (1, 0, vec![0; 4]));
+        let expected = TopProcess { command: Vec::new(), ..process(9, "bob", "b") };
+        assert_eq!(seen(&record, 1001, false).processes[1], expected);
+        // Where it is not known whose a process is, only root sees all of it.
+        let unknown = of_node(report(), &Visibility::OwnersInFull(BTreeMap::new()));
+        assert!(seen(&unknown, 1001, false).processes.iter().all(|one| one.command.is_empty()));
+    }
+
+    #[test]
+    fn an_excerpt_is_the_shorter_text_whatever_stands_in_both() {
+        for (full, short) in [
+            ("{\"a\":[\"x\",\"x\"],\"b\":1}", "{\"a\":[],\"b\":1}"),
+            ("[[]]", "[]"),
+            ("aaaa", "aa"),
+            ("abab", "ab"),
+            ("a", "a"),
+            ("abc", "axyzc"),
+        ] {
+            let row = Row {
+                visible_to: VisibleTo::Root,
+                json: full.into(),
+                for_others: Some(Excerpt::new(full.as_bytes(), short.as_bytes())),
+            };
+            let parts = row.parts(Viewer::STRANGER).unwrap().concat();
+            assert_eq!(String::from_utf8(parts).unwrap(), short, "{full}");
+            let all = row.parts(Viewer { uid: 0, is_trusted: true }).unwrap().concat();
+            assert_eq!(String::from_utf8(all).unwrap(), full);
+        }
     }
 
     #[test]
