@@ -37,6 +37,9 @@ mod journal;
 #[path = "../../crates/session/src/products/run/limits_file.rs"]
 mod limits_file;
 #[allow(dead_code, missing_docs, clippy::all)]
+#[path = "../../crates/keep/src/sample_line.rs"]
+mod sample_line;
+#[allow(dead_code, missing_docs, clippy::all)]
 #[path = "../../crates/session/src/products/run/watch_spec.rs"]
 mod watch_spec;
 
@@ -316,9 +319,15 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
                 flip: 0,
                 counts_records: false,
             };
-            let maps =
-                Maps { state: 3, buffers: vec![buffer], members: None, calls: None, counters: &[] };
-            for access in [Access::Direct, Access::Helpers] {
+            let maps = Maps {
+                state: 3,
+                buffers: vec![buffer],
+                members: None,
+                calls: None,
+                pages: None,
+                counters: &[],
+            };
+            for access in [Access::Direct, Access::Loads, Access::Helpers] {
                 assert!(
                     program(
                         &probe,
