@@ -11,9 +11,9 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
-use crate::is_zero;
 use crate::quality::Mechanism;
 use crate::subsystem::{Account, LaterNumbers};
+use crate::zero::is_zero;
 pub use numbers::Numbers;
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
 use waits::is_mostly;

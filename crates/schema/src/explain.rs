@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{parse_duration, show_amount, show_number_of};
 pub use crate::call_row::INTERVAL;
-use crate::is_zero;
 use crate::subsystem::Subsystem;
 use crate::unit::Unit;
+use crate::zero::is_zero;
 pub use counters::{COUNTERS, Counter, CounterDifference, RUN_QUEUE};
 pub use phase::{PHASE_REPORT, PhaseResource, PhaseUsage, PhaseVerdict, ResourceKind};
 

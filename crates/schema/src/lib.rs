@@ -77,6 +77,7 @@ pub mod top_detail;
 pub mod trace;
 mod unit;
 pub mod update;
+mod zero;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{
@@ -86,8 +87,3 @@ pub use node_metric::{HOST_METRICS, NODE_METRICS, metric};
 pub use printable::{Printable, ShellWords};
 pub use quality::{Mechanism, Quality, Value};
 pub use unit::{Number, Unit};
-
-/// For numbers that JSON leaves out where they are 0.
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::is_zero;
 use crate::quality::Quality;
+use crate::zero::is_zero;
 
 pub use costs::{KernelCosts, NO_ROOM, UNBOUND};
 

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::is_zero;
+use crate::zero::is_zero;
 
 /// The schema of a report.
 pub const REPORT: &str = "weigh.synthesis/1";

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::CollectorState;
-use crate::is_zero;
 use crate::quality::{Mechanism, Quality};
 use crate::rule::RuleStatus;
 use crate::scope::Scope;
 use crate::unit::{Number, Unit};
+use crate::zero::is_zero;
 
 /// The schema's name and version.
 pub const TOP: &str = "weigh.top/1";

@@ -11,6 +11,8 @@ fn main() -> anyhow::Result<()> {
     let socket = arguments.next().unwrap_or_else(|| "/tmp/weigh-agent-cost.sock".to_string());
     let interval = arguments.next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
     serve(&AgentSettings {
+        commands_are_apart: false,
+        page: None,
         socket: socket.into(),
         subsystems: Vec::new(),
         config: None,

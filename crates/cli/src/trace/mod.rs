@@ -25,7 +25,7 @@ use weigh_session::products::trace::{AttachPlan, TraceOutcome, TracePlan, TraceS
 use weigh_trace::sink::Totals;
 
 use json_report::JsonReport;
-use outputs::Outputs;
+use outputs::{Outputs, ROWS};
 
 pub use weigh_session::products::trace::be_stream;
 
@@ -34,9 +34,6 @@ use crate::arguments::{
     TraceSubject,
 };
 use crate::terminal::{self, print_path};
-
-/// Rows of a table on the terminal.
-const ROWS: usize = 20;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;

@@ -10,9 +10,12 @@ use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 use super::json_report::ReportLines;
-use super::{ROWS, sinks};
+use super::sinks;
 use crate::live::Live;
 use crate::terminal;
+
+/// Rows of a table on the terminal.
+pub const ROWS: usize = 20;
 
 /// The files and the terminal of a command line.
 pub struct Outputs {

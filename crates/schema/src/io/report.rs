@@ -11,9 +11,9 @@ use super::file_state::FileStates;
 use super::object::Object;
 use super::provenance::{Price, Witness};
 use super::transferred::{Transferred, Trust};
-use crate::is_zero;
 use crate::quality::{Mechanism, Quality};
 use crate::unit::Number;
+use crate::zero::is_zero;
 
 /// The schema of a report.
 pub const REPORT: &str = "weigh.io/1";

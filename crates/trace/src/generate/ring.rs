@@ -114,7 +114,7 @@ impl Writer<'_> {
     }
 
     /// R9 is how far it is to the next record. Room behind the content of the last field is given back, if nobody has
-    /// taken any behind that meanwhile: an interrupt, another CPU. Whoever reads along judges by the head whether what it
+    /// taken any behind that meanwhile: an interrupt, another CPU. A second reader judges by the head whether what it
     /// has read has been written over; as long as there is one, the head only grows.
     fn give_back(&mut self, buffer: &Buffer) {
         let whole = step(self.probe.record_bytes as usize);

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
-        let mib = |snap, rings, memory| ring_bytes(snap, rings, memory << 20) >> 20;
+        let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
         assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 16, 64, 256]);
         assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
         assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
