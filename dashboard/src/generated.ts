@@ -34,6 +34,8 @@ export type MetricName =
   | "disk_footprint_peak_bytes"
   | "disk_growth_peak_bytes"
   | "disk_files_peak"
+  | "disk_free_least_bytes"
+  | "disk_free_inodes_least"
   | "net_sent_bytes_total"
   | "net_received_bytes_total"
   | "net_connections_total"
@@ -71,7 +73,7 @@ export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "ne
 
 export type Mechanism = "bpf" | "preload+bpf" | "ptrace" | "preload" | "preload+ptrace" | "fuse" | "perf" | "cgroup" | "proc" | "rusage" | "fanotify" | "inotify" | "stat" | "nvml" | "clock" | "none";
 
-export type MetricKind = "counter" | "peak" | "gauge";
+export type MetricKind = "counter" | "peak" | "floor" | "gauge";
 
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 

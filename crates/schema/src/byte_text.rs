@@ -124,6 +124,7 @@ mod tests {
 
     /// Texts of weigh's own, names that users give as text, and names that the kernel has for things of its own.
     const OWN: &[&str] = &[
+        "FileSystemRoom.kind",
         "*.schema",
         "*.notes",
         "*.reason",

@@ -113,7 +113,9 @@ mod tests {
         assert_eq!(little_room(&room(5.0 * 1024.0, 50.0)), None);
         assert_eq!(
             little_room(&room(4.0 * 1024.0, 7.0)).as_deref(),
-            Some("/data (ext4) had 4.0 KiB of 100.0 KiB and 7 of 1,000 inodes free at least")
+            Some(
+                "/data (ext4) had 4.0 KiB of 100.0 KiB and 7 of 1\u{202f}000 inodes free at least"
+            )
         );
     }
 

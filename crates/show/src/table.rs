@@ -285,17 +285,17 @@ fn reasons(summary: &Summary) -> Vec<(&'static str, Vec<String>, Option<&str>)> 
     ORDER
         .iter()
         .flat_map(|word| shared.iter().filter(move |(w, _, _)| w == word).map(move |s| (*word, s)))
-        .map(|(word, (_, reason, metrics))| (word, names_of(metrics), *reason))
+        .map(|(word, (_, reason, metrics))| (word, names_of(summary, metrics), *reason))
         .collect()
 }
 
 /// The names of these metrics, a group that is there with all its metrics named once.
-fn names_of(metrics: &[&'static Metric]) -> Vec<String> {
+fn names_of(summary: &Summary, metrics: &[&'static Metric]) -> Vec<String> {
     let mut names = Vec::new();
     for group in Group::ALL {
         let of_group = |m: &&'static Metric| m.group == *group;
         let here: Vec<_> = metrics.iter().copied().filter(of_group).collect();
-        let all = METRICS.iter().filter(of_group).count();
+        let all = METRICS.iter().filter(of_group).filter(|m| has_line(summary, m)).count();
         if here.len() == all && all > 1 {
             names.push(format!("all of {}", group.title()));
         } else {

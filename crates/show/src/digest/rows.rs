@@ -9,11 +9,15 @@ use weigh_schema::summary::{LimitOutcome, Summary};
 use weigh_schema::{METRICS, Quality, Unit, Value, metric};
 
 use super::row::{COLUMN, Need, Row};
+use crate::machine;
 use crate::outcome::limit_in_short;
 use crate::text::{Paint, digits, shell_words, with_sizes, wrap};
 
 /// So many limits have a line.
 const LIMITS: usize = 3;
+
+/// So many lines say that the machine was busy, or had little room.
+const MACHINE_LINES: usize = 2;
 
 /// Waiting that is told: a twentieth of the run.
 const WAITING_SHARE: f64 = 0.05;
@@ -40,6 +44,8 @@ pub(super) fn rows(summary: &Summary, is_terminal: bool) -> Vec<Row> {
     rows.extend(words.disk());
     rows.extend(words.processes());
     rows.extend(words.waiting());
+    let machine = machine::words(summary).into_iter().take(MACHINE_LINES);
+    rows.extend(machine.map(|text| Row::new("machine", Need::Detail, vec![text])));
     rows.extend(words.limits(false));
     rows.extend(words.snapshots());
     rows

@@ -26,7 +26,7 @@ const INODES: &str = metric_name::disk_free_inodes_least;
 const ALL: &[&str] = &[BYTES, INODES];
 
 /// How long the command waits for the first look, and the end for the last. On an idle machine one takes microseconds.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(50));
 
 /// It needs no option to turn it off: a look takes a microsecond or two.
 pub(super) fn start(settings: &RunSettings) -> ActiveCollector {
@@ -216,7 +216,7 @@ fn nothing(history: &SpaceHistory) -> BTreeMap<String, Value> {
 
 impl CollectorSource for Space {
     fn begin(&mut self) {
-        self.watch.wait_for_first(LONGEST_WAIT);
+        self.watch.wait_for_first(LONGEST_WAIT.0);
         self.begun = Instant::now();
     }
 
@@ -239,7 +239,7 @@ impl CollectorSource for Space {
     ) -> CollectorStatus {
         self.take_outputs(recorder);
         let asked = Instant::now();
-        self.watch.look_now(LONGEST_WAIT);
+        self.watch.look_now(LONGEST_WAIT.1);
         let systems = self.systems();
         let [bytes, inodes] = self.watch.least(&systems);
         for (name, least, unit) in [(BYTES, bytes, Unit::Bytes), (INODES, inodes, Unit::Count)] {
