@@ -8,7 +8,8 @@ use anyhow::bail;
 use weigh_agent::{StreamClient, StreamRequest};
 use weigh_schema::stream::CollectorSwitch;
 use weigh_session::products::agent::{AgentSettings, PageSettings, serve};
-use weigh_session::products::rules::{read_trusted, run_commands};
+use weigh_session::products::rule_events::run_commands;
+use weigh_session::products::rules::read_trusted;
 
 use crate::arguments::{
     AgentArguments, AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,

@@ -1,8 +1,8 @@
 //! The page of the node: where another process serves it, and the tokens that open it.
 //!
 //! Each user has a token, made when it first asks for the address; it is in the memory of the agent and of the page's
-//! process alone. A connection that shows a token sees what its holder may see and can change nothing, whatever process has
-//! connected.
+//! process alone. A connection that shows a token sees what its holder may see, whichever process has connected, and can
+//! change nothing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! A record as it is sent: JSON, made once for all readers; rows of rules, jobs and processes that not everybody may see stand apart.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use weigh_schema::rule::{RuleStatus, pid_of_job};
 use weigh_schema::stream::{RecordBody, StreamRecord};
@@ -55,15 +54,8 @@ struct Rows {
 struct Row {
     visible_to: VisibleTo,
     json: Vec<u8>,
-    /// What others than those see.
-    for_others: Option<Excerpt>,
-}
-
-/// A row without a part of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Excerpt {
-    left_out: Range<usize>,
-    instead: Vec<u8>,
+    /// The part of it that others than those do not see; none where they see nothing of it.
+    private: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +93,7 @@ impl EncodedRecord {
     pub fn bytes(&self) -> usize {
         let rows =
             self.rows.iter().flat_map(|rows| [&rows.rules, &rows.jobs, &rows.processes]).flatten();
-        let of_rows: usize = rows.map(Row::bytes).sum();
+        let of_rows: usize = rows.map(|row| row.json.len() + size_of::<Row>()).sum();
         self.json.len() + of_rows + size_of::<EncodedRecord>()
     }
 
@@ -121,11 +113,6 @@ impl EncodedRecord {
 }
 
 impl Row {
-    fn bytes(&self) -> usize {
-        let instead = self.for_others.as_ref().map_or(0, |excerpt| excerpt.instead.len());
-        self.json.len() + instead + size_of::<Row>()
-    }
-
     fn is_visible(&self, viewer: Viewer) -> bool {
         match self.visible_to {
             VisibleTo::Everybody => true,
@@ -135,25 +122,22 @@ impl Row {
     }
 
     /// As it is for a reader, in parts; none where it is not there for it.
-    fn parts(&self, viewer: Viewer) -> Option<[&[u8]; 3]> {
+    fn parts(&self, viewer: Viewer) -> Option<[&[u8]; 2]> {
         if self.is_visible(viewer) {
-            return Some([&self.json, &[], &[]]);
+            return Some([&self.json, &[]]);
         }
-        let Excerpt { left_out, instead } = self.for_others.as_ref()?;
-        Some([&self.json[..left_out.start], instead, &self.json[left_out.end..]])
+        let (start, end) = self.private?;
+        Some([&self.json[..start as usize], &self.json[end as usize..]])
     }
 }
 
-impl Excerpt {
-    /// Makes `short` of `full`.
-    fn new(full: &[u8], short: &[u8]) -> Excerpt {
-        let alike = |(a, b): &(&u8, &u8)| a == b;
-        let start = full.iter().zip(short).take_while(alike).count();
-        let rest = full[start..].iter().rev().zip(short[start..].iter().rev());
-        let end = rest.take_while(alike).count();
-        let instead = short[start..short.len() - end].to_vec();
-        Excerpt { left_out: start..full.len() - end, instead }
-    }
+/// The part that is in a text and not in a shorter one, which has all the rest; none where that is not so.
+fn part_left_out(full: &[u8], short: &[u8]) -> Option<(u32, u32)> {
+    let alike = |(a, b): &(&u8, &u8)| a == b;
+    let start = full.iter().zip(short).take_while(alike).count();
+    let end = full.len().checked_sub(short.len() - start)?;
+    let is_rest = full.get(end..)? == &short[start..];
+    is_rest.then_some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
 }
 
 fn write_list(list: &[Row], viewer: Viewer, to: &mut Vec<u8>) {
@@ -178,28 +162,27 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     let rules = rules.iter().map(|rule| Row {
         visible_to: job(rule).map_or(VisibleTo::Everybody, visible_to),
         json: json(rule),
-        for_others: None,
+        private: None,
     });
     let rules = rules.collect();
     let mut left = MOST_ROW_BYTES;
     let mut fits = |row: &Row| {
-        let more = row.for_others.as_ref().map_or(0, |excerpt| excerpt.instead.len());
-        left = left.saturating_sub(row.json.len() + more + 1);
+        left = left.saturating_sub(row.json.len() + 1);
         left > 0
     };
     let jobs = std::mem::take(&mut report.jobs);
     let jobs = jobs.iter().map(|job| Row {
         visible_to: visible_to(job.pid),
         json: json(job),
-        for_others: None,
+        private: None,
     });
     let jobs: Vec<Row> = jobs.take_while(&mut fits).collect();
     let processes = std::mem::take(&mut report.processes);
     let is_listed = matches!(visibility, Visibility::OwnersInFull(_));
     let rows = processes.iter().map(|row| {
         let full = json(row);
-        let for_others = is_listed.then(|| Excerpt::new(&full, &json(&without_command(row))));
-        Row { visible_to: visible_to(row.pid), json: full, for_others }
+        let private = is_listed.then(|| part_left_out(&full, &json(&without_command(row))));
+        Row { visible_to: visible_to(row.pid), json: full, private: private.flatten() }
     });
     let rows: Vec<Row> = rows.take_while(&mut fits).collect();
     report.processes_left_out += (processes.len() - rows.len()) as u64;
@@ -363,25 +346,20 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_is_the_shorter_text_whatever_stands_in_both() {
+    fn the_part_left_out_makes_the_shorter_text_whatever_stands_in_both() {
         for (full, short) in [
             ("{\"a\":[\"x\",\"x\"],\"b\":1}", "{\"a\":[],\"b\":1}"),
             ("[[]]", "[]"),
             ("aaaa", "aa"),
             ("abab", "ab"),
             ("a", "a"),
-            ("abc", "axyzc"),
         ] {
-            let row = Row {
-                visible_to: VisibleTo::Root,
-                json: full.into(),
-                for_others: Some(Excerpt::new(full.as_bytes(), short.as_bytes())),
-            };
-            let parts = row.parts(Viewer::STRANGER).unwrap().concat();
-            assert_eq!(String::from_utf8(parts).unwrap(), short, "{full}");
-            let all = row.parts(Viewer { uid: 0, is_trusted: true }).unwrap().concat();
-            assert_eq!(String::from_utf8(all).unwrap(), full);
+            let (start, end) = part_left_out(full.as_bytes(), short.as_bytes()).expect("a part");
+            let rest = format!("{}{}", &full[..start as usize], &full[end as usize..]);
+            assert_eq!(rest, short, "{full}");
         }
+        assert_eq!(part_left_out(b"abc", b"axc"), None);
+        assert_eq!(part_left_out(b"abc", b"abcd"), None);
     }
 
     #[test]

@@ -6,8 +6,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
-use rustix::process::{DumpableBehavior, Pid, getppid, set_dumpable_behavior};
+use anyhow::{Context as _, bail};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, getpid, getppid, kill_process, set_dumpable_behavior,
+};
 use rustix::thread::{CapabilitySet, capabilities};
 use weigh_agent::{StreamClient, give_way_to_agent};
 use weigh_web::{PageAudience, TokenAuthority, TokenGrant};
@@ -45,7 +47,18 @@ pub fn confine(agent: Option<u32>) -> anyhow::Result<()> {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let Some(agent) = agent else { return Ok(()) };
     match getppid().map(Pid::as_raw_nonzero) {
-        Some(parent) if u32::try_from(parent.get()) == Ok(agent) => Ok(()),
+        Some(parent) if u32::try_from(parent.get()) == Ok(agent) => end_with_input(),
         _ => bail!("the agent that has started it has ended"),
     }
+}
+
+/// It ends when its agent closes its standard input.
+fn end_with_input() -> anyhow::Result<()> {
+    let wait = || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        // What is served for nobody can be cut short.
+        let _ = kill_process(getpid(), Signal::KILL);
+    };
+    let thread = std::thread::Builder::new().name("agent".into()).spawn(wait);
+    thread.map(drop).context("cannot start a thread")
 }

@@ -493,7 +493,7 @@ fn commands_run_in_a_process_apart() {
     lines.read_line(&mut said).expect("a line");
     assert!(said.contains("no events: the agent has gone"), "{said}");
     agent.start_again(&options);
-    agent.done(NOBODY, &["push", "queue_length=17"]);
+    agent.done(NOBODY, &["push", "--scope", "shop", "queue_length=17"]);
     let mailed = || std::fs::read_to_string(&mail).unwrap_or_default();
     wait_until("the command", 60.0, || mailed().ends_with('\n'));
     assert_eq!(mailed(), format!("{} 17 wait\n", apart.id()));

@@ -5,7 +5,6 @@
 //! is said later. Refuses commands of a file that others than its user may change.
 
 mod command_pace;
-mod event_reader;
 mod trusted_file;
 
 use std::collections::BTreeMap;
@@ -22,7 +21,6 @@ use weigh_schema::printable::printable;
 use weigh_schema::rule::{RuleChange, RuleEvent};
 
 use command_pace::{CommandPace, DueEvent};
-pub use event_reader::run_commands;
 pub use trusted_file::read_trusted;
 
 use crate::capabilities;

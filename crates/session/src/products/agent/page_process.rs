@@ -45,6 +45,7 @@ pub struct PageProcess {
 
 #[derive(Default)]
 struct Shared {
+    /// It ends when its standard input does: the agent need not have the right to kill another user's process.
     child: Mutex<Option<Child>>,
     is_ending: AtomicBool,
 }
@@ -54,9 +55,10 @@ impl Shared {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kill(&self) {
-        // It may have ended.
-        let _ = self.child().as_mut().map(Child::kill);
+    fn end(&self) {
+        if let Some(child) = self.child().as_mut() {
+            drop(child.stdin.take());
+        }
     }
 }
 
@@ -87,7 +89,7 @@ impl Drop for PageProcess {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::SeqCst);
         drop(self.stop.take());
-        self.shared.kill();
+        self.shared.end();
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -149,7 +151,7 @@ impl Keeper {
         let output = child.stdout.take();
         *self.shared.child() = Some(child);
         if self.shared.is_ending.load(Ordering::SeqCst) {
-            self.shared.kill();
+            self.shared.end();
         }
         output.into_iter().for_each(|output| self.hear(output));
         let child = self.shared.child().take();
@@ -184,7 +186,7 @@ impl Keeper {
         command.args(["serve", "--for-users", "--http", &self.address.to_string()]).arg(agent);
         command.arg("--child-of").arg(std::process::id().to_string());
         command.env_clear().current_dir("/").process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }

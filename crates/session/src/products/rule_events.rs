@@ -10,7 +10,7 @@ use weigh_collect::notice;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{EVENTS, RecordBody, StreamRead, StreamRecords};
 
-use super::{CommandSettings, RuleCommands};
+use super::rules::{CommandSettings, RuleCommands};
 
 /// The first pause before an agent that has gone is asked again; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
