@@ -24,8 +24,7 @@ use crate::assemble::{Helper, Label, Op, R, TooFar, When};
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::state::{Count, OfBuffer, State};
-pub use pages::PageBases;
-pub use writer::{Access, Buffer, Maps, Slot};
+pub use writer::{Access, Buffer, Maps, PageBases, Slot};
 use writer::{CPU, TGID_TID, Writer};
 
 /// The program of a probe.

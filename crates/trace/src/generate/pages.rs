@@ -16,20 +16,6 @@ const FRAGMENTS: u32 = 8;
 /// Bits by which a page is larger than its `struct page`.
 const SHIFT: i32 = 6;
 
-/// The addresses of the kernel's variables that say how pages are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageBases {
-    /// Of `page_offset_base`: where all memory begins.
-    pub memory: u64,
-    /// Of `vmemmap_base`: where the first `struct page` is.
-    pub pages: u64,
-}
-
-impl PageBases {
-    /// Their names, in this order.
-    pub const NAMES: [&str; 2] = ["page_offset_base", "vmemmap_base"];
-}
-
 impl Writer<'_> {
     /// [`TAIL`] grows by each fragment that was copied.
     pub(super) fn walk_pages(&mut self, field: &ProbeField, packet: &Packet, absent: Label) {

@@ -114,8 +114,8 @@ impl Writer<'_> {
     }
 
     /// R9 is how far it is to the next record. Room behind the content of the last field is given back, if nobody has
-    /// taken any behind that meanwhile: an interrupt, another CPU. A second reader judges by the head whether what it
-    /// has read has been written over; as long as there is one, the head only grows.
+    /// taken any behind that meanwhile: an interrupt, another CPU. Readers along judge by the head whether what they have
+    /// read has been written over; as long as there is one, the head only grows.
     fn give_back(&mut self, buffer: &Buffer) {
         let whole = step(self.probe.record_bytes as usize);
         self.code.constant(R::R9, whole as u64);

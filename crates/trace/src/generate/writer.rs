@@ -2,7 +2,6 @@
 
 use weigh_schema::ring::Layout;
 
-use super::pages::PageBases;
 use crate::assemble::{Assembler, Helper, Label, Op, R, When};
 use crate::condition::Test;
 use crate::counter::Counter;
@@ -36,6 +35,20 @@ pub struct Buffer {
     pub flip: usize,
     /// Whether the watermark is a number of records.
     pub counts_records: bool,
+}
+
+/// The addresses of the kernel's variables that say how pages are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageBases {
+    /// Of `page_offset_base`: where all memory begins.
+    pub memory: u64,
+    /// Of `vmemmap_base`: where the first `struct page` is.
+    pub pages: u64,
+}
+
+impl PageBases {
+    /// Their names, in this order.
+    pub const NAMES: [&str; 2] = ["page_offset_base", "vmemmap_base"];
 }
 
 /// What programs are told of a stream.
