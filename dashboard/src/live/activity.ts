@@ -12,7 +12,7 @@ import { onVisible } from "./visible";
 
 const INTERVAL_MS = 2_000;
 /** Letters of a name that are shown. */
-const ENDING = 42;
+const ENDING = 80;
 
 type KindName = "files" | "connections" | "phases" | "syscalls";
 
@@ -23,6 +23,7 @@ interface Kind {
   row: string;
   /** What a job lacks of which nothing is recorded, and what records it. */
   without: string;
+  command: string;
   columns: Column[];
 }
 
@@ -46,13 +47,13 @@ const MOVED: Column[] = [
 ];
 
 const KINDS: Kind[] = [
-  { name: "files", title: "Busiest files", row: "file", without: "recorded without files: weigh run --io", columns: [TIME, ...MOVED, CALLS, SO_FAR] },
-  { name: "connections", title: "Busiest connections and pipes", row: "connection", without: "recorded without connections: weigh run --io",
+  { name: "files", title: "Busiest files", row: "file", without: "recorded without files:", command: "weigh run --io", columns: [TIME, ...MOVED, CALLS, SO_FAR] },
+  { name: "connections", title: "Busiest connections and pipes", row: "connection", without: "recorded without connections:", command: "weigh run --io",
     columns: [TIME, ...MOVED, CALLS, SO_FAR] },
   { name: "phases", title: "Busiest phases and regions", row: "phase",
-    without: "without any so far: programs name them with libweigh; weigh run --regions hears MPI, OpenMP, NVTX",
+    without: "without any so far: programs name them with libweigh; of MPI, OpenMP and NVTX they are heard by", command: "weigh run --regions",
     columns: [TIME, { ...CALLS, title: "ended", help: "How many end in a second" }, SO_FAR] },
-  { name: "syscalls", title: "Busiest syscalls", row: "syscall", without: "recorded without syscalls: weigh run --calls", columns: [TIME, CALLS, SO_FAR] },
+  { name: "syscalls", title: "Busiest syscalls", row: "syscall", without: "recorded without syscalls:", command: "weigh run --calls", columns: [TIME, CALLS, SO_FAR] },
 ];
 
 export class Activity {
@@ -139,7 +140,8 @@ class KindTable {
     this.rows.set(found.rows);
     this.table.hidden = found.rows.length === 0;
     const text = this.words(found, report.jobs, isByName);
-    if (this.note.textContent !== text) replace(this.note, text);
+    const command = found.jobs_without > 0 ? this.kind.command : "";
+    if (this.note.textContent !== `${text} ${command}`) replace(this.note, `${text} `, command && h("code", {}, command));
   }
 
   private words(found: BusiestKind, jobs: number, isByName: boolean): string {
@@ -162,7 +164,7 @@ class Row {
   constructor({ job, name }: BusiestRow, command: string, private readonly columns: Column[]) {
     this.cells = columns.map((column) => h("td", { class: `number of-${column.name}` }));
     this.element = h("tr", { class: "pick" },
-      h("td", { class: "of-name" }, h("span", { class: "mono name", title: titled(name) }, printable(ending(name)))),
+      h("td", { class: "of-name" }, h("span", { class: "mono name path", title: titled(name) }, h("bdi", {}, printable(ending(name))))),
       h("td", { class: "of-job" }, jobLink(job, command)), ...this.cells);
   }
 
