@@ -4,6 +4,7 @@ use crate::btf::Btf;
 use crate::condition::{self, NAME_BYTES, Source, TextSource};
 use crate::error::{Refusal, Wrong};
 use crate::event::{Field, FieldContent, TEXT_BYTES};
+use crate::packet::{PacketField, Side};
 use crate::path::Path;
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::vocabulary::Vocabulary;
@@ -29,11 +30,24 @@ pub enum Content {
         /// Whether they lie in the program's memory.
         is_user: bool,
     },
+    /// An address of a packet, of [`crate::ip_prefix::ADDRESS_BYTES`].
+    Address(Side),
     /// Addresses of the functions that were being executed.
     Stack {
         /// The program's, not the kernel's.
         is_user: bool,
     },
+}
+
+impl Content {
+    /// Whether it is a part of a packet's headers.
+    pub fn is_of_packet(&self) -> bool {
+        match self {
+            Content::Number(source) => source.is_of_packet(),
+            Content::Address(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Whether a text is in the program's memory, if the text itself says so: that of a system call's argument.
@@ -106,6 +120,17 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
     if path.word() == Some("comm") && walker.argument("comm").is_none() {
         let content = Content::Text { source: TextSource::Comm, is_user: false };
         return Ok((content, Shape::Text, NAME_BYTES));
+    }
+    if let Some(source) = condition::cast(walker, path)? {
+        let (shape, bytes) = (source.shape(), source.bytes());
+        return Ok((Content::Number(source), shape, bytes));
+    }
+    if let Some(field) = walker.packet_field(path)? {
+        let content = match field {
+            PacketField::Address(side) => Content::Address(side),
+            field => Content::Number(Source::Packet(field)),
+        };
+        return Ok((content, field.shape(), field.bytes()));
     }
     let place = walker.follow(path)?;
     let (shape, bytes) = (place.shape, place.bytes);

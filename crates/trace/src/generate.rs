@@ -10,6 +10,7 @@
 mod call;
 mod fields;
 mod owner;
+mod packet;
 mod ring;
 mod sampling;
 mod test;
@@ -63,6 +64,7 @@ impl Writer<'_> {
             self.count(Count::Matched);
             self.sample(sampling);
         }
+        self.learn_packet();
         let maps = self.maps;
         if maps.buffers.len() > 1 {
             // What the first has learned would not be known where it is passed over.

@@ -40,6 +40,11 @@ impl Writer<'_> {
                 self.place_value(place, absent);
             }
             Source::Counter(counter) => self.counter(*counter, absent),
+            Source::Packet(field) => self.packet_value(*field, absent),
+            Source::Cast(of, cast) => {
+                self.value(of, absent);
+                self.extend(cast.bytes, cast.is_signed);
+            }
         }
     }
 

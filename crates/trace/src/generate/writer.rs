@@ -91,6 +91,8 @@ pub(super) const ID: i16 = -144;
 pub(super) const CALL_KEY: i16 = -152;
 pub(super) const CALL: i16 = -160;
 pub(super) const KEPT: i16 = -168;
+/// What is known of a packet, and 136 bytes below. A packet is no call: nothing is kept there.
+pub(super) const PACKET: i16 = -176;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -112,6 +114,7 @@ pub(super) struct Writer<'p> {
     knows_cpu: bool,
     knows_time: bool,
     pub(super) knows_id: bool,
+    pub(super) knows_packet: bool,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -152,6 +155,7 @@ impl<'p> Writer<'p> {
             knows_cpu: false,
             knows_time: false,
             knows_id: false,
+            knows_packet: false,
         }
     }
 
