@@ -194,10 +194,10 @@ fn headers_are_fields_and_keys() {
     assert_eq!(of("tcp.flags", "rst|ack".into()), 1);
     assert_eq!(of("tcp.flags", Value::Null), fields.len() as u64 - 2);
     let found: Value = serde_json::from_str(&scratch.text("top.json")).expect("JSON");
-    let rows = found["tops"][0]["rows"].as_array().unwrap_or_else(|| panic!("{found}"));
+    let rows = found["found"][0]["rows"].as_array().unwrap_or_else(|| panic!("{found}"));
     let by_key: BTreeMap<String, u64> = rows
         .iter()
-        .map(|row| (row["key"].to_string(), row["count"].as_u64().expect("a number")))
+        .map(|row| (row["key"].to_string(), row["events_total"].as_u64().expect("a number")))
         .collect();
     assert_eq!(by_key[r#"["::1",20454]"#], SIX + 3, "{by_key:?}");
     assert_eq!(by_key[r#"["127.9.53.3",20453]"#], FOUR + 1, "{by_key:?}");
