@@ -10,7 +10,7 @@ use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
-use crate::packet;
+use crate::packet_header;
 use crate::path::Path;
 use crate::path_resolve::Shape;
 use crate::probe::Probe;
@@ -114,7 +114,7 @@ impl Binder<'_> {
         let (Filter::Compare { left, .. } | Filter::In { left, .. }) = filter else { return None };
         let called = self.called(left);
         let is_field = self.probes.iter().any(|probe| find(&called, probe).is_some());
-        if is_field { None } else { packet::either_side(filter) }
+        if is_field { None } else { packet_header::either_side(filter) }
     }
 
     fn compare(
@@ -169,8 +169,8 @@ impl Binder<'_> {
 
     /// Its name as it stands there; that of a header may be meant by other words.
     fn called(&self, path: &Path) -> String {
-        if let Some(name) =
-            packet::dotted(path).filter(|name| path.cast.is_none() && packet::is_name(name))
+        if let Some(name) = packet_header::dotted(path)
+            .filter(|name| path.cast.is_none() && packet_header::is_name(name))
         {
             return name;
         }
