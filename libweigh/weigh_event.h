@@ -27,6 +27,7 @@ enum weigh_trace_kind {
 	WEIGH_TRACE_BYTES, /* bytes */
 	WEIGH_TRACE_STACK, /* addresses of the kernel's functions, the innermost first, up to the first that is 0 */
 	WEIGH_TRACE_USTACK, /* the same of the program's functions */
+	WEIGH_TRACE_IP, /* an address of IP, 16 bytes in the order of the network; before one of IPv4 stands ::ffff: */
 };
 
 /* Their names in descriptions, in this order. */
@@ -41,6 +42,7 @@ enum weigh_trace_kind {
 		"bytes", \
 		"stack", \
 		"ustack", \
+		"ip", \
 	}
 
 #endif

@@ -132,6 +132,11 @@ impl Assembler {
         self.emit(0x07 | op as u8, to, R::R0, 0, value);
     }
 
+    /// A number in the order of the network, as the machine has it; bits above are 0.
+    pub(crate) fn from_network(&mut self, to: R, bytes: i32) {
+        self.emit(0xdc, to, R::R0, 0, bytes * 8);
+    }
+
     /// A constant of any size.
     pub(crate) fn constant(&mut self, to: R, value: u64) {
         match i32::try_from(value.cast_signed()) {

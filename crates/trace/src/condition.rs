@@ -7,8 +7,10 @@ use crate::btf::{Btf, TypeKind};
 use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
-use crate::path::Path;
+use crate::packet_header::{self, PacketField, Side};
+use crate::path::{Cast, Path};
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::suggest::nearest;
 use crate::syscall;
@@ -44,6 +46,10 @@ pub enum Source {
     PacketKept,
     /// Bytes that the packet had.
     PacketLength,
+    /// A part of a packet's headers that is a number.
+    Packet(PacketField),
+    /// The lowest bits of another number.
+    Cast(Box<Source>, Cast),
 }
 
 impl Source {
@@ -70,6 +76,8 @@ impl Source {
         match self {
             Source::PathEnd(place) => place.bytes,
             Source::Id | Source::Counter(_) => 8,
+            Source::Packet(field) => field.bytes(),
+            Source::Cast(_, cast) => cast.bytes,
             _ => 4,
         }
     }
@@ -78,20 +86,36 @@ impl Source {
     pub fn shape(&self) -> Shape {
         match self {
             Source::PathEnd(place) => place.shape,
+            Source::Packet(field) => field.shape(),
+            Source::Cast(_, Cast { is_signed: true, .. }) => Shape::Signed,
             _ => Shape::Unsigned,
         }
     }
 
     /// Whether it can be below 0.
     pub fn is_signed(&self) -> bool {
-        matches!(self, Source::PathEnd(place) if place.is_signed)
+        match self {
+            Source::PathEnd(place) => place.is_signed,
+            Source::Cast(_, cast) => cast.is_signed,
+            _ => false,
+        }
     }
 
     /// Names that its numbers have, where the kernel's types do not tell.
     pub fn names(&self) -> Option<Vocabulary> {
         match self {
             Source::PathEnd(PathEnd { meaning: Meaning::Names(names), .. }) => Some(*names),
+            Source::Packet(field) => field.names(),
             _ => None,
+        }
+    }
+
+    /// Whether it is a part of a packet's headers.
+    pub fn is_of_packet(&self) -> bool {
+        match self {
+            Source::Packet(_) => true,
+            Source::Cast(of, _) => of.is_of_packet(),
+            _ => false,
         }
     }
 
@@ -157,6 +181,31 @@ pub enum Test {
         /// Whether it is to be that one.
         is_equal: bool,
     },
+    /// A packet's address begins with these bits, or does not.
+    Address {
+        /// Which of its two.
+        side: Side,
+        /// The bits.
+        prefix: Prefix,
+        /// Whether it is to begin so.
+        is_equal: bool,
+    },
+}
+
+impl Test {
+    /// Whether it looks at a packet's headers.
+    pub fn is_of_packet(&self) -> bool {
+        match self {
+            Test::And(a, b) | Test::Or(a, b) => a.is_of_packet() || b.is_of_packet(),
+            Test::Not(of) => of.is_of_packet(),
+            Test::Number { left, right, .. } => {
+                let right = matches!(right, Right::Source(source) if source.is_of_packet());
+                left.is_of_packet() || right
+            }
+            Test::Text { .. } => false,
+            Test::Address { .. } => true,
+        }
+    }
 }
 
 /// Whether a pointer leads to characters.
@@ -167,6 +216,9 @@ pub fn leads_to_text(btf: &Btf, place: &PathEnd) -> bool {
 
 /// Checks a filter.
 pub fn check(walker: &Walker<'_>, filter: &Filter) -> Result<Test, Refusal> {
+    if let Some(both) = either_side(walker, filter) {
+        return check(walker, &both);
+    }
     let both = |a: &Filter, b: &Filter| -> Result<_, Refusal> {
         Ok((Box::new(check(walker, a)?), Box::new(check(walker, b)?)))
     };
@@ -179,6 +231,15 @@ pub fn check(walker: &Walker<'_>, filter: &Filter) -> Result<Test, Refusal> {
         }
         Filter::In { left, items } => one_of(walker, left, items)?,
     })
+}
+
+/// `port` and `host`, unless an argument has that name.
+fn either_side(walker: &Walker<'_>, filter: &Filter) -> Option<Filter> {
+    let (Filter::Compare { left, .. } | Filter::In { left, .. }) = filter else { return None };
+    match walker.argument(&left.base) {
+        Some(_) => None,
+        None => packet_header::either_side(filter),
+    }
 }
 
 fn one_of(walker: &Walker<'_>, left: &Path, items: &[Item]) -> Result<Test, Refusal> {
@@ -203,6 +264,9 @@ fn compare(
     how: Comparison,
     right: &Operand,
 ) -> Result<Test, Refusal> {
+    if let (Some(PacketField::Address(side)), None) = (walker.packet_field(left)?, left.cast) {
+        return address(walker, left, side, mask, how, right);
+    }
     if let Operand::Text { value, span } = right {
         return match name_of_call(walker, left, how, value, *span)? {
             Some(test) => Ok(test),
@@ -230,6 +294,47 @@ fn compare(
     }
 }
 
+/// An address of a packet, which is compared with another or with a prefix.
+fn address(
+    walker: &Walker<'_>,
+    left: &Path,
+    side: Side,
+    mask: Option<&Operand>,
+    how: Comparison,
+    right: &Operand,
+) -> Result<Test, Refusal> {
+    let is_equal = match how {
+        Comparison::Equal => true,
+        Comparison::Unequal => false,
+        _ => {
+            let expected = "== or != before an address; `in` takes several";
+            let span = left.span.to(right.span());
+            return Err(span.refuse(walker.text, Wrong::Expected { expected }));
+        }
+    };
+    let refuse =
+        |span: Span, expected: String| Err(span.refuse(walker.text, Wrong::Address(expected)));
+    if let Some(mask) = mask {
+        return refuse(
+            mask.span(),
+            "no bits of an address, but a prefix: == 10.0.0.0/8".to_string(),
+        );
+    }
+    match right {
+        Operand::Address { prefix, .. } => Ok(Test::Address { side, prefix: *prefix, is_equal }),
+        Operand::Text { value, span } => match Prefix::parse(value) {
+            Ok(prefix) => Ok(Test::Address { side, prefix, is_equal }),
+            Err(expected) => refuse(*span, expected),
+        },
+        other => {
+            let expected =
+                "an address: 10.0.0.1, 10.0.0.0/8, 2001:db8::1 (names of hosts are not looked up)";
+            let span = if other.span().length == 0 { left.span } else { other.span() };
+            refuse(span, expected.to_string())
+        }
+    }
+}
+
 /// A system call by its name: `name == "openat"`.
 fn name_of_call(
     walker: &Walker<'_>,
@@ -239,7 +344,8 @@ fn name_of_call(
     span: Span,
 ) -> Result<Option<Test>, Refusal> {
     let is_of_header = left.word().is_some_and(|word| Source::of_header(word).is_some());
-    if is_of_header || left.word() == Some("comm") {
+    let is_of_packet = walker.packet_field(left)?.is_some();
+    if is_of_header || is_of_packet || left.cast.is_some() || left.word() == Some("comm") {
         return Ok(None);
     }
     let place = walker.follow(left)?;
@@ -290,7 +396,30 @@ fn unsigned_width(left: &Source, right: &Source) -> u32 {
     if left.is_signed() { right.width() } else { left.width() }
 }
 
+/// The number that a cast takes the lowest bits of, where its type is known.
+pub(crate) fn cast(walker: &Walker<'_>, path: &Path) -> Result<Option<Source>, Refusal> {
+    let Some(cast) = path.cast else { return Ok(None) };
+    let whole = Path { cast: None, ..path.clone() };
+    let is_known = whole.word().is_some_and(|word| Source::of_header(word).is_some())
+        || walker.packet_field(&whole)?.is_some()
+        || walker.follow(&whole)?.kind != 0;
+    match is_known {
+        true => Ok(Some(Source::Cast(Box::new(number(walker, &whole)?), cast))),
+        false => Ok(None),
+    }
+}
+
 fn number(walker: &Walker<'_>, path: &Path) -> Result<Source, Refusal> {
+    if let Some(source) = cast(walker, path)? {
+        return Ok(source);
+    }
+    match walker.packet_field(path)? {
+        Some(PacketField::Address(_)) => {
+            return Err(not_a_number(walker, path, "an address of IP".to_string()));
+        }
+        Some(field) => return Ok(Source::Packet(field)),
+        None => {}
+    }
     if let Some(source) = path.word().and_then(Source::of_header) {
         return Ok(source);
     }
@@ -353,8 +482,9 @@ fn operand(
             let refusal = path.span.refuse(walker.text, Wrong::NoConstant(path.base.clone()));
             Err(refusal.near(nearest(&path.base, names.into_iter())))
         }
-        Operand::Text { span, .. } => {
-            Err(span.refuse(walker.text, Wrong::Expected { expected: "a number" }))
+        Operand::Text { span, .. } | Operand::Address { span, .. } => {
+            let expected = "a number; addresses are compared with host, ip.src and ip.dst";
+            Err(span.refuse(walker.text, Wrong::Expected { expected }))
         }
     }
 }
@@ -415,6 +545,9 @@ pub fn text_source(
     }
     if path.word().is_some_and(|word| Source::of_header(word).is_some()) {
         return Err(not_a_text(walker, path, "a number".to_string()));
+    }
+    if walker.packet_field(path)?.is_some() {
+        return Err(not_a_text(walker, path, "a part of a packet's headers".to_string()));
     }
     let place = walker.follow(path)?;
     let is_text = place.shape == Shape::Text || leads_to_text(walker.btf, &place);

@@ -30,7 +30,7 @@ impl Test {
             }
             Test::Not(of) => of.visit(with),
             Test::Number { right: Right::Constant(value), .. } => with(value),
-            Test::Number { .. } | Test::Text { .. } => {}
+            Test::Number { .. } | Test::Text { .. } | Test::Address { .. } => {}
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::condition::{self, NAME_BYTES, Source, TextSource};
 use crate::error::{Refusal, Wrong};
 use crate::event::{Field, FieldContent, TEXT_BYTES};
 use crate::packet::Packet;
+use crate::packet_header::{PacketField, Side};
 use crate::path::Path;
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::vocabulary::Vocabulary;
@@ -32,6 +33,8 @@ pub enum Content {
     },
     /// A packet.
     Packet(Box<Packet>),
+    /// An address of a packet, of [`crate::ip_prefix::ADDRESS_BYTES`].
+    Address(Side),
     /// Addresses of the functions that were being executed.
     Stack {
         /// The program's, not the kernel's.
@@ -49,6 +52,15 @@ impl Content {
                 Content::Packet(packet)
             }
             other => other.clone(),
+        }
+    }
+
+    /// Whether it is a part of a packet's headers.
+    pub fn is_of_packet(&self) -> bool {
+        match self {
+            Content::Number(source) => source.is_of_packet(),
+            Content::Address(_) => true,
+            _ => false,
         }
     }
 }
@@ -126,6 +138,17 @@ fn value(walker: &Walker<'_>, path: &Path) -> Result<(Content, Shape, u32), Refu
     if path.word() == Some("comm") && walker.argument("comm").is_none() {
         let content = Content::Text { source: TextSource::Comm, is_user: false };
         return Ok((content, Shape::Text, NAME_BYTES));
+    }
+    if let Some(source) = condition::cast(walker, path)? {
+        let (shape, bytes) = (source.shape(), source.bytes());
+        return Ok((Content::Number(source), shape, bytes));
+    }
+    if let Some(field) = walker.packet_field(path)? {
+        let content = match field {
+            PacketField::Address(side) => Content::Address(side),
+            field => Content::Number(Source::Packet(field)),
+        };
+        return Ok((content, field.shape(), field.bytes()));
     }
     let place = walker.follow(path)?;
     let (shape, bytes) = (place.shape, place.bytes);

@@ -113,6 +113,27 @@ impl<'t> Cursor<'t> {
         (&rest[..end], span)
     }
 
+    /// Takes what may be an IP address, with the length of a prefix behind it, if one stands here: numbers with points
+    /// between them (two points are a range), or with colons.
+    pub fn address(&mut self) -> Option<(&'t str, Span)> {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
+        let mut end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let word = &rest[..end];
+        let has_points = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+        let has_colons = word.matches(':').count() > 1;
+        if word.contains("..") || !has_points && !has_colons {
+            return None;
+        }
+        if let Some(bits) = rest[end..].strip_prefix('/') {
+            end += 1 + bits.find(|c: char| !c.is_ascii_digit()).unwrap_or(bits.len());
+        }
+        let span = Span { at: self.at, length: end };
+        self.at += end;
+        self.skip();
+        Some((&rest[..end], span))
+    }
+
     /// Takes a whole number, decimal or hexadecimal, if one stands here.
     pub fn number(&mut self) -> Result<Option<(u64, Span)>, Refusal> {
         let rest = self.rest();

@@ -20,6 +20,9 @@ pub enum Wrong {
         /// What is allowed.
         allowed: String,
     },
+    /// No address, or no prefix.
+    #[error("expected {0}")]
+    Address(String),
     /// It is nested too deep, or too long.
     #[error("too much: {0}")]
     TooMuch(String),

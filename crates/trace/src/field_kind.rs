@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::condition::{Source, TextSource};
+use crate::packet_header::Side;
 use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, ProbeField};
 use crate::record::{HEADER, HeaderPart};
@@ -29,6 +30,8 @@ pub enum FieldKind {
     Stack,
     /// The same of the program.
     UserStack,
+    /// An address of IP.
+    Address,
 }
 
 /// All of them: word, name in C, what it is.
@@ -47,6 +50,12 @@ const KINDS: &[(FieldKind, &str, &str, &str)] = &[
         "addresses of the kernel's functions, the innermost first, up to the first that is 0",
     ),
     (FieldKind::UserStack, "ustack", "USTACK", "the same of the program's functions"),
+    (
+        FieldKind::Address,
+        "ip",
+        "IP",
+        "an address of IP, 16 bytes in the order of the network; before one of IPv4 stands ::ffff:",
+    ),
 ];
 
 impl FieldKind {
@@ -60,6 +69,7 @@ impl FieldKind {
             Shape::Enum(_) => FieldKind::Enumeration,
             Shape::Text => FieldKind::Text,
             Shape::Bytes => FieldKind::Bytes,
+            Shape::Address => FieldKind::Address,
             Shape::Stack => match field.content {
                 Content::Stack { is_user: true } => FieldKind::UserStack,
                 _ => FieldKind::Stack,
@@ -95,6 +105,7 @@ impl FieldKind {
             FieldKind::Enumeration => Shape::Enum(0),
             FieldKind::Text => Shape::Text,
             FieldKind::Bytes => Shape::Bytes,
+            FieldKind::Address => Shape::Address,
             FieldKind::Stack | FieldKind::UserStack => Shape::Stack,
         };
         let place = || PathEnd {
@@ -111,6 +122,7 @@ impl FieldKind {
             FieldKind::Text => {
                 Content::Text { source: TextSource::PathEnd(place()), is_user: false }
             }
+            FieldKind::Address => Content::Address(Side::Source),
             FieldKind::Bytes => Content::Bytes { place: place(), plus: None, is_user: false },
             FieldKind::Stack => Content::Stack { is_user: false },
             FieldKind::UserStack => Content::Stack { is_user: true },

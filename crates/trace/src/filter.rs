@@ -5,9 +5,13 @@
 
 use crate::cursor::{Cursor, DEEPEST};
 use crate::error::{Refusal, Span, Wrong};
+use crate::ip_prefix::Prefix;
 use crate::path::Path;
 use crate::suggest::nearest;
+use crate::tcpdump::{self, Qualifiers};
 use crate::vocabulary;
+
+mod text;
 
 /// The longest list behind `in`.
 const LONGEST_LIST: usize = 256;
@@ -58,6 +62,13 @@ pub enum Operand {
         /// Where it stands.
         span: Span,
     },
+    /// Addresses of IP.
+    Address {
+        /// They.
+        prefix: Prefix,
+        /// Where they stand.
+        span: Span,
+    },
 }
 
 impl Operand {
@@ -65,7 +76,9 @@ impl Operand {
     pub fn span(&self) -> Span {
         match self {
             Operand::Path(path) => path.span,
-            Operand::Number { span, .. } | Operand::Text { span, .. } => *span,
+            Operand::Number { span, .. }
+            | Operand::Text { span, .. }
+            | Operand::Address { span, .. } => *span,
         }
     }
 }
@@ -115,34 +128,103 @@ impl Filter {
         let filter = Filter::take(&mut cursor)?;
         match cursor.is_at_end() {
             true => Ok(filter),
-            false => Err(cursor.expected("&&, || or the end")),
+            false => Err(cursor.expected("&&, || or the end").near(tcpdump::near(&cursor))),
         }
     }
 
     /// Reads a filter.
     pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
-        either(cursor, 0)
+        let mut parser = Parser { cursor, tcpdump: Tcpdump::default() };
+        let filter = parser.either(0)?;
+        match parser.tcpdump {
+            Tcpdump { is_met: true, ambiguous: Some(span), .. } => {
+                Err(span.refuse(cursor.text(), Wrong::Unsupported(AMBIGUOUS.to_string())))
+            }
+            _ => Ok(filter),
+        }
     }
 }
 
-fn either(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
-    let mut filter = both(cursor, depth)?;
-    let mut parts = 0;
-    while cursor.eat("||") {
-        filter = Filter::Or(Box::new(filter), Box::new(both(cursor, depth)?));
-        parts = count(parts, cursor)?;
-    }
-    Ok(filter)
+const AMBIGUOUS: &str = "tcpdump takes `and` and `or` from left to right, weigh takes `and` first; \
+                         put parentheses around the part that is meant";
+
+/// What of a filter is in tcpdump's syntax.
+#[derive(Default)]
+struct Tcpdump {
+    /// Whether any of it is.
+    is_met: bool,
+    /// Where "and" and "or" stand beside each other without parentheses.
+    ambiguous: Option<Span>,
+    /// What stood before the last value: `port 53 or 80`.
+    last: Option<Qualifiers>,
 }
 
-fn both(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
-    let mut filter = single(cursor, depth)?;
-    let mut parts = 0;
-    while cursor.eat("&&") {
-        filter = Filter::And(Box::new(filter), Box::new(single(cursor, depth)?));
-        parts = count(parts, cursor)?;
+struct Parser<'c, 't> {
+    cursor: &'c mut Cursor<'t>,
+    tcpdump: Tcpdump,
+}
+
+impl Parser<'_, '_> {
+    /// Takes `&&` or `and`, or the like.
+    fn eat(&mut self, mark: &str, word: &str) -> bool {
+        if self.cursor.eat(mark) {
+            return true;
+        }
+        let is_word = self.cursor.eat_word(word);
+        self.tcpdump.is_met |= is_word;
+        is_word
     }
-    Ok(filter)
+
+    fn either(&mut self, depth: usize) -> Result<Filter, Refusal> {
+        let begin = self.cursor.at();
+        let (mut filter, mut has_and) = self.both(depth)?;
+        let mut parts = 0;
+        while self.eat("||", "or") {
+            let (next, is_chain) = self.both(depth)?;
+            filter = Filter::Or(Box::new(filter), Box::new(next));
+            has_and |= is_chain;
+            parts = count(parts, self.cursor)?;
+        }
+        if has_and && parts > 0 {
+            let length = self.cursor.text()[begin..self.cursor.at()].trim_end().len();
+            self.tcpdump.ambiguous.get_or_insert(Span { at: begin, length });
+        }
+        Ok(filter)
+    }
+
+    /// What "and" joins, and whether it joins anything.
+    fn both(&mut self, depth: usize) -> Result<(Filter, bool), Refusal> {
+        let mut filter = self.single(depth)?;
+        let mut parts = 0;
+        while self.eat("&&", "and") {
+            filter = Filter::And(Box::new(filter), Box::new(self.single(depth)?));
+            parts = count(parts, self.cursor)?;
+        }
+        Ok((filter, parts > 0))
+    }
+
+    fn single(&mut self, depth: usize) -> Result<Filter, Refusal> {
+        if depth > DEEPEST {
+            let wrong = Wrong::TooMuch(format!("nested deeper than {DEEPEST}"));
+            let span = Span { at: self.cursor.at(), length: 1 };
+            return Err(span.refuse(self.cursor.text(), wrong));
+        }
+        if self.eat("!", "not") {
+            return Ok(Filter::Not(Box::new(self.single(depth + 1)?)));
+        }
+        if self.cursor.eat("(") {
+            let filter = self.either(depth + 1)?;
+            self.cursor.need(")")?;
+            return Ok(filter);
+        }
+        match tcpdump::primitive(self.cursor, &mut self.tcpdump.last)? {
+            Some(filter) => {
+                self.tcpdump.is_met = true;
+                Ok(filter)
+            }
+            None => comparison(self.cursor),
+        }
+    }
 }
 
 /// A chain is a tree as deep as it is long, and a walk through it goes as deep.
@@ -152,22 +234,6 @@ fn count(parts: usize, cursor: &Cursor<'_>) -> Result<usize, Refusal> {
     }
     let wrong = Wrong::TooMuch(format!("more than {LONGEST_LIST} parts in a row"));
     Err(Span { at: cursor.at(), length: 1 }.refuse(cursor.text(), wrong))
-}
-
-fn single(cursor: &mut Cursor<'_>, depth: usize) -> Result<Filter, Refusal> {
-    if depth > DEEPEST {
-        let wrong = Wrong::TooMuch(format!("nested deeper than {DEEPEST}"));
-        return Err(Span { at: cursor.at(), length: 1 }.refuse(cursor.text(), wrong));
-    }
-    if cursor.eat("!") {
-        return Ok(Filter::Not(Box::new(single(cursor, depth + 1)?)));
-    }
-    if cursor.eat("(") {
-        let filter = either(cursor, depth + 1)?;
-        cursor.need(")")?;
-        return Ok(filter);
-    }
-    comparison(cursor)
 }
 
 fn comparison(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
@@ -187,19 +253,25 @@ fn comparison(cursor: &mut Cursor<'_>) -> Result<Filter, Refusal> {
         return Ok(Filter::In { left, items: items(cursor)? });
     }
     let masks = cursor.sees("&") && !cursor.sees("&&");
-    let mask = if masks && cursor.eat("&") { Some(mask(cursor)?) } else { None };
-    match COMPARISONS.iter().find(|(mark, _)| cursor.eat(mark)) {
-        Some((_, how)) => {
-            let right = operand(cursor)?;
-            Ok(Filter::Compare { left, mask, how: *how, right })
+    let mask = if masks && cursor.eat("&") { Some(self::mask(cursor)?) } else { None };
+    match comparison_mark(cursor) {
+        Some(how) => {
+            let right = self::mask(cursor)?;
+            Ok(Filter::Compare { left, mask, how, right })
         }
-        // Alone it means: not 0.
-        None => {
-            let span = Span { at: cursor.at(), length: 0 };
-            let right = Operand::Number { value: 0, span };
-            Ok(Filter::Compare { left, mask, how: Comparison::Unequal, right })
-        }
+        None => Ok(is_set(left, mask, cursor.at())),
     }
+}
+
+/// Takes a comparison's mark, if one stands here.
+pub(crate) fn comparison_mark(cursor: &mut Cursor<'_>) -> Option<Comparison> {
+    COMPARISONS.iter().find(|(mark, _)| cursor.eat(mark)).map(|(_, how)| *how)
+}
+
+/// Alone it means: not 0.
+pub(crate) fn is_set(left: Path, mask: Option<Operand>, at: usize) -> Filter {
+    let right = Operand::Number { value: 0, span: Span { at, length: 0 } };
+    Filter::Compare { left, mask, how: Comparison::Unequal, right }
 }
 
 fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
@@ -208,7 +280,7 @@ fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
     loop {
         let first = operand(cursor)?;
         items.push(match cursor.eat("..") {
-            true => range(cursor, first)?,
+            true => range(cursor.text(), first, operand(cursor)?)?,
             false => Item::One(first),
         });
         count(items.len() - 1, cursor)?;
@@ -222,15 +294,15 @@ fn items(cursor: &mut Cursor<'_>) -> Result<Vec<Item>, Refusal> {
     Ok(items)
 }
 
-fn range(cursor: &mut Cursor<'_>, first: Operand) -> Result<Item, Refusal> {
-    let last = operand(cursor)?;
+/// All from the first to the last.
+pub(crate) fn range(text: &str, first: Operand, last: Operand) -> Result<Item, Refusal> {
     if let (Operand::Number { value: from, span }, Operand::Number { value: to, span: end }) =
         (&first, &last)
         && from > to
     {
         let allowed = format!("nothing is in it: {to}..{from} may be meant");
         let wrong = Wrong::Range { number: format!("{from}..{to}"), allowed };
-        return Err(span.to(*end).refuse(cursor.text(), wrong));
+        return Err(span.to(*end).refuse(text, wrong));
     }
     Ok(Item::Range(first, last))
 }
@@ -248,8 +320,8 @@ fn mask(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
                 bits |= value;
                 begin.to(span)
             }
-            Operand::Path(Path { base, span, .. }) if vocabulary::value(&base).is_some() => {
-                bits |= i128::from(vocabulary::value(&base).unwrap_or_default());
+            Operand::Path(Path { base, span, .. }) if flag(&base).is_some() => {
+                bits |= i128::from(flag(&base).unwrap_or_default());
                 begin.to(span)
             }
             other => {
@@ -265,6 +337,10 @@ fn mask(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
     Ok(Operand::Number { value: bits, span })
 }
 
+fn flag(name: &str) -> Option<i64> {
+    vocabulary::value(name).or_else(|| vocabulary::tcp_flag(name))
+}
+
 /// An error as system calls return it: `-ENOENT`.
 fn error_below(name: &str, span: Span, cursor: &Cursor<'_>) -> Result<Operand, Refusal> {
     match vocabulary::error(name) {
@@ -278,7 +354,18 @@ fn error_below(name: &str, span: Span, cursor: &Cursor<'_>) -> Result<Operand, R
     }
 }
 
+/// Reads an address, or a prefix, which stands there.
+pub(crate) fn address(word: &str, span: Span, text: &str) -> Result<Operand, Refusal> {
+    match Prefix::parse(word) {
+        Ok(prefix) => Ok(Operand::Address { prefix, span }),
+        Err(expected) => Err(span.refuse(text, Wrong::Address(expected))),
+    }
+}
+
 fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
+    if let Some((text, span)) = cursor.address() {
+        return address(text, span, cursor.text());
+    }
     let begin = Span { at: cursor.at(), length: 0 };
     if cursor.eat("-") {
         if let Some((name, span)) = cursor.name() {
@@ -294,7 +381,8 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, Refusal> {
         return Ok(Operand::Text { value, span });
     }
     let path = Path::parse(cursor)?;
-    path.map(Operand::Path).ok_or_else(|| cursor.expected("a number, a text, or a path"))
+    path.map(Operand::Path)
+        .ok_or_else(|| cursor.expected("a number, a text, an address, or a path"))
 }
 
 #[cfg(test)]

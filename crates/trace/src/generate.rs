@@ -11,6 +11,7 @@ mod call;
 mod fields;
 mod owner;
 mod packet;
+mod packet_header;
 mod pages;
 mod ring;
 mod sampling;
@@ -65,6 +66,7 @@ impl Writer<'_> {
             self.count(Count::Matched);
             self.sample(sampling);
         }
+        self.learn_packet();
         let maps = self.maps;
         if maps.buffers.len() > 1 {
             // What the first has learned would not be known where it is passed over.

@@ -7,6 +7,7 @@
 //!
 //! [`event`], [`filter`], [`sampling`], [`buffer_spec`], [`predicate`]: as it is written. [`probe`], [`condition`], [`path_resolve`]: checked.
 //! [`foreign`], [`syscall`], [`vocabulary`]: events as perf and bpftrace write them, system calls, names of numbers.
+//! [`packet`], [`ip_prefix`]: names over the headers of packets; `tcpdump`: its syntax, as filters of weigh.
 //! [`policy`], [`owner`]: what a user without rights may follow.
 //! [`generate`]: as a program. [`record`], [`state`]: what the program and its readers share.
 //! [`sink`]: what records go to. [`synthesis`]: what looks at several records together. [`replay`]: records that come from a file.
@@ -29,10 +30,12 @@ pub mod field_kind;
 pub mod filter;
 pub mod foreign;
 pub mod generate;
+pub mod ip_prefix;
 mod number_range;
 pub mod operand;
 pub mod owner;
 mod packet;
+pub mod packet_header;
 pub mod path;
 pub mod path_resolve;
 pub mod policy;
@@ -48,6 +51,7 @@ pub mod state;
 pub mod suggest;
 pub mod synthesis;
 pub mod syscall;
+mod tcpdump;
 mod thread_bits;
 pub mod usdt;
 pub mod value;

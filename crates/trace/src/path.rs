@@ -17,7 +17,7 @@ pub enum Step {
     Index(u64),
 }
 
-/// What a number is taken for whose type nobody knows.
+/// What a number is taken for: its lowest bits, with a sign or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cast {
     /// How many bytes of it count.
@@ -42,6 +42,14 @@ impl Cast {
     pub fn named(word: &str) -> Option<Cast> {
         let (_, bytes, is_signed) = *CASTS.iter().find(|(name, ..)| *name == word)?;
         Some(Cast { bytes, is_signed })
+    }
+
+    /// How it is written.
+    pub fn word(self) -> Option<&'static str> {
+        let is_it = |(_, bytes, is_signed): &&(_, u32, bool)| {
+            (*bytes, *is_signed) == (self.bytes, self.is_signed)
+        };
+        CASTS.iter().find(is_it).map(|(name, ..)| *name)
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::btf::{Btf, BtfError, TypeKind};
 use crate::error::{Refusal, Span, Wrong};
 use crate::event::TEXT_BYTES;
+use crate::packet_header;
 use crate::path::{Cast, Path, Step};
 use crate::signature::{Argument, CallArgument, CallPlace};
 use crate::suggest::nearest;
@@ -31,6 +32,8 @@ pub enum Shape {
     Bytes,
     /// Addresses of code.
     Stack,
+    /// An address of IP.
+    Address,
 }
 
 /// Some bits of what was loaded.
@@ -178,7 +181,11 @@ impl Walker<'_> {
             let (event, name) = (self.event.to_string(), path.base.clone());
             let refusal = self.refuse(path.base_span, Wrong::NoArgument { event, name });
             let names = || self.arguments.iter().map(|argument| argument.name.as_str());
-            let near = nearest(&path.base, names().chain(["tgid", "tid", "cpu", "comm"]));
+            let is_packet = self.packet_argument().is_some();
+            let packet: Vec<&str> =
+                if is_packet { packet_header::names().collect() } else { Vec::new() };
+            let known = names().chain(["tgid", "tid", "cpu", "comm"]).chain(packet);
+            let near = nearest(&path.base, known);
             let all = || names().map(str::to_string).collect();
             return Err(refusal.near(if near.is_empty() { all() } else { near }));
         };

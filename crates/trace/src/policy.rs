@@ -285,7 +285,8 @@ impl GrantedFields {
             Content::Text { source, is_user } => !is_user && self.grant_text(source),
             // The thread's own functions, which it could be asked for anyway.
             Content::Stack { is_user } => *is_user,
-            Content::Bytes { .. } | Content::Packet(_) => false,
+            // A packet may be anybody's.
+            Content::Bytes { .. } | Content::Packet(_) | Content::Address(_) => false,
         }
     }
 
@@ -296,7 +297,9 @@ impl GrantedFields {
             Source::Id => false,
             // It is the CPU's, and so tells of others.
             Source::Counter(_) => false,
-            Source::PacketKept | Source::PacketLength => false,
+            // It may be anybody's.
+            Source::Packet(_) | Source::PacketKept | Source::PacketLength => false,
+            Source::Cast(of, _) => self.grant_number(of),
             Source::PathEnd(place) => self.grant_place(place),
         }
     }
@@ -343,6 +346,7 @@ impl GrantedFields {
                 self.grant_number(left) && right
             }
             Test::Text { source, .. } => self.grant_text(source),
+            Test::Address { .. } => false,
         }
     }
 }

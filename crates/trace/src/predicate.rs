@@ -84,7 +84,7 @@ impl Reading<'_> {
                 compared.map_err(|allowed| self.out_of_range(*value, *span, allowed))?
             }
             Operand::Path(path) => (how, self.event(&source, path)?),
-            Operand::Text { span, .. } => {
+            Operand::Text { span, .. } | Operand::Address { span, .. } => {
                 return Err(span.refuse(self.text, Wrong::Expected { expected: "a number" }));
             }
         };

@@ -19,6 +19,7 @@ use crate::event::{Event, Field, MOST_FIELDS, Point};
 use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::owner::Owner;
+use crate::packet_header::PacketPlaces;
 use crate::path::Path;
 use crate::path_resolve::{End, PathEnd, Shape, Walker};
 use crate::record::HEADER_BYTES;
@@ -78,6 +79,8 @@ pub struct Probe {
     pub only: Option<OnlyCall>,
     /// At system calls: the bits of a thread that say that its numbers are those of 32-bit programs.
     pub compatible: Option<ThreadBits>,
+    /// Where the headers of its packet are, if it looks at them.
+    pub packet: Option<PacketPlaces>,
     /// Whose threads alone it sees; none: everybody's.
     pub owner: Option<Owner>,
     /// Bytes of a record.
@@ -202,6 +205,10 @@ impl Probe {
         let compatible = if is_of_calls { ThreadBits::compatible(btf) } else { None };
         let only = signature.call.as_ref().and_then(|call| only(&own, call));
         let sampling = event.sampling;
+        let is_of_packet = test.as_ref().is_some_and(Test::is_of_packet)
+            || id.as_ref().is_some_and(Source::is_of_packet)
+            || fields.iter().any(|field| field.content.is_of_packet());
+        let packet = if is_of_packet { own.packet_places()? } else { None };
         Ok(Probe {
             name,
             attach: signature.attach.clone(),
@@ -211,6 +218,7 @@ impl Probe {
             test,
             sampling,
             owner: None,
+            packet,
             only,
             compatible,
             record_bytes,
@@ -294,7 +302,7 @@ fn sizes_of_packet(name: &str) -> [ProbeField; 2] {
 fn alignment(field: &ProbeField) -> u32 {
     match &field.content {
         Content::Number(_) => field.bytes,
-        Content::Stack { .. } => 8,
+        Content::Stack { .. } | Content::Address(_) => 8,
         Content::Text { .. } | Content::Bytes { .. } | Content::Packet(_) => 1,
     }
 }

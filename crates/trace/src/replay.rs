@@ -10,6 +10,7 @@ use weigh_schema::trace::{EventNote, FieldKind, FieldNote};
 
 use crate::condition::{Source, TextSource};
 use crate::event::{MOST_BYTES, MOST_FIELDS};
+use crate::ip_prefix::ADDRESS_TEXT_BYTES;
 use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, Probe, ProbeField, lay_out};
 use crate::record::HEADER_BYTES;
@@ -54,7 +55,8 @@ pub fn kind_of(field: &ProbeField) -> FieldKind {
         (Shape::Bool, _) => FieldKind::Bool,
         (Shape::Pointer, _) => FieldKind::Pointer,
         (Shape::Enum(_), _) => FieldKind::Enum,
-        (Shape::Text, _) => FieldKind::Text,
+        // Its text is written.
+        (Shape::Text | Shape::Address, _) => FieldKind::Text,
         (Shape::Bytes, _) => FieldKind::Bytes,
         (Shape::Stack, Content::Stack { is_user: true }) => FieldKind::UserStack,
         (Shape::Stack, _) => FieldKind::Stack,
@@ -67,7 +69,7 @@ pub fn note(probe: &Probe, columns: &[String]) -> EventNote {
         name: field.name.clone(),
         column: column.clone(),
         kind: kind_of(field),
-        bytes: field.bytes,
+        bytes: if field.shape == Shape::Address { ADDRESS_TEXT_BYTES } else { field.bytes },
         is_signed: field.is_signed,
         constants: field.constants.clone(),
     };
@@ -109,6 +111,7 @@ pub fn probe(note: &EventNote) -> Result<Probe, RecordedError> {
         })),
         has_own_id: note.has_own_id,
         owner: None,
+        packet: None,
         only: None,
         compatible: None,
         fields,

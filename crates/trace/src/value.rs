@@ -1,7 +1,9 @@
 //! The fields of a record, read where they lie.
 
 use std::fmt;
+use std::net::IpAddr;
 
+use crate::ip_prefix::address_of;
 use crate::path_resolve::Shape;
 use crate::probe::{Content, Probe, ProbeField};
 use crate::record::Record;
@@ -26,6 +28,8 @@ pub enum Value<'r> {
     Text(&'r [u8]),
     /// Bytes.
     Bytes(&'r [u8]),
+    /// An address of a packet.
+    Address(IpAddr),
     /// Addresses of functions, the innermost first, 8 bytes each.
     Stack {
         /// They.
@@ -89,6 +93,9 @@ impl ProbeField {
                 Value::Text(&bytes[..end])
             }
             Shape::Bytes => Value::Bytes(bytes),
+            Shape::Address => {
+                bytes.try_into().map_or(Value::Absent, |bytes| Value::Address(address_of(bytes)))
+            }
             Shape::Stack => {
                 let is_frame = |frame: &[u8]| frame.iter().any(|byte| *byte != 0);
                 let frames = bytes.chunks_exact(8).take_while(|frame| is_frame(frame)).count();
@@ -196,6 +203,7 @@ impl fmt::Display for Value<'_> {
             Value::Constant(number, None) => write!(f, "{number}"),
             Value::Text(text) => write!(f, "{}", text.escape_ascii()),
             Value::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Value::Address(address) => write!(f, "{address}"),
             Value::Stack { bytes, .. } => {
                 let mut separator = "";
                 frames(bytes).try_for_each(|frame| {

@@ -34,6 +34,12 @@ pub enum Vocabulary {
     Message,
     /// `mount`.
     Mount,
+    /// What Ethernet carries.
+    EtherTypes,
+    /// What IP carries.
+    Protocols,
+    /// Flags of TCP: a set of bits.
+    TcpFlags,
 }
 
 type Names = &'static [(&'static str, i64)];
@@ -41,8 +47,8 @@ type Names = &'static [(&'static str, i64)];
 impl Vocabulary {
     /// Whether a number is a set of bits, each with a name.
     pub fn is_bits(self) -> bool {
-        use Vocabulary::{Access, At, Clone, Map, Message, Mount, Open, Protection};
-        matches!(self, Open | At | Access | Protection | Map | Clone | Message | Mount)
+        use Vocabulary::{Access, At, Clone, Map, Message, Mount, Open, Protection, TcpFlags};
+        matches!(self, Open | At | Access | Protection | Map | Clone | Message | Mount | TcpFlags)
     }
 
     /// Names and numbers; none of system calls, which [`crate::syscall`] has.
@@ -62,6 +68,9 @@ impl Vocabulary {
             Vocabulary::Clone => CLONE,
             Vocabulary::Message => MESSAGE,
             Vocabulary::Mount => MOUNT,
+            Vocabulary::EtherTypes => ETHER_TYPES,
+            Vocabulary::Protocols => PROTOCOLS,
+            Vocabulary::TcpFlags => TCP_FLAGS,
         }
     }
 
@@ -117,6 +126,11 @@ pub fn value(name: &str) -> Option<i64> {
     FLAGS.iter().chain(&OTHERS).find_map(|names| find(names.names(), name))
 }
 
+/// The number of a flag of TCP. Such names are short: they are known only where flags stand together, and beside TCP's.
+pub fn tcp_flag(name: &str) -> Option<i64> {
+    find(TCP_FLAGS, name)
+}
+
 fn find(names: &[(&str, i64)], name: &str) -> Option<i64> {
     names.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
 }
@@ -139,6 +153,49 @@ pub fn bits(value: u64, constants: &[(i64, String)]) -> String {
     }
     told.join("|")
 }
+
+const ETHER_TYPES: Names = &[
+    ("ip", 0x0800),
+    ("ip6", 0x86dd),
+    ("arp", 0x0806),
+    ("rarp", 0x8035),
+    ("vlan", 0x8100),
+    ("mpls", 0x8847),
+    ("pppoe", 0x8864),
+    ("lldp", 0x88cc),
+];
+
+const PROTOCOLS: Names = &[
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("ipv6", 41),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp6", 58),
+    ("ospf", 89),
+    ("pim", 103),
+    ("vrrp", 112),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// Of what has two names the first is told.
+const TCP_FLAGS: Names = &[
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("push", 8),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ece", 64),
+    ("cwr", 128),
+];
 
 const WHENCE: Names =
     &[("SEEK_SET", 0), ("SEEK_CUR", 1), ("SEEK_END", 2), ("SEEK_DATA", 3), ("SEEK_HOLE", 4)];

@@ -40,6 +40,7 @@ fn probe(name: &str) -> Probe {
         test: None,
         sampling: None,
         owner: None,
+        packet: None,
         only: None,
         compatible: None,
         record_bytes: offset,

@@ -2,8 +2,11 @@
 //! constants; and what is refused.
 #![allow(clippy::unwrap_used)]
 
+mod btf_types;
+
 use std::sync::Arc;
 
+use btf_types::Types;
 use weigh_schema::ring::Layout;
 use weigh_trace::btf::{Btf, BtfError};
 use weigh_trace::condition::{Right, Source, Test};
@@ -15,60 +18,6 @@ use weigh_trace::predicate;
 use weigh_trace::probe::{Content, Probe};
 use weigh_trace::signature::Attach;
 use weigh_trace::state::State;
-
-/// Type information that is being made.
-#[derive(Default)]
-struct Types {
-    types: Vec<u8>,
-    strings: Vec<u8>,
-    count: u32,
-    /// Bytes of the names that lie before, in the kernel's.
-    before: u32,
-}
-
-impl Types {
-    fn name(&mut self, name: &str) -> u32 {
-        if self.strings.is_empty() {
-            self.strings.push(0);
-        }
-        if name.is_empty() {
-            return 0;
-        }
-        let at = self.before + self.strings.len() as u32;
-        self.strings.extend(name.bytes().chain([0]));
-        at
-    }
-
-    fn add(&mut self, name: &str, kind: u32, count: u32, size: u32, rest: &[u32]) -> u32 {
-        let name = self.name(name);
-        for word in [name, kind << 24 | count, size].iter().chain(rest) {
-            self.types.extend(word.to_le_bytes());
-        }
-        self.count += 1;
-        self.count
-    }
-
-    /// Members: name, type, first bit, bits.
-    fn members(&mut self, name: &str, kind: u32, size: u32, of: &[(&str, u32, u32, u32)]) -> u32 {
-        let has_bits = u32::from(of.iter().any(|member| member.3 > 0)) << 7;
-        let mut rest = Vec::new();
-        for (name, kind, bit, bits) in of {
-            rest.extend([self.name(name), *kind, *bit | bits << 24]);
-        }
-        self.add(name, kind | has_bits, of.len() as u32, size, &rest)
-    }
-
-    fn finish(self) -> Vec<u8> {
-        let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
-        let mut bytes = vec![0x9f, 0xeb, 1, 0];
-        for word in [24, 0, types, types, strings] {
-            bytes.extend(u32::to_le_bytes(word));
-        }
-        bytes.extend(self.types);
-        bytes.extend(self.strings);
-        bytes
-    }
-}
 
 /// `TRACE(x)(struct outer *o, int n)`, and a function `f(int n)` that returns an int.
 fn sample() -> Vec<u8> {
@@ -244,7 +193,7 @@ fn holds(test: &Test, long: i64, wide: u64) -> bool {
                 Comparison::AtLeast => order.is_ge(),
             }
         }
-        Test::Text { .. } => panic!("no text was asked for"),
+        Test::Text { .. } | Test::Address { .. } => panic!("no text was asked for"),
     }
 }
 
@@ -284,6 +233,26 @@ fn numbers_of_64_bits_are_compared_as_they_are() {
 fn a_number_of_64_bits_may_lead_to_a_text_of_the_program() {
     let probe = check("x{name=ustr(o->wide)}").unwrap();
     assert!(matches!(probe.fields[0].content, Content::Text { is_user: true, .. }));
+}
+
+#[test]
+fn a_cast_takes_the_lowest_bits_of_any_number() {
+    for (text, bytes, is_signed) in [
+        ("u8(o->wide)", 1, false),
+        ("i16(o->word)", 2, true),
+        ("u64(n)", 8, false),
+        ("u32(tid)", 4, false),
+        ("u16(o->in->high)", 2, false),
+        ("u32(o)", 4, false),
+    ] {
+        let probe = check(&format!("x{{v={text}}}")).unwrap();
+        let field = &probe.fields[0];
+        assert_eq!((field.bytes, field.is_signed), (bytes, is_signed), "{text}");
+        assert!(matches!(field.content, Content::Number(Source::Cast(..))), "{text}");
+    }
+    assert!(check("x if u8(o->wide) == 256").unwrap_err().contains("0 to 255"));
+    assert!(check("x if i8(n) == -128 && u8(n) == i8(n)").is_ok());
+    assert!(check("x{u8(o->in->name)}").unwrap_err().contains("cannot be compared"));
 }
 
 #[test]

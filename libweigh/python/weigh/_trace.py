@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import json
 import time
 from typing import Any, Dict, Iterator, Optional, Tuple, Union
@@ -76,6 +77,9 @@ def _value(field: Dict[str, Any], record: bytes) -> Value:
         return part.split(b"\0", 1)[0].decode(errors="replace")
     if kind == "bytes":
         return part
+    if kind == "ip":
+        address = ipaddress.IPv6Address(part)
+        return str(address.ipv4_mapped or address)
     if kind in ("stack", "ustack"):
         words = [int.from_bytes(part[at : at + 8], "little") for at in range(0, len(part), 8)]
         return tuple(words[: words.index(0)] if 0 in words else words)

@@ -62,6 +62,8 @@ pub enum Kind {
     Stack = 7,
     /// The same of the program's functions.
     Ustack = 8,
+    /// An address of IP, 16 bytes in the order of the network; before one of IPv4 stands ::ffff:.
+    Ip = 9,
 }
 
 impl Kind {
@@ -76,6 +78,7 @@ impl Kind {
             6 => Kind::Bytes,
             7 => Kind::Stack,
             8 => Kind::Ustack,
+            9 => Kind::Ip,
             _ => return None,
         })
     }

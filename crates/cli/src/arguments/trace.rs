@@ -240,16 +240,21 @@ pub struct TracePacketsArguments {
     #[arg(last = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Take only packets for which this holds, as `skb->len > 1000` or `tgid == 42`.
+    /// Take only packets for which this holds, as `udp.dport == 53 && ip.dst == 10.0.0.0/8` or `tgid == 42`; in tcpdump's
+    /// syntax, too: `udp dst port 53 and net 10.0.0.0/8`.
     #[arg(short = 'f', long = "filter", value_name = "FILTER")]
     pub filters: Vec<String>,
+
+    /// Print the filters in weigh's own words, and end.
+    #[arg(long, requires = "filters")]
+    pub explain: bool,
 
     /// Take not every one, as --sampling of weigh trace.
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
     /// The file, whose name ends in .pcapng; with --journey one of the formats of weigh trace.
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "journey")]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present_any = ["journey", "explain"])]
     pub output: Option<PathBuf>,
 
     /// Tell how long packets are in each layer, from one event to the next: before the device, in the device's

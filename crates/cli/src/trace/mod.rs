@@ -16,12 +16,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::end_with;
 use weigh_session::products::trace::{AttachPlan, TraceOutcome, TracePlan, TraceSettings};
+use weigh_trace::filter::Filter;
 use weigh_trace::sink::Totals;
 
 use json_report::JsonReport;
@@ -45,6 +46,9 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
         Some(TraceSubject::Ctl(ctl)) => return control::ask(ctl),
         Some(TraceSubject::Read(wanted)) => return read::execute(wanted),
         Some(TraceSubject::Attach(wanted)) => return attach(wanted),
+        Some(TraceSubject::Packets(packets)) if packets.explain => {
+            return explain(&packets.filters);
+        }
         Some(TraceSubject::Packets(packets)) => {
             packets.status.apply();
             return follow(TraceSettings::from(&**packets), Vec::new(), packets.quiet);
@@ -53,6 +57,15 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
     }
     arguments.status.apply();
     follow(TraceSettings::from(arguments), arguments.counters.clone(), arguments.quiet)
+}
+
+/// Tells filters in weigh's own words, whatever they are written in.
+fn explain(filters: &[String]) -> anyhow::Result<ExitCode> {
+    for text in filters {
+        let filter = Filter::parse(text).map_err(|refusal| anyhow!("--filter: {refusal}"))?;
+        terminal::print(&format!("{filter}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Draws a recording.

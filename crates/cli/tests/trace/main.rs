@@ -11,6 +11,7 @@ mod end;
 mod formats;
 mod into_buffers;
 mod machine;
+mod packet_filters;
 mod read;
 mod stream;
 mod synthesis;

@@ -276,7 +276,7 @@ fn declaration(field: &ProbeField, name: &str) -> String {
         Shape::Unsigned | Shape::Bool => format!(" uint64_t {name};"),
         Shape::Signed => format!(" int64_t {name};"),
         Shape::Pointer => format!(" address_t {name};"),
-        Shape::Enum(_) | Shape::Text => format!(" string {name};"),
+        Shape::Enum(_) | Shape::Text | Shape::Address => format!(" string {name};"),
         Shape::Bytes => format!(" uint32_t {name}_length; uint8_t {name}[{name}_length];"),
         Shape::Stack => format!(" uint32_t {name}_length; string {name}[{name}_length];"),
     }
@@ -290,12 +290,13 @@ fn put(to: &mut Vec<u8>, field: &ProbeField, value: Value<'_>) {
         Value::Constant(_, Some(name)) => text(to, name.as_bytes()),
         Value::Constant(number, None) => text(to, number.to_string().as_bytes()),
         Value::Text(bytes) => text(to, bytes),
+        Value::Address(address) => text(to, address.to_string().as_bytes()),
         Value::Bytes(bytes) => {
             to.extend((bytes.len() as u32).to_le_bytes());
             to.extend_from_slice(bytes);
         }
         Value::Absent | Value::Stack { .. } => match field.shape {
-            Shape::Enum(_) | Shape::Text => text(to, b""),
+            Shape::Enum(_) | Shape::Text | Shape::Address => text(to, b""),
             Shape::Bytes | Shape::Stack => to.extend(0u32.to_le_bytes()),
             _ => to.extend(0u64.to_le_bytes()),
         },

@@ -55,7 +55,7 @@ pub fn value(to: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
         Value::Unsigned(_) | Value::Signed(_) | Value::Bool(_) | Value::Constant(_, None) => {
             write!(to, "{value}")
         }
-        Value::Pointer(_) | Value::Bytes(_) => write!(to, "\"{value}\""),
+        Value::Pointer(_) | Value::Bytes(_) | Value::Address(_) => write!(to, "\"{value}\""),
         Value::Constant(_, Some(name)) => text(to, name.as_bytes()),
         Value::Text(bytes) => text(to, bytes),
         // A list of names, by who knows them.

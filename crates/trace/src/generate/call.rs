@@ -254,6 +254,6 @@ fn texts(test: &Test, add: &mut impl FnMut(&PathEnd)) {
         }
         Test::Not(of) => texts(of, add),
         Test::Text { source: TextSource::PathEnd(place), .. } => add(place),
-        Test::Text { .. } | Test::Number { .. } => {}
+        Test::Text { .. } | Test::Number { .. } | Test::Address { .. } => {}
     }
 }

@@ -102,6 +102,7 @@ impl Writer<'_> {
                 self.code.call(if is_user { Helper::ReadUser } else { Helper::ReadKernel });
                 self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
             }
+            Content::Address(side) => self.write_address(*side, field.offset, absent),
             Content::Packet(packet) => self.write_packet(field, packet, absent),
             Content::Stack { is_user } => {
                 self.write_stack(field, *is_user, absent);

@@ -23,21 +23,28 @@ impl Writer<'_> {
                     Right::Constant(_) => None,
                 };
                 for source in [Some(left), right].into_iter().flatten() {
-                    match source {
-                        Source::Tgid | Source::Tid => self.learn_thread(),
-                        Source::Cpu => self.learn_cpu(),
-                        Source::Id => self.learn_id(),
-                        Source::PathEnd(PathEnd { end: End::Duration, .. }) => self.learn_time(),
-                        Source::Event
-                        | Source::Size
-                        | Source::PathEnd(_)
-                        | Source::Counter(_)
-                        | Source::PacketKept
-                        | Source::PacketLength => {}
-                    }
+                    self.learn_for_source(source);
                 }
             }
             Test::Text { .. } => {}
+            Test::Address { .. } => self.learn_packet(),
+        }
+    }
+
+    fn learn_for_source(&mut self, source: &Source) {
+        match source {
+            Source::Tgid | Source::Tid => self.learn_thread(),
+            Source::Cpu => self.learn_cpu(),
+            Source::Id => self.learn_id(),
+            Source::PathEnd(PathEnd { end: End::Duration, .. }) => self.learn_time(),
+            Source::Packet(_) => self.learn_packet(),
+            Source::Cast(of, _) => self.learn_for_source(of),
+            Source::Event
+            | Source::Size
+            | Source::PathEnd(_)
+            | Source::Counter(_)
+            | Source::PacketKept
+            | Source::PacketLength => {}
         }
     }
 
@@ -64,6 +71,11 @@ impl Writer<'_> {
             Test::Text { source, text, is_equal } => {
                 let (same, other) = if *is_equal { (passes, fails) } else { (fails, passes) };
                 self.compare_text(source, text, fails, other);
+                self.code.jump(same);
+            }
+            Test::Address { side, prefix, is_equal } => {
+                let (same, other) = if *is_equal { (passes, fails) } else { (fails, passes) };
+                self.compare_address(*side, prefix, fails, other);
                 self.code.jump(same);
             }
         }

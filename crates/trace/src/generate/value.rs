@@ -42,6 +42,11 @@ impl Writer<'_> {
             Source::Counter(counter) => self.counter(*counter, absent),
             Source::PacketKept => self.code.load(R::R0, R::Frame, TAIL, 8),
             Source::PacketLength => self.code.load(R::R0, R::Frame, PACKET_LENGTH, 8),
+            Source::Packet(field) => self.packet_value(*field, absent),
+            Source::Cast(of, cast) => {
+                self.value(of, absent);
+                self.extend(cast.bytes, cast.is_signed);
+            }
         }
     }
 

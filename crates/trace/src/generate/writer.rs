@@ -120,6 +120,8 @@ pub(super) const ID: i16 = -144;
 pub(super) const CALL_KEY: i16 = -152;
 pub(super) const CALL: i16 = -160;
 pub(super) const KEPT: i16 = -168;
+/// What is known of a packet, and 136 bytes below. A packet is no call: nothing is kept there.
+pub(super) const PACKET: i16 = -176;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -143,6 +145,7 @@ pub(super) struct Writer<'p> {
     pub(super) knows_id: bool,
     /// Whether the field that is being written is the record's last.
     pub(super) is_tail: bool,
+    pub(super) knows_packet: bool,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -184,6 +187,7 @@ impl<'p> Writer<'p> {
             knows_time: false,
             knows_id: false,
             is_tail: false,
+            knows_packet: false,
         }
     }
 

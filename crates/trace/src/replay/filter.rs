@@ -4,9 +4,13 @@
 //! whether it holds. Refuses fields that none of the events has, with the nearest that one has, and comparisons
 //! of a text with a number. What an event lacks is as what could not be had: a comparison with it is false.
 
+use std::net::IpAddr;
+
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
+use crate::packet_header;
 use crate::path::Path;
 use crate::path_resolve::Shape;
 use crate::probe::Probe;
@@ -45,6 +49,12 @@ enum Bound {
         text: Vec<u8>,
         is_equal: bool,
     },
+    /// An address, or the text of one.
+    Address {
+        left: Part,
+        prefix: Prefix,
+        is_equal: bool,
+    },
 }
 
 impl RecordedFilter {
@@ -71,6 +81,9 @@ struct Binder<'b> {
 
 impl Binder<'_> {
     fn bind(&self, filter: &Filter) -> Result<Bound, Refusal> {
+        if let Some(both) = self.either_side(filter) {
+            return self.bind(&both);
+        }
         let boxed = |filter: &Filter| self.bind(filter).map(Box::new);
         Ok(match filter {
             Filter::And(a, b) => Bound::And(boxed(a)?, boxed(b)?),
@@ -96,6 +109,14 @@ impl Binder<'_> {
         })
     }
 
+    /// `port` and `host`, unless a field has that name.
+    fn either_side(&self, filter: &Filter) -> Option<Filter> {
+        let (Filter::Compare { left, .. } | Filter::In { left, .. }) = filter else { return None };
+        let called = self.called(left);
+        let is_field = self.probes.iter().any(|probe| find(&called, probe).is_some());
+        if is_field { None } else { packet_header::either_side(filter) }
+    }
+
     fn compare(
         &self,
         left: &Path,
@@ -104,6 +125,9 @@ impl Binder<'_> {
         right: &Operand,
     ) -> Result<Bound, Refusal> {
         let Some(part) = self.part(left)? else { return Ok(Bound::Always(false)) };
+        if let Operand::Address { prefix, span } = right {
+            return self.address(left, part, how, (*prefix, *span));
+        }
         if let Operand::Text { value, span } = right {
             return self.text(left, part, how, (value, *span));
         }
@@ -114,8 +138,8 @@ impl Binder<'_> {
         let mask = match mask {
             None => None,
             Some(Operand::Number { value, .. }) => Some(*value as u64),
-            Some(Operand::Path(path)) if vocabulary::value(&path.base).is_some() => {
-                vocabulary::value(&path.base).map(i64::cast_unsigned)
+            Some(Operand::Path(path)) if flag(&path.base).is_some() => {
+                flag(&path.base).map(i64::cast_unsigned)
             }
             Some(other) => {
                 let wrong = Wrong::Expected { expected: "a constant" };
@@ -130,7 +154,7 @@ impl Binder<'_> {
 
     /// The part of a record that is called so; none if only other events have it.
     fn part(&self, path: &Path) -> Result<Option<Part>, Refusal> {
-        let called = self.called(path.span);
+        let called = self.called(path);
         if let Some(part) = find(&called, self.probe) {
             return Ok(Some(part));
         }
@@ -143,7 +167,14 @@ impl Binder<'_> {
         Err(path.span.refuse(self.text, Wrong::NoField(called)).near(near))
     }
 
-    fn called(&self, span: Span) -> String {
+    /// Its name as it stands there; that of a header may be meant by other words.
+    fn called(&self, path: &Path) -> String {
+        if let Some(name) = packet_header::dotted(path)
+            .filter(|name| path.cast.is_none() && packet_header::is_name(name))
+        {
+            return name;
+        }
+        let span = path.span;
         let whole = self.text.get(span.at..span.at + span.length).unwrap_or_default();
         whole.chars().filter(|c| !c.is_whitespace()).collect()
     }
@@ -178,14 +209,41 @@ impl Binder<'_> {
                 },
             );
         }
+        if left.shape(self.probe) == Shape::Address {
+            let prefix = Prefix::parse(value);
+            let prefix =
+                prefix.map_err(|expected| span.refuse(self.text, Wrong::Address(expected)));
+            return prefix.map(|prefix| Bound::Address { left, prefix, is_equal });
+        }
         if left.shape(self.probe) != Shape::Text {
             return Err(self.refuse_type(path, "a number, or bytes", "it is no text"));
         }
         Ok(Bound::Text { left, text: value.as_bytes().to_vec(), is_equal })
     }
 
+    fn address(
+        &self,
+        path: &Path,
+        left: Part,
+        how: Comparison,
+        (prefix, span): (Prefix, Span),
+    ) -> Result<Bound, Refusal> {
+        if !matches!(left.shape(self.probe), Shape::Address | Shape::Text) {
+            return Err(self.refuse_type(path, "a number, or bytes", "it is no address"));
+        }
+        match how {
+            Comparison::Equal | Comparison::Unequal => {
+                Ok(Bound::Address { left, prefix, is_equal: how == Comparison::Equal })
+            }
+            _ => {
+                let wrong = Wrong::Expected { expected: "== or != before an address" };
+                Err(path.span.to(span).refuse(self.text, wrong))
+            }
+        }
+    }
+
     fn refuse_type(&self, path: &Path, kind: &str, why: &'static str) -> Refusal {
-        let (what, kind) = (self.called(path.span), kind.to_string());
+        let (what, kind) = (self.called(path), kind.to_string());
         path.span.refuse(self.text, Wrong::Type { what, kind, why })
     }
 
@@ -200,7 +258,7 @@ impl Binder<'_> {
                 return self.bounded((left, is_masked, how), *value, *span).map(Some);
             }
             Operand::Path(path) => path,
-            Operand::Text { span, .. } => {
+            Operand::Text { span, .. } | Operand::Address { span, .. } => {
                 return Err(span.refuse(self.text, Wrong::Expected { expected: "a number" }));
             }
         };
@@ -208,7 +266,7 @@ impl Binder<'_> {
             let named = find(&left.name(self.probe), probe);
             named.map(|part| part.constants(probe)).unwrap_or_default()
         };
-        let called = self.called(path.span);
+        let called = self.called(path);
         let is_it = |(_, name): &&(i64, String)| *name == called;
         if let Some((value, _)) = constants(self.probe).iter().find(is_it) {
             return Ok(Some(Side::Constant((*value).into())));
@@ -275,6 +333,10 @@ impl Bound {
                 Value::Text(other) => (other == text) == *is_equal,
                 _ => false,
             },
+            Bound::Address { left, prefix, is_equal } => {
+                let address = address(&left.of(probe, record));
+                address.is_some_and(|address| prefix.contains(address) == *is_equal)
+            }
             Bound::Number { left, mask, how, right } => {
                 let right = match right {
                     Side::Constant(value) => Some(*value),
@@ -289,6 +351,18 @@ impl Bound {
                 }
             }
         }
+    }
+}
+
+fn flag(name: &str) -> Option<i64> {
+    vocabulary::value(name).or_else(|| vocabulary::tcp_flag(name))
+}
+
+fn address(value: &Value<'_>) -> Option<IpAddr> {
+    match value {
+        Value::Address(address) => Some(*address),
+        Value::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
     }
 }
 

@@ -103,7 +103,7 @@ impl Part {
 
     /// Whether it is a number, in the widest sense.
     pub fn is_number(self, probe: &Probe) -> bool {
-        !matches!(self.shape(probe), Shape::Text | Shape::Bytes | Shape::Stack)
+        !matches!(self.shape(probe), Shape::Text | Shape::Bytes | Shape::Stack | Shape::Address)
     }
 
     /// What it is called.
@@ -207,6 +207,7 @@ impl Key {
             match value {
                 Value::Text(text) => put(to, TEXT, text),
                 Value::Bytes(bytes) => put(to, BYTES, bytes),
+                Value::Address(address) => put(to, TEXT, address.to_string().as_bytes()),
                 _ => {
                     let Some(number) = number(&value) else { return false };
                     to.push(if number < 0 { BELOW } else { NUMBER });

@@ -243,6 +243,7 @@ fn put(file: &mut StreamWriter, column: usize, value: Value<'_>) {
             Err(_) => file.text(column, String::from_utf8_lossy(text).as_bytes()),
         },
         Value::Bytes(bytes) => file.text(column, bytes),
+        Value::Address(address) => file.text(column, address.to_string().as_bytes()),
         // A list of names, by the resolver of names.
         Value::Stack { .. } => {}
     }

@@ -127,6 +127,7 @@ impl EventDescription {
             test: None,
             sampling: None,
             owner: None,
+            packet: None,
             only: None,
             compatible: None,
             record_bytes: self.record_bytes,
