@@ -28,7 +28,7 @@ fn of_texts(load: Text, memory: Text, uptime_ns: u64) -> BTreeMap<String, Value>
     });
     let value = |metric: &&Metric| {
         let found = match metric.name {
-            name if name == node_uptime_seconds.name => Ok(Number::Real(uptime_ns as f64 * 1e-9)),
+            name if name == node_uptime_seconds.name => Ok(Number::Real(uptime_ns as f64 / 1e9)),
             name => match (of_load(name, &load), &memory) {
                 (Some(found), _) => found,
                 (None, Ok(text)) => of_memory(name, text),
