@@ -163,8 +163,8 @@ mod tests {
     use crate::listener::serves_programs;
     use crate::streams::{StreamServer, StreamSettings};
 
-    /// Serves at a path while something is done.
-    fn while_served(path: &Path, work: impl FnOnce()) {
+    /// Serves at a path while something is asked.
+    fn while_served<T>(path: &Path, ask: impl FnOnce() -> T) -> T {
         let interval = std::time::Duration::from_secs(1);
         let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
         let (_streams, door) = StreamServer::new(settings).unwrap();
@@ -177,9 +177,10 @@ mod tests {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
             });
-            work();
+            let answer = ask();
             is_over.store(true, Ordering::Relaxed);
-        });
+            answer
+        })
     }
 
     #[test]
@@ -187,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         assert!(!serves_programs(&path), "nobody is there");
-        while_served(&path, || assert!(!serves_programs(&path), "it serves the node alone"));
+        assert!(!while_served(&path, || serves_programs(&path)), "it serves the node alone");
         assert!(!serves_programs(&path), "it has gone");
     }
 

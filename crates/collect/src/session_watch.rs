@@ -108,9 +108,7 @@ mod tests {
         // A newer one is noticed from the next look on.
         std::fs::remove_file(&program).unwrap();
         std::fs::copy("/bin/true", &program).unwrap();
-        for second in 130..=191 {
-            due(second);
-        }
+        assert!((130..=191).filter(|second| due(*second)).count() > 0);
         assert!(!due(192));
         execute(&program);
         assert_eq!([due(193), due(193), due(194)], [true, true, false]);
