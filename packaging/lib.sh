@@ -74,7 +74,16 @@ libweigh() {
 	check_libraries "$tree/$libraries/libweigh.so.0"
 	strip --strip-unneeded "$tree/$libraries/libweigh.so.0"
 	strip --strip-debug --enable-deterministic-archives "$tree/$libraries/libweigh.a"
-	install -D -m 644 "$top/packaging/weigh-agent.service" "$tree/lib/systemd/system/weigh-agent.service"
+	units "$tree/lib/systemd/system"
+}
+
+# units FOLDER: of systemd, none of them started by itself; what has GPUs read is there to be copied.
+units() {
+	local unit
+	for unit in weigh-agent.service weigh-web.service weigh-web.socket weigh-commands.service; do
+		install -D -m 644 "$top/packaging/$unit" "$1/$unit"
+	done
+	install -D -m 644 "$top/packaging/weigh-agent-gpu.conf" "$1/weigh-agent.service.d/gpu.conf.example"
 }
 
 # python_module TREE LIBRARIES FOLDER: libweigh's module, with a link to the library, wherever the tree will lie.

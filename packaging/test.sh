@@ -85,15 +85,23 @@ check "tarball: Python has the module" uses_module "$tar_root/share/weigh/python
 check "libweigh needs no library but glibc" same "libc.so.6 libpthread.so.0" "$(libraries "$tar_root/lib/libweigh.so.0" | sort | paste -sd' ')"
 check "libweigh shows its own functions and no others" same "" "$(nm -D --defined-only "$tar_root/lib/libweigh.so.0" |
 	awk '$3 !~ /^weigh_[a-z_]*@@WEIGH_0$/ && $3 != "WEIGH_0@@WEIGH_0" && $3 != "WEIGH_0"')"
-check "systemd understands the agent's unit" bash -c \
-	"cp '$tar_root/lib/systemd/system/weigh-agent.service' '$scratch/' && sed -i 's|^ExecStart=weigh|ExecStart=$tar_root/bin/weigh|; /^Documentation/d' '$scratch/weigh-agent.service' &&
-	! systemd-analyze verify --man=no '$scratch/weigh-agent.service' 2>&1 | grep weigh-agent"
+are_understood() {
+	local units=$scratch/units unit
+	mkdir -p "$units"
+	for unit in "$tar_root"/lib/systemd/system/weigh-*.{service,socket}; do
+		sed "s|^ExecStart=weigh|ExecStart=$tar_root/bin/weigh|; /^Documentation/d" "$unit" >"$units/${unit##*/}"
+	done
+	! systemd-analyze verify --man=no "$units"/*.service 2>&1 | grep weigh-
+}
+check "systemd understands the units" are_understood
 is_confined() {
 	local exposure
 	exposure=$(systemd-analyze security --offline=true --no-pager "$1" | sed -n 's/.*Overall exposure level for [^:]*: \([0-9.]*\) .*/\1/p')
 	echo "exposure: $exposure" && [[ -n $exposure ]] && awk "BEGIN { exit !($exposure <= 1.5) }"
 }
-check "the agent's unit is confined: its exposure is 1.5 at most" is_confined "$here/weigh-agent.service"
+for unit in agent web commands; do
+	check "the unit weigh-$unit is confined: its exposure is 1.5 at most" is_confined "$here/weigh-$unit.service"
+done
 check "the version is Cargo.toml's" same "$version-1" "$(field Version)"
 check "what it depends on is what its symbols ask for" same "libc6 (>= $(glibc_least "$packed" "$tar_root/lib/libweigh.so.0")), libgcc-s1" "$(field Depends)"
 # The greatest version of glibc's symbols: of the binary, of libweigh, and of each library that weigh puts into a job's

@@ -525,6 +525,20 @@ const checks = {
     await page.close();
   },
 
+  "an agent that has gone": async () => {
+    server.node = node();
+    await quiet("/", {}, async (page) => {
+      await until("live", async () => await text(page, ".connection") === "live");
+      server.tell("outage", { since: "2026-11-26T10:11:12Z", reason: "the agent has gone: <img src=x onerror=window.broken=1>" });
+      await until("told", async () => /^No data since \d+:11:12: the agent has gone: <img.*it is asked again$/.test(await text(page, ".about")));
+      assert.ok((await text(page, "#node")).includes("GiB"), "what was known stays");
+      assert.equal(await page.locator(".stale").count(), 1);
+      server.tell("node", node((found) => { found.node = "back"; }));
+      await until("new data", async () => (await text(page, ".about")).startsWith("back"));
+      assert.equal(await page.locator(".stale").count(), 0);
+    });
+  },
+
   "a hidden tab rests, a wall does not": async () => {
     const hide = (isHidden) => {
       Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });

@@ -461,6 +461,7 @@ fn proc_machine(data: &[u8]) {
     let _ = procfs::parse_mountinfo(data);
     let _ = procfs::parse_cgroup(data);
     let _ = procfs::parse_passwd(data, 0);
+    let _ = procfs::parse_account(data, "root");
     let _ = procfs::parse_mem_total(data);
     let _ = procfs::parse_cpu_list(&String::from_utf8_lossy(data));
     assert!(procfs::unescape_octal(data).len() <= data.len());

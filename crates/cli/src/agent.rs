@@ -4,13 +4,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use weigh_agent::{StreamClient, StreamRequest};
 use weigh_schema::stream::CollectorSwitch;
-use weigh_session::products::agent::{AgentSettings, serve};
+use weigh_session::products::agent::{AgentSettings, PageSettings, serve};
+use weigh_session::products::rule_events::run_commands;
+use weigh_session::products::rules::read_trusted;
 
 use crate::arguments::{
-    AgentArguments, AgentSetArguments, AgentSocket, AgentStatusArguments, AgentVerb,
+    AgentArguments, AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
+    AgentUrlArguments, AgentVerb,
 };
+use crate::serve::read_or_make;
 use crate::terminal::{print, print_json};
 
 impl From<&AgentArguments> for AgentSettings {
@@ -25,9 +30,26 @@ impl From<&AgentArguments> for AgentSettings {
             interval: arguments.interval,
             state: arguments.state.clone(),
             statsd: arguments.statsd,
+            page: None,
+            commands_are_apart: arguments.commands_apart,
             rules: arguments.rules.clone(),
         }
     }
+}
+
+/// Errors: other machines can reach its address; the file of the token cannot be used.
+fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
+    let Some(address) = arguments.http else { return Ok(None) };
+    weigh_web::check_address(address)?;
+    if arguments.http_apart && address.port() == 0 {
+        bail!("--http-apart: expected the port where the page is served");
+    }
+    Ok(Some(PageSettings {
+        address,
+        is_apart: arguments.http_apart,
+        user: arguments.http_user.clone(),
+        metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
+    }))
 }
 
 impl AgentSocket {
@@ -40,11 +62,22 @@ impl AgentSocket {
 /// Serves until TERM or INT, or asks one that does.
 pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
     match &arguments.request {
-        None => serve(&arguments.into())?,
+        None => serve(&AgentSettings { page: page(arguments)?, ..arguments.into() })?,
+        Some(AgentVerb::Url(arguments)) => url(arguments)?,
+        Some(AgentVerb::Commands(arguments)) => commands(arguments)?,
         Some(AgentVerb::Status(arguments)) => status(arguments)?,
         Some(AgentVerb::Set(arguments)) => set(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn commands(arguments: &AgentCommandsArguments) -> anyhow::Result<()> {
+    run_commands(&arguments.at.path(), &read_trusted(&arguments.rules)?)
+}
+
+fn url(arguments: &AgentUrlArguments) -> anyhow::Result<()> {
+    let url = StreamClient::connect(&arguments.at.path())?.page_url()?;
+    print(&format!("{url}\n"))
 }
 
 fn status(arguments: &AgentStatusArguments) -> anyhow::Result<()> {

@@ -62,6 +62,11 @@ pub fn user_name(uid: u32) -> String {
         .unwrap_or_else(|| uid.to_string())
 }
 
+/// User and group of a name, as the machine's own list has them.
+pub fn account(name: &str) -> Option<(u32, u32)> {
+    procfs::parse_account(&procfs::read("/etc/passwd").ok()?, name)
+}
+
 /// The name of a process, if it is there, in the form that keeps its bytes (`byte_text`).
 pub fn process_name(pid: u32) -> Option<String> {
     let name = procfs::read(format!("/proc/{pid}/comm")).ok()?;

@@ -313,6 +313,17 @@ pub fn parse_passwd(text: &[u8], uid: u32) -> Option<String> {
     })
 }
 
+/// UID and GID that `/etc/passwd` gives a name.
+pub fn parse_account(text: &[u8], name: &str) -> Option<(u32, u32)> {
+    let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
+    text.split(|b| *b == b'\n').find_map(|line| {
+        let mut fields = line.split(|b| *b == b':');
+        let is_named = fields.next()? == name.as_bytes() && !name.is_empty();
+        let (uid, gid) = (number(fields.nth(1)?)?, number(fields.next()?)?);
+        is_named.then_some((uid, gid))
+    })
+}
+
 /// One line of `/proc/PID/cgroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupLine {

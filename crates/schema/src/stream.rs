@@ -3,6 +3,7 @@
 //! A record that a client finds no more was lost to it, and it is told how many those are.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -307,8 +308,34 @@ pub struct AgentStatus {
     pub streams: Vec<StreamStatus>,
     /// The node's collectors.
     pub collectors: Vec<TopCollector>,
+    /// The page that is served of it, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<PageStatus>,
     /// Who is served: to root and the agent's own user all, to others themselves alone.
     pub served: Vec<ServedUser>,
+}
+
+/// How the page of an agent stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageStatus {
+    /// Where it is served; null before that is known.
+    pub address: Option<SocketAddr>,
+    /// Whether it is served now, as far as the agent knows.
+    pub is_served: bool,
+    /// The process that serves it, where the agent has started it.
+    pub pid: Option<u32>,
+    /// How often that was started.
+    pub starts: u64,
+    /// Why it is not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whom a token of the page is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageViewer {
+    /// The user, who sees what it may see; null for a program that collects the node's metrics, and sees these alone.
+    pub uid: Option<u32>,
 }
 
 /// How a stream stands.

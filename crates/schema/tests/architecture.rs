@@ -20,7 +20,17 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-show", &["weigh-schema"]),
     ("weigh-trace", &["weigh-schema"]),
     ("weigh-export", &["weigh-schema", "weigh-trace"]),
-    ("weigh-web", &["weigh-schema", "weigh-account", "weigh-keep", "weigh-show", "weigh-export"]),
+    (
+        "weigh-web",
+        &[
+            "weigh-schema",
+            "weigh-account",
+            "weigh-keep",
+            "weigh-show",
+            "weigh-export",
+            "weigh-wire",
+        ],
+    ),
     ("weigh-wire", &["weigh-schema"]),
     ("weigh-agent", &["weigh-schema", "weigh-account", "weigh-collect", "weigh-wire"]),
     (

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::expect_used, clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+mod capabilities;
 pub mod choice;
 mod command;
 pub mod doctor;

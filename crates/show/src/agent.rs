@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weigh_schema::amount::show_size;
 use weigh_schema::printable::printable;
-use weigh_schema::stream::{AgentStatus, StreamStatus};
+use weigh_schema::stream::{AgentStatus, PageStatus, StreamStatus};
 
 use crate::top::collector_line;
 
@@ -57,7 +57,24 @@ fn head(status: &AgentStatus) -> String {
         false => String::new(),
     };
     let _ = writeln!(text, "the node is read each {interval_seconds} s{now}");
+    status.page.iter().for_each(|page| text.push_str(&page_line(page)));
     text
+}
+
+fn page_line(page: &PageStatus) -> String {
+    let address = page.address.map_or_else(String::new, |address| format!(" at {address}"));
+    let by = page.pid.map_or_else(String::new, |pid| format!(" by process {pid}"));
+    let starts = match page.starts {
+        0 | 1 => String::new(),
+        starts => format!(", started {starts} times"),
+    };
+    match &page.reason {
+        _ if page.is_served => {
+            format!("the page is served{address}{by}{starts}; its URL: weigh agent url\n")
+        }
+        Some(reason) => format!("the page is not served{starts}: {}\n", printable(reason)),
+        None => "the page starts\n".to_string(),
+    }
 }
 
 /// Of what is not known nothing is printed: it is no 0.
@@ -126,11 +143,20 @@ mod tests {
             current_interval_seconds: 0.1,
             streams: vec![stream],
             collectors: vec![collector],
+            page: Some(PageStatus {
+                address: Some("127.0.0.1:4000".parse().expect("an address")),
+                is_served: true,
+                pid: Some(41),
+                starts: 3,
+                reason: None,
+            }),
             served: vec![ServedUser { uid: 1001, programs: 3, sessions: 1, readers: 2 }],
         };
         let text = text(&status);
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("not served: not enough rights\\u{1b}"), "{text}");
+        let page = "the page is served at 127.0.0.1:4000 by process 41, started 3 times; its URL";
+        assert!(text.contains(page), "{text}");
         assert!(text.contains("each 1 s, for a reader each 0.1 s now"), "{text}");
         let line = text.lines().find(|line| line.starts_with("node")).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();

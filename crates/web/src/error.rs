@@ -95,6 +95,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "no values of the node", expected)
     }
 
+    /// The node is looked at by an agent that has gone.
+    pub(crate) fn no_data(error: &str) -> ApiError {
+        let expected = "an agent that answers: weigh serve tries again while somebody looks";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, expected)
+    }
+
     #[cfg(test)]
     pub(crate) fn status(&self) -> StatusCode {
         self.status

@@ -28,10 +28,12 @@ mod server;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod zoom;
 
 pub use error::WebError;
-pub use feed::{FeedOpener, NodeFeed};
+pub use feed::{FeedEvent, FeedOpener, NodeFeed};
 pub use page::PageBuilder;
 pub use routes::MetricsText;
-pub use server::{ServeSettings, Server};
+pub use server::{Listening, PageAudience, ServeSettings, Server, check_address};
+pub use tokens::{TokenAuthority, TokenGrant};

@@ -1,22 +1,25 @@
 //! The node's values while somebody looks: a thread takes reports from the feed, and rests when nobody does.
 //!
-//! Reads [`NodeFeed`](crate::NodeFeed); emits the latest report to any number of readers, each of which sees the newest that there is,
-//! and keeps a short history of every value.
+//! Reads [`NodeFeed`]; emits the latest report, or why there is none, to any number of readers, each of which sees the newest
+//! that there is, and keeps a short history of every value.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 use tokio::sync::watch;
 use weigh_keep::SeriesOverview;
 use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
 use crate::api::SeriesRow;
+use crate::error::ApiError;
 use crate::event::event;
-use crate::feed::FeedOpener;
+use crate::feed::{FeedEvent, FeedOpener, NodeFeed};
 use crate::node_change::node_change;
 
 /// Between two reports while somebody looks, at least and at most.
@@ -61,14 +64,10 @@ impl NodeLook {
     }
 
     /// What a client gets that has this look as its last one: what has changed, or the whole report. Each is made once for all.
-    pub(crate) fn event_after(&self, known: Option<u64>) -> Bytes {
+    fn event_after(&self, known: Option<u64>) -> Bytes {
         let is_next = known.is_some_and(|known| known + 1 == self.number);
         let change = if is_next { self.change.get_or_init(|| self.change_event()) } else { &None };
         change.clone().unwrap_or_else(|| self.whole_event())
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     fn change_event(&self) -> Option<Bytes> {
@@ -78,6 +77,54 @@ impl NodeLook {
 
     fn whole_event(&self) -> Bytes {
         self.whole.get_or_init(|| event("node", &shortened(&self.report))).clone()
+    }
+}
+
+/// Why there are no values now: `event: outage` of the stream.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NodeOutage {
+    /// When the last values came; null if none did.
+    since: Option<Timestamp>,
+    reason: String,
+    #[serde(skip)]
+    at: Instant,
+}
+
+impl NodeOutage {
+    /// What a request gets for an answer.
+    fn error(&self) -> ApiError {
+        let since = self.since.map_or_else(String::new, |since| format!(" since {since:.0}"));
+        ApiError::no_data(&format!("no data of the node{since}: {}", self.reason))
+    }
+}
+
+/// The newest that is known of the node.
+#[derive(Clone, Default)]
+pub(crate) enum NodeState {
+    /// Nobody has looked.
+    #[default]
+    Unknown,
+    Report(Arc<NodeLook>),
+    Outage(Arc<NodeOutage>),
+}
+
+impl NodeState {
+    /// As an event of the stream, for a client that has the report of this number; it has the new one then.
+    pub(crate) fn event_after(&self, known: &mut Option<u64>) -> Option<Bytes> {
+        match self {
+            NodeState::Unknown => None,
+            NodeState::Report(look) => Some(look.event_after(known.replace(look.number))),
+            NodeState::Outage(outage) => Some(event("outage", &**outage)),
+        }
+    }
+
+    /// When it came.
+    fn at(&self) -> Option<Instant> {
+        match self {
+            NodeState::Unknown => None,
+            NodeState::Report(look) => Some(look.at),
+            NodeState::Outage(outage) => Some(outage.at),
+        }
     }
 }
 
@@ -102,6 +149,12 @@ struct DemandState {
     is_over: bool,
 }
 
+impl DemandState {
+    fn is_idle(&self) -> bool {
+        self.viewers == 0 && !self.once && !self.is_over
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What it guards is whole between any two statements.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,8 +166,11 @@ impl Demand {
         self.changed.notify_all();
     }
 
-    /// Blocks until somebody looks; false when nobody will any more.
-    fn wait(&self) -> bool {
+    /// Blocks until somebody looks, and lets the feed rest if that is later; false when nobody will any more.
+    fn wait(&self, feed: &mut dyn NodeFeed) -> bool {
+        if locked(&self.state).is_idle() {
+            feed.rest();
+        }
         let mut state = self.wait_for_any();
         state.once = false;
         !state.is_over
@@ -126,8 +182,7 @@ impl Demand {
     }
 
     fn wait_for_any(&self) -> MutexGuard<'_, DemandState> {
-        let is_idle = |state: &mut DemandState| state.viewers == 0 && !state.once && !state.is_over;
-        let state = self.changed.wait_while(locked(&self.state), is_idle);
+        let state = self.changed.wait_while(locked(&self.state), |state| state.is_idle());
         state.unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,14 +202,14 @@ type NodeHistory = BTreeMap<(String, String), (Unit, SeriesOverview)>;
 /// The latest report, and the thread that makes it.
 pub(crate) struct NodeBoard {
     demand: Arc<Demand>,
-    looks: watch::Receiver<Option<Arc<NodeLook>>>,
+    looks: watch::Receiver<NodeState>,
     history: Arc<Mutex<NodeHistory>>,
 }
 
 impl NodeBoard {
     /// Starts the thread; it rests.
     pub(crate) fn start(feed: FeedOpener) -> std::io::Result<NodeBoard> {
-        let (sender, looks) = watch::channel(None);
+        let (sender, looks) = watch::channel(NodeState::Unknown);
         let demand = Arc::new(Demand::default());
         let history = Arc::new(Mutex::new(NodeHistory::new()));
         let (wanted, kept) = (demand.clone(), history.clone());
@@ -163,8 +218,13 @@ impl NodeBoard {
         Ok(NodeBoard { demand, looks, history })
     }
 
+    /// Whether there will be no more reports.
+    pub(crate) fn is_over(&self) -> bool {
+        self.looks.has_changed().is_err()
+    }
+
     /// Takes part in what the thread makes, as long as the viewer is held.
-    pub(crate) fn view(&self) -> (NodeViewer, watch::Receiver<Option<Arc<NodeLook>>>) {
+    pub(crate) fn view(&self) -> (NodeViewer, watch::Receiver<NodeState>) {
         self.demand.change(|state| state.viewers += 1);
         let mut looks = self.looks.clone();
         // What was the latest when nobody looked is no news.
@@ -172,18 +232,20 @@ impl NodeBoard {
         (NodeViewer(self.demand.clone()), looks)
     }
 
-    /// A report of now; none if there will be none.
-    pub(crate) async fn look(&self) -> Option<Arc<NodeLook>> {
+    /// A report of now. Errors: there is none, and since when.
+    pub(crate) async fn look(&self) -> Result<Arc<NodeLook>, ApiError> {
         let mut looks = self.looks.clone();
         let asked = Instant::now();
-        let is_fresh = |look: &Option<Arc<NodeLook>>| {
-            look.as_ref().is_some_and(|look| look.at + FRESH > asked)
-        };
+        let is_fresh = |state: &NodeState| state.at().is_some_and(|at| at + FRESH > asked);
         if !is_fresh(&looks.borrow()) {
             self.demand.change(|state| state.once = true);
         }
         let fresh = tokio::time::timeout(PATIENCE, looks.wait_for(is_fresh)).await;
-        fresh.ok()?.ok()?.clone()
+        match fresh.ok().and_then(Result::ok).as_deref() {
+            Some(NodeState::Report(look)) => Ok(look.clone()),
+            Some(NodeState::Outage(outage)) => Err(outage.error()),
+            _ => Err(ApiError::no_node()),
+        }
     }
 
     /// The series that there are.
@@ -217,7 +279,7 @@ fn take_reports(
     open: FeedOpener,
     demand: &Demand,
     history: &Mutex<NodeHistory>,
-    sender: &watch::Sender<Option<Arc<NodeLook>>>,
+    sender: &watch::Sender<NodeState>,
 ) {
     // Nothing is opened before somebody looks.
     if !demand.wait_before_first() {
@@ -227,22 +289,38 @@ fn take_reports(
     let mut interval = INTERVAL;
     feed.set_interval(interval);
     let mut last: Option<Arc<NodeLook>> = None;
-    while demand.wait() {
-        if last.as_ref().is_none_or(|last| last.at.elapsed() > REST) && feed.next().is_none() {
-            break;
-        }
+    while demand.wait(feed.as_mut()) {
         let began = thread_cpu_time();
-        let Some(report) = feed.next() else { break };
-        remember(&mut locked(history), &report);
-        let look = Arc::new(NodeLook::after(last.as_deref(), report, Instant::now()));
-        last = Some(look.clone());
-        sender.send_replace(Some(look));
+        let is_rested = last.as_ref().is_none_or(|last| last.at.elapsed() > REST);
+        let Some(news) = next_news(feed.as_mut(), is_rested) else { break };
+        let at = Instant::now();
+        let state = match news {
+            FeedEvent::Report(report) => {
+                remember(&mut locked(history), &report);
+                let look = Arc::new(NodeLook::after(last.as_deref(), *report, at));
+                last = Some(look.clone());
+                NodeState::Report(look)
+            }
+            FeedEvent::Outage(reason) => {
+                let since = last.as_ref().map(|last| last.report.time);
+                NodeState::Outage(NodeOutage { since, reason, at }.into())
+            }
+        };
+        sender.send_replace(state);
         let wanted = interval_for(thread_cpu_time().saturating_sub(began));
         // A feed need not be told of each small difference.
         if wanted.abs_diff(interval) > interval / 4 {
             interval = wanted;
             feed.set_interval(interval);
         }
+    }
+}
+
+/// The next event; after a rest the first report is left out.
+fn next_news(feed: &mut dyn NodeFeed, is_rested: bool) -> Option<FeedEvent> {
+    match feed.next()? {
+        FeedEvent::Report(_) if is_rested => feed.next(),
+        news => Some(news),
     }
 }
 
@@ -296,10 +374,10 @@ mod tests {
         let next = NodeLook::after(Some(&first), tick("2026-01-02T03:04:06Z"), Instant::now());
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         assert!(text(first.event_after(None)).starts_with("event: node\n"));
-        let change = text(next.event_after(Some(first.number())));
+        let change = text(next.event_after(Some(first.number)));
         assert!(change.starts_with("event: change\ndata: {\"report\":{\"time\":"), "{change}");
         // A client that has missed one.
-        for known in [None, Some(next.number()), Some(next.number() + 7)] {
+        for known in [None, Some(next.number), Some(next.number + 7)] {
             assert!(text(next.event_after(known)).starts_with("event: node\n"), "{known:?}");
         }
     }
@@ -315,14 +393,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(ticks.load(SeqCst), 2, "one request, one report");
         let (viewer, mut looks) = board.view();
-        let is_ninth = |look: &Option<Arc<NodeLook>>| {
-            look.as_ref().is_some_and(|look| {
-                look.report.metrics.values().any(|values| {
-                    values
-                        .values()
-                        .any(|value| value.value.is_some_and(|value| value.as_f64() >= 9.0))
-                })
-            })
+        let is_ninth = |state: &NodeState| {
+            let NodeState::Report(look) = state else { return false };
+            let mut values = look.report.metrics.values().flat_map(BTreeMap::values);
+            values.any(|value| value.value.is_some_and(|value| value.as_f64() >= 9.0))
         };
         block_on(looks.wait_for(is_ninth)).unwrap();
         drop(viewer);
@@ -338,6 +412,22 @@ mod tests {
         let (mut feed, _) = ScriptedFeed::new();
         feed.reports_left = 1;
         let board = NodeBoard::start(Box::new(|| Box::new(feed))).unwrap();
-        assert!(block_on(board.look()).is_none());
+        assert!(block_on(board.look()).is_err());
+    }
+
+    #[test]
+    fn an_outage_is_told_with_its_beginning_and_ends_by_itself() {
+        let (mut feed, _) = ScriptedFeed::new();
+        feed.outage = 3..5;
+        let board = NodeBoard::start(Box::new(|| Box::new(feed))).unwrap();
+        let first = block_on(board.look()).unwrap();
+        let (_viewer, mut looks) = board.view();
+        let is_outage = |state: &NodeState| matches!(state, NodeState::Outage(_));
+        let outage = block_on(looks.wait_for(is_outage)).unwrap().clone();
+        let NodeState::Outage(outage) = outage else { panic!("no outage") };
+        assert_eq!((outage.since, outage.reason.as_str()), (Some(first.report.time), "a test"));
+        let event = NodeState::Outage(outage).event_after(&mut None).unwrap();
+        assert!(event.starts_with(b"event: outage\ndata: {\"since\":\""), "{event:?}");
+        block_on(looks.wait_for(|state| matches!(state, NodeState::Report(_)))).unwrap();
     }
 }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
@@ -12,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
-use crate::access::{Access, guard};
+use crate::access::{Access, METRICS, guard};
 use crate::api::{self, JobPage, JobState, SeriesColumns};
 use crate::assets::Assets;
 use crate::busiest::BusiestFilter;
@@ -31,6 +31,7 @@ use crate::node::NodeBoard;
 use crate::page::PageBuilder;
 use crate::series::{SeriesRequest, SeriesStore, no_series};
 use crate::stream::EventStream;
+use crate::tokens::Grant;
 
 /// Requests that read files at once: lists, and whole recordings.
 const LISTS_AT_ONCE: usize = 2;
@@ -45,7 +46,6 @@ pub type MetricsText = fn(&TopReport, &mut String);
 
 /// All that handlers share.
 pub(crate) struct App {
-    pub(crate) node: NodeBoard,
     pub(crate) jobs: JobTable,
     pub(crate) series: SeriesStore,
     pub(crate) pages: PageBuilder,
@@ -59,14 +59,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(
-        node: NodeBoard,
-        jobs: JobTable,
-        pages: PageBuilder,
-        metrics: Option<MetricsText>,
-    ) -> App {
+    pub(crate) fn new(jobs: JobTable, pages: PageBuilder, metrics: Option<MetricsText>) -> App {
         App {
-            node,
             jobs,
             series: SeriesStore::default(),
             pages,
@@ -81,6 +75,8 @@ impl App {
 }
 
 type Shared = State<Arc<App>>;
+/// What the guard has found that the token opens.
+type Granted = Extension<Grant>;
 type Answer = Result<Response, ApiError>;
 
 /// All paths, behind the guard.
@@ -95,7 +91,7 @@ pub(crate) fn router(app: Arc<App>, access: Arc<Access>) -> Router {
         .route("/api/v1/stream", get(stream))
         .route("/api/{*rest}", get(unknown));
     if has_metrics {
-        router = router.route("/metrics", get(metrics));
+        router = router.route(METRICS, get(metrics));
     }
     let router = router.fallback(asset).with_state(app);
     router.layer(middleware::from_fn_with_state(access, guard))
@@ -136,14 +132,14 @@ async fn unknown() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
 }
 
-async fn node(State(app): Shared) -> Answer {
-    let look = app.node.look().await.ok_or_else(ApiError::no_node)?;
+async fn node(Extension(grant): Granted) -> Answer {
+    let look = grant.node.look().await?;
     json(&*look.report)
 }
 
-async fn metrics(State(app): Shared) -> Answer {
+async fn metrics(State(app): Shared, Extension(grant): Granted) -> Answer {
     let write = app.metrics.ok_or_else(ApiError::no_node)?;
-    let look = app.node.look().await.ok_or_else(ApiError::no_node)?;
+    let look = grant.node.look().await?;
     let mut text = String::new();
     write(&look.report, &mut text);
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -194,13 +190,18 @@ struct SeriesQuery {
     points: Option<usize>,
 }
 
-async fn series(State(app): Shared, uri: Uri, headers: HeaderMap) -> Answer {
+async fn series(
+    State(app): Shared,
+    Extension(grant): Granted,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer {
     const EXPECTED: &str = "job=ID or job=node; metric=NAME, scope=SCOPE, from=NS, to=NS, points=N";
     let SeriesQuery { job, metric, scope, from, to, points } = parameters(&uri, EXPECTED)?;
     let is_node = job == NODE;
     let Some(metric) = metric else {
         let rows = match is_node {
-            true => app.node.series_list(),
+            true => grant.node.series_list(),
             false => {
                 let list = move |app: &App| app.series.list(&app.jobs, &app.jobs.find(&job)?);
                 reading(&app, |app| &app.reads, list).await?
@@ -213,7 +214,7 @@ async fn series(State(app): Shared, uri: Uri, headers: HeaderMap) -> Answer {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let is_json = accept.contains("application/json");
     match is_node {
-        true => node_columns(&app, &request, is_json),
+        true => node_columns(&grant.node, &request, is_json),
         false => {
             let read = move |app: &App| job_columns(app, &job, &request, is_json);
             reading(&app, |app| &app.reads, read).await
@@ -221,8 +222,8 @@ async fn series(State(app): Shared, uri: Uri, headers: HeaderMap) -> Answer {
     }
 }
 
-fn node_columns(app: &App, request: &SeriesRequest, is_json: bool) -> Answer {
-    let (unit, series) = app.node.series(&request.scope, &request.metric).ok_or_else(no_series)?;
+fn node_columns(node: &NodeBoard, request: &SeriesRequest, is_json: bool) -> Answer {
+    let (unit, series) = node.series(&request.scope, &request.metric).ok_or_else(no_series)?;
     let grid = request.grid(series.interval().ok_or_else(no_series)?)?;
     columns_answer(request, &decimate::columns(&series, grid), Some(unit), None, is_json)
 }
@@ -274,7 +275,7 @@ impl Drop for Viewer {
     }
 }
 
-async fn stream(State(app): Shared, uri: Uri) -> Answer {
+async fn stream(State(app): Shared, Extension(grant): Granted, uri: Uri) -> Answer {
     let StreamQuery { node, job } = parameters(&uri, "node=1, job=ID, or both")?;
     let permit = app.streams.clone().try_acquire_owned().map_err(|_| {
         let error = "too many streams are open";
@@ -289,7 +290,7 @@ async fn stream(State(app): Shared, uri: Uri) -> Answer {
         stream.add_job(first, events);
     }
     if node.is_some_and(|node| node != 0) {
-        let (viewer, looks) = app.node.view();
+        let (viewer, looks) = grant.node.view();
         stream.add_node(viewer, looks);
     }
     Ok(stream.into_response())

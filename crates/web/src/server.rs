@@ -1,6 +1,7 @@
 //! The server: listens on loopback, takes so many clients at once, and looks after what is live.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
+use weigh_wire::Token;
 
-use crate::access::{Access, Token};
+use crate::access::Access;
 use crate::connection;
 use crate::error::WebError;
 use crate::feed::FeedOpener;
@@ -18,6 +20,7 @@ use crate::jobs::JobTable;
 use crate::node::NodeBoard;
 use crate::page::PageBuilder;
 use crate::routes::{App, MetricsText, router};
+use crate::tokens::{Grant, TokenAuthority, TokenTable};
 
 /// Clients at once: those beyond wait in the kernel's queue.
 const CLIENTS: usize = 256;
@@ -30,16 +33,34 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is served, and what the binary hands in.
 pub struct ServeSettings {
-    /// Where to listen; port 0 for any.
-    pub address: SocketAddr,
+    /// Where to listen.
+    pub listening: Listening,
     /// Recordings, and folders with recordings.
     pub folders: Vec<PathBuf>,
-    /// Values of the node.
-    pub feed: FeedOpener,
+    /// For whom the page is.
+    pub audience: PageAudience,
+    /// With this token programs collect the node's metrics.
+    pub metrics_token: Option<Token>,
     /// Makes the data of a recording's page.
     pub pages: PageBuilder,
     /// Writes the node's values for `/metrics`; without it there is no such path.
     pub metrics: Option<MetricsText>,
+}
+
+/// Where a server listens.
+pub enum Listening {
+    /// At an address; port 0 for any.
+    At(SocketAddr),
+    /// By a socket that listens already.
+    By(OwnedFd),
+}
+
+/// For whom the page is.
+pub enum PageAudience {
+    /// For who has started the server: one token, and these values of the node.
+    Starter(FeedOpener),
+    /// For the holders of tokens that somebody else knows.
+    Users(Arc<dyn TokenAuthority>),
 }
 
 /// A server that listens.
@@ -53,16 +74,12 @@ pub struct Server {
 impl Server {
     /// Listens; refuses addresses that other machines can reach, and folders that cannot be read.
     pub fn bind(settings: ServeSettings) -> Result<Server, WebError> {
-        let ServeSettings { address, folders, feed, pages, metrics } = settings;
-        if !address.ip().is_loopback() {
-            return Err(WebError::NotLoopback(address));
-        }
+        let ServeSettings { listening, folders, audience, metrics_token, pages, metrics } =
+            settings;
+        let listener = listen(listening)?;
         let folders = folders.iter().map(|path| open_folder(path)).collect::<Result<_, _>>()?;
-        let listen = |source| WebError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(listen)?;
-        listener.set_nonblocking(true)?;
-        let access = Access::new(Token::generate()?, listener.local_addr()?);
-        let app = App::new(NodeBoard::start(feed)?, JobTable::new(folders), pages, metrics);
+        let access = Access::new(tokens(audience, metrics_token)?, listener.local_addr()?);
+        let app = App::new(JobTable::new(folders), pages, metrics);
         let runtime =
             Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
         Ok(Server { runtime, listener, app: Arc::new(app), access: Arc::new(access) })
@@ -90,6 +107,45 @@ impl Server {
         runtime.shutdown_background();
         served
     }
+}
+
+fn listen(listening: Listening) -> Result<TcpListener, WebError> {
+    let listener = match listening {
+        Listening::At(address) => {
+            check_address(address)?;
+            let failed = |source| WebError::Listen { address, source };
+            TcpListener::bind(address).map_err(failed)?
+        }
+        Listening::By(socket) => {
+            let listener = TcpListener::from(socket);
+            check_address(listener.local_addr()?)?;
+            listener
+        }
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Whether a page may be served there. Errors: other machines can reach the address.
+pub fn check_address(address: SocketAddr) -> Result<(), WebError> {
+    match address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(WebError::NotLoopback(address)),
+    }
+}
+
+fn tokens(audience: PageAudience, of_metrics: Option<Token>) -> Result<TokenTable, WebError> {
+    let feed = match audience {
+        PageAudience::Users(authority) => return Ok(TokenTable::of_authority(authority)),
+        PageAudience::Starter(feed) => feed,
+    };
+    let node = Arc::new(NodeBoard::start(feed)?);
+    let grant = |is_for_metrics| Grant { node: node.clone(), is_for_metrics };
+    let table = TokenTable::default().with(Token::generate()?, grant(false));
+    Ok(match of_metrics {
+        Some(token) => table.with(token, grant(true)),
+        None => table,
+    })
 }
 
 fn open_folder(path: &Path) -> Result<RecordingsFolder, WebError> {

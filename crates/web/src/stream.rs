@@ -4,7 +4,6 @@
 //! own tasks and nobody else: of the node it gets the newest report next, of a job it is told what it has missed.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::event::event;
-use crate::node::{NodeLook, NodeViewer};
+use crate::node::{NodeState, NodeViewer};
 
 /// Events that wait for a client.
 const QUEUE: usize = 4;
@@ -66,20 +65,16 @@ impl EventStream {
         self.body.held.push(Box::new(watcher));
     }
 
-    /// Sends each report of the node that the client is fast enough for: the first one whole, then what has changed.
-    pub(crate) fn add_node(
-        &mut self,
-        viewer: NodeViewer,
-        mut looks: watch::Receiver<Option<Arc<NodeLook>>>,
-    ) {
+    /// Sends each report of the node that the client is fast enough for, the first one whole, then what has changed; and why
+    /// there is none.
+    pub(crate) fn add_node(&mut self, viewer: NodeViewer, mut looks: watch::Receiver<NodeState>) {
         self.hold(viewer);
         let sender = self.sender.clone();
         self.body.tasks.spawn(async move {
             let mut known = None;
             while looks.changed().await.is_ok() {
-                let look = looks.borrow_and_update().clone();
-                let Some(look) = look else { continue };
-                let event = look.event_after(known.replace(look.number()));
+                let state = looks.borrow_and_update().clone();
+                let Some(event) = state.event_after(&mut known) else { continue };
                 if sender.send(event).await.is_err() {
                     break;
                 }

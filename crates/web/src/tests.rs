@@ -18,13 +18,15 @@ use weigh_schema::top::{TOP, TopReport, TopValue};
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Mechanism, Number, Quality, Unit, Value};
 use weigh_show::report::{Files, JobSeries, page};
+use weigh_wire::Token;
 
-use crate::access::{Access, Token};
-use crate::feed::NodeFeed;
+use crate::access::Access;
+use crate::feed::{FeedEvent, NodeFeed};
 use crate::folder::RecordingsFolder;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
 use crate::routes::{App, router};
+use crate::tokens::{Grant, TokenTable};
 
 const HOST: &str = "127.0.0.1:4000";
 const START_NS: i64 = 1_795_293_540_000_000_007;
@@ -34,21 +36,26 @@ const EVIL: &str = "</script><img src=x onerror=alert(1)>/../../etc/passwd\u{1b}
 /// A feed that ticks as fast as it is asked, a millisecond apart.
 pub(crate) struct ScriptedFeed {
     pub(crate) reports_left: u32,
+    /// Ticks at which there is none.
+    pub(crate) outage: std::ops::Range<u32>,
     ticks: Arc<AtomicU32>,
 }
 
 impl ScriptedFeed {
     pub(crate) fn new() -> (ScriptedFeed, Arc<AtomicU32>) {
         let ticks = Arc::new(AtomicU32::new(0));
-        (ScriptedFeed { reports_left: u32::MAX, ticks: ticks.clone() }, ticks)
+        (ScriptedFeed { reports_left: u32::MAX, outage: 0..0, ticks: ticks.clone() }, ticks)
     }
 }
 
 impl NodeFeed for ScriptedFeed {
-    fn next(&mut self) -> Option<TopReport> {
+    fn next(&mut self) -> Option<FeedEvent> {
         self.reports_left = self.reports_left.checked_sub(1)?;
         std::thread::sleep(Duration::from_millis(1));
         let tick = self.ticks.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.outage.contains(&tick) {
+            return Some(FeedEvent::Outage("a test".to_string()));
+        }
         let value = TopValue {
             value: Some(Number::Whole(tick.into())),
             unit: Unit::Count,
@@ -56,14 +63,15 @@ impl NodeFeed for ScriptedFeed {
             per_second: None,
         };
         let metrics = BTreeMap::from([("node_ticks".to_string(), value)]);
-        Some(TopReport {
+        let report = TopReport {
             schema: TOP.to_string(),
             node: format!("tick {tick}"),
             time: jiff::Timestamp::from_nanosecond((START_NS + i64::from(tick)).into()).unwrap(),
             interval_seconds: Some(0.1),
             metrics: BTreeMap::from([(Scope::Node, metrics)]),
             ..TopReport::default()
-        })
+        };
+        Some(FeedEvent::Report(report.into()))
     }
 
     fn set_interval(&mut self, _: Duration) {}
@@ -160,8 +168,10 @@ impl TestServer {
             Ok(page(summary, JobSeries::new(START_NS), &[], Files::default(), 0))
         });
         let token = Token::generate().unwrap();
-        let app = Arc::new(App::new(node, jobs, pages, None));
-        let access = Arc::new(Access::new(token.clone(), HOST.parse().unwrap()));
+        let app = Arc::new(App::new(jobs, pages, None));
+        let grant = Grant { node: Arc::new(node), is_for_metrics: false };
+        let tokens = TokenTable::default().with(token.clone(), grant);
+        let access = Arc::new(Access::new(tokens, HOST.parse().unwrap()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let service = TowerToHyperService::new(router(app.clone(), access));
         TestServer { service, token: token.text().to_string(), runtime, app }

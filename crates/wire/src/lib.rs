@@ -12,8 +12,10 @@ pub mod library;
 pub mod messages;
 mod peer;
 mod stream;
+mod token;
 
 pub use frame::{HEAD_BYTES, Head, Message, Payload, Rule, VERSION, WireError, decode, encode};
 pub use messages::{AgentRequest, Answer, FileRequest, JobRequest, StreamRequest, WriteRequest};
 pub use peer::{Peer, peer_of};
 pub use stream::{ask, receive, receive_parts, receive_request, send, send_parts};
+pub use token::Token;

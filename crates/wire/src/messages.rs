@@ -12,7 +12,7 @@ use weigh_schema::io::{FileId, Tally};
 use weigh_schema::library::Followed;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::stream::{
-    AgentStatus, CollectorSwitch, PolicyChange, PushedSample, StreamRead, StreamRecords,
+    AgentStatus, CollectorSwitch, PageViewer, PolicyChange, PushedSample, StreamRead, StreamRecords,
 };
 
 use crate::frame::{Message, Payload, Rule};
@@ -180,6 +180,10 @@ messages! {
         SetCollector(CollectorSwitch), TINY, 0;
         /// To publish values.
         Push(Vec<PushedSample>), PUSH, 0;
+        /// The address of the page, with the token of who has connected.
+        PageUrl, 0, 0;
+        /// To show this connection from now on what the holder of the token may see, and no more.
+        Login(String), TINY, 0;
     }
 
     /// What any of them is answered.
@@ -218,6 +222,10 @@ messages! {
         Status(Box<AgentStatus>), PROCESSES, 0;
         /// Records of a stream.
         Stream(Box<StreamRecords>), RECORDS, 0;
+        /// Where the page is.
+        PageUrl(String), SMALL, 0;
+        /// Whose token it is.
+        Viewer(PageViewer), SMALL, 0;
     }
 }
 

@@ -42,8 +42,16 @@ export function showNow(shell: Shell, root: HTMLElement, signal: AbortSignal): v
   shell.stream({ node: "1" }, {
     node: (data) => take(reports.take(data as TopReport)),
     change: (data) => take(reports.change(data as NodeChange)),
+    outage: (data) => view.lose(data as NodeOutage),
     jobs: () => void refresh(),
   }, signal);
+}
+
+/** The agent that looks at the node has gone; the server goes on asking it. */
+interface NodeOutage {
+  /** When its last values came. */
+  since: string | null;
+  reason: string;
 }
 
 class Now {
@@ -74,6 +82,7 @@ class Now {
 
   update(report: TopReport, recordings: JobRow[]): void {
     this.body.hidden = false;
+    this.body.classList.remove("stale");
     const rate = report.interval_seconds === null ? "" : `, rates over ${Number(report.interval_seconds.toPrecision(3))} s`;
     const whose = report.user === null ? "" : `; jobs and processes of ${printable(report.user)}`;
     replace(this.heading, h("b", {}, printable(report.node)), ` at ${clockOf(report.time)}${rate}${whose}`);
@@ -92,6 +101,13 @@ class Now {
     const rows = jobs.map(asRow);
     this.filters.offer(rows);
     this.activity.offer(rows.filter((row) => row.id !== ""));
+  }
+
+  /** What was there stays, and is marked as old, until the next report. */
+  lose(outage: NodeOutage): void {
+    this.body.classList.add("stale");
+    const since = outage.since === null ? "No data" : `No data since ${clockOf(outage.since)}`;
+    replace(this.heading, h("b", { class: "outage" }, since), `: ${printable(outage.reason)}; it is asked again`);
   }
 
   fail(error: Error): void {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, recv};
-use weigh_schema::stream::StreamRead;
-use weigh_wire::{Answer, HEAD_BYTES, StreamRequest, WireError, decode, encode, send_parts};
+use weigh_schema::stream::{PageViewer, StreamRead};
+use weigh_wire::{Answer, HEAD_BYTES, Peer, StreamRequest, WireError, decode, encode, send_parts};
 
 use super::door::Visitor;
 use super::record::Viewer;
@@ -31,6 +31,8 @@ pub struct Connection {
     sent: usize,
     /// The records that it waits for, and until when.
     pub waits: Option<(StreamRead, Instant)>,
+    /// Whether it is the page's: it reads, and can change nothing.
+    pub is_page: bool,
     /// How often it looks at the node.
     pub interval: Option<Duration>,
     /// What is heard of it.
@@ -50,9 +52,22 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             waits: None,
+            is_page: false,
             interval: None,
             heard: EventFlags::IN,
         }
+    }
+
+    /// It shows the page from now on: of what it may see, that of a user, or what everybody may.
+    pub fn show_page(&mut self, viewer: PageViewer) {
+        self.is_page = true;
+        let is_trusted = |uid: u32| Peer { pid: 0, uid, gid: uid }.is_trusted();
+        self.viewer = match viewer.uid {
+            Some(uid) => Viewer { uid, is_trusted: is_trusted(uid) },
+            None => Viewer::STRANGER,
+        };
+        // Its place is counted to the user from now on.
+        self.user = viewer.uid.unwrap_or(self.user);
     }
 
     /// Its stream.

@@ -8,6 +8,7 @@
 mod checkpoint;
 mod connection;
 mod door;
+mod page;
 mod published;
 mod record;
 mod remote;
@@ -19,6 +20,7 @@ mod status;
 mod tests;
 
 pub use door::StreamDoor;
+pub use page::PageAccess;
 pub use record::Visibility;
 pub use remote::{NodeReader, StreamClient, StreamError};
 pub use server::{NodeControl, StreamServer, StreamSettings};

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use weigh_schema::rule::{RuleStatus, pid_of_job};
 use weigh_schema::stream::{RecordBody, StreamRecord};
-use weigh_schema::top::TopReport;
+use weigh_schema::top::{TopProcess, TopReport};
 use weigh_wire::Payload;
 
 /// Who may see processes and jobs in a record of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everybody, as `/proc` has it by default.
+    /// Everybody.
     #[default]
     Everybody,
-    /// Their user and root, as `/proc` has it with hidepid: the user of each process.
+    /// Processes everybody, and what was typed to start them, and jobs, their user and root: the user of each process.
+    OwnersInFull(BTreeMap<u32, u32>),
+    /// All of it their user and root, as `/proc` has it with hidepid: the user of each process.
     Owners(BTreeMap<u32, u32>),
 }
 
@@ -24,6 +26,11 @@ pub struct Viewer {
     pub uid: u32,
     /// Whether it is root, or the agent's own user.
     pub is_trusted: bool,
+}
+
+impl Viewer {
+    /// One who has no processes.
+    pub const STRANGER: Viewer = Viewer { uid: u32::MAX, is_trusted: false };
 }
 
 /// A record as JSON.
@@ -47,6 +54,8 @@ struct Rows {
 struct Row {
     visible_to: VisibleTo,
     json: Vec<u8>,
+    /// The part of it that others than those do not see; none where they see nothing of it.
+    private: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,21 +120,39 @@ impl Row {
             VisibleTo::Root => viewer.is_trusted,
         }
     }
+
+    /// As it is for a reader, in parts; none where it is not there for it.
+    fn parts(&self, viewer: Viewer) -> Option<[&[u8]; 2]> {
+        if self.is_visible(viewer) {
+            return Some([&self.json, &[]]);
+        }
+        let (start, end) = self.private?;
+        Some([&self.json[..start as usize], &self.json[end as usize..]])
+    }
+}
+
+/// The part that is in a text and not in a shorter one, which has all the rest; none where that is not so.
+fn part_left_out(full: &[u8], short: &[u8]) -> Option<(u32, u32)> {
+    let alike = |(a, b): &(&u8, &u8)| a == b;
+    let start = full.iter().zip(short).take_while(alike).count();
+    let end = full.len().checked_sub(short.len() - start)?;
+    let is_rest = full.get(end..)? == &short[start..];
+    is_rest.then_some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
 }
 
 fn write_list(list: &[Row], viewer: Viewer, to: &mut Vec<u8>) {
-    for (at, row) in list.iter().filter(|row| row.is_visible(viewer)).enumerate() {
+    for (at, parts) in list.iter().filter_map(|row| row.parts(viewer)).enumerate() {
         if at > 0 {
             to.push(b',');
         }
-        to.extend_from_slice(&row.json);
+        parts.iter().for_each(|part| to.extend_from_slice(part));
     }
 }
 
 fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     let visible_to = |pid: u32| match visibility {
         Visibility::Everybody => VisibleTo::Everybody,
-        Visibility::Owners(owners) => {
+        Visibility::Owners(owners) | Visibility::OwnersInFull(owners) => {
             owners.get(&pid).map_or(VisibleTo::Root, |uid| VisibleTo::User(*uid))
         }
     };
@@ -135,6 +162,7 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     let rules = rules.iter().map(|rule| Row {
         visible_to: job(rule).map_or(VisibleTo::Everybody, visible_to),
         json: json(rule),
+        private: None,
     });
     let rules = rules.collect();
     let mut left = MOST_ROW_BYTES;
@@ -143,13 +171,26 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
         left > 0
     };
     let jobs = std::mem::take(&mut report.jobs);
-    let jobs = jobs.iter().map(|job| Row { visible_to: visible_to(job.pid), json: json(job) });
+    let jobs = jobs.iter().map(|job| Row {
+        visible_to: visible_to(job.pid),
+        json: json(job),
+        private: None,
+    });
     let jobs: Vec<Row> = jobs.take_while(&mut fits).collect();
     let processes = std::mem::take(&mut report.processes);
-    let rows = processes.iter().map(|row| Row { visible_to: visible_to(row.pid), json: json(row) });
+    let is_listed = matches!(visibility, Visibility::OwnersInFull(_));
+    let rows = processes.iter().map(|row| {
+        let full = json(row);
+        let private = is_listed.then(|| part_left_out(&full, &json(&without_command(row))));
+        Row { visible_to: visible_to(row.pid), json: full, private: private.flatten() }
+    });
     let rows: Vec<Row> = rows.take_while(&mut fits).collect();
     report.processes_left_out += (processes.len() - rows.len()) as u64;
     Rows { at: 0, rules, jobs, processes: rows }
+}
+
+fn without_command(process: &TopProcess) -> TopProcess {
+    TopProcess { command: Vec::new(), command_base64: Vec::new(), ..process.clone() }
 }
 
 /// Of types that JSON has a form for, always.
@@ -282,6 +323,43 @@ mod tests {
         let unknown = of_node(report(), &Visibility::Owners(BTreeMap::new()));
         assert!(seen(&unknown, 0, false).processes.is_empty());
         assert_eq!(seen(&unknown, 0, true), report());
+    }
+
+    #[test]
+    fn of_others_a_user_sees_that_they_run_and_not_what_was_typed() {
+        let owners = [(7, 1001), (8, 1001), (9, 1002), (10, 0), (11, 1001)];
+        let record = of_node(report(), &Visibility::OwnersInFull(owners.into()));
+        assert_eq!(seen(&record, 0, true), report());
+        let commands = |uid: u32| {
+            let report = seen(&record, uid, false);
+            let typed = report.processes.iter().map(|process| process.command.len());
+            (report.rules.len(), report.jobs.len(), typed.collect::<Vec<usize>>())
+        };
+        assert_eq!(commands(1001), (2, 1, vec![1, 0, 0, 1]));
+        assert_eq!(commands(1002), (1, 0, vec![0, 1, 0, 0]));
+        assert_eq!(commands(Viewer::STRANGER.uid), (1, 0, vec![0; 4]));
+        let expected = TopProcess { command: Vec::new(), ..process(9, "bob", "b") };
+        assert_eq!(seen(&record, 1001, false).processes[1], expected);
+        // Where it is not known whose a process is, only root sees all of it.
+        let unknown = of_node(report(), &Visibility::OwnersInFull(BTreeMap::new()));
+        assert!(seen(&unknown, 1001, false).processes.iter().all(|one| one.command.is_empty()));
+    }
+
+    #[test]
+    fn the_part_left_out_makes_the_shorter_text_whatever_stands_in_both() {
+        for (full, short) in [
+            ("{\"a\":[\"x\",\"x\"],\"b\":1}", "{\"a\":[],\"b\":1}"),
+            ("[[]]", "[]"),
+            ("aaaa", "aa"),
+            ("abab", "ab"),
+            ("a", "a"),
+        ] {
+            let (start, end) = part_left_out(full.as_bytes(), short.as_bytes()).expect("a part");
+            let rest = format!("{}{}", &full[..start as usize], &full[end as usize..]);
+            assert_eq!(rest, short, "{full}");
+        }
+        assert_eq!(part_left_out(b"abc", b"axc"), None);
+        assert_eq!(part_left_out(b"abc", b"abcd"), None);
     }
 
     #[test]

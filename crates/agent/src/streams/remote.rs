@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use weigh_schema::stream::{AgentStatus, NODE, RecordBody, StreamRead, StreamRecords};
+use weigh_schema::stream::{AgentStatus, NODE, PageViewer, RecordBody, StreamRead, StreamRecords};
 use weigh_schema::top::TopReport;
 use weigh_wire::{AgentRequest, Answer, StreamRequest};
 
@@ -49,6 +49,24 @@ impl StreamClient {
         }
     }
 
+    /// The page's address, with the token of this process's user. Errors: the agent has no page, or it is not served.
+    pub fn page_url(&self) -> Result<String, StreamError> {
+        match self.ask(&StreamRequest::PageUrl)? {
+            Answer::PageUrl(url) => Ok(url),
+            _ => Err(RemoteError::NotUnderstood.into()),
+        }
+    }
+
+    /// Has this connection show what the holder of a token may see, and no more; none if the token is nobody's.
+    /// Errors: the holder has too many clients; the agent has gone.
+    pub fn login(&self, token: &str) -> Result<Option<PageViewer>, StreamError> {
+        match self.ask(&StreamRequest::Login(token.to_string()))? {
+            Answer::Viewer(viewer) => Ok(Some(viewer)),
+            Answer::Is(false) => Ok(None),
+            _ => Err(RemoteError::NotUnderstood.into()),
+        }
+    }
+
     /// Records of a stream; it waits for them if it is to. Errors: there is no such stream; the agent has gone.
     pub fn read(&self, read: StreamRead) -> Result<StreamRecords, StreamError> {
         match self.ask(&StreamRequest::Read(read))? {
@@ -76,7 +94,11 @@ pub struct NodeReader {
 impl NodeReader {
     /// Errors: those of [`StreamClient::connect`].
     pub fn connect(path: &Path, interval: Duration) -> Result<NodeReader, StreamError> {
-        let client = StreamClient::connect(path)?;
+        NodeReader::new(StreamClient::connect(path)?, interval)
+    }
+
+    /// Reads by a connection that is there. Errors: the agent has gone.
+    pub fn new(client: StreamClient, interval: Duration) -> Result<NodeReader, StreamError> {
         let mut reader = NodeReader { client, next_sequence: 0, interval };
         // The stream may have rested: what is there may be old.
         reader.read(false)?;

@@ -12,6 +12,7 @@ use weigh_wire::{Answer, HEAD_BYTES, Head, Message as _, StreamRequest, VERSION}
 
 use super::connection::gone;
 use super::server::{CollectorStatuses, NodeControl, StreamServer};
+use crate::quota::READERS;
 
 /// Bytes of records in one answer at most, unless a single record is larger.
 const MOST_BYTES: u64 = 1 << 18;
@@ -28,6 +29,10 @@ impl StreamServer {
         request: StreamRequest,
         collectors: CollectorStatuses<'_>,
     ) -> io::Result<()> {
+        let is_page = self.connections.get(&key).is_some_and(|one| one.is_page);
+        if is_page && !is_of_page(&request) {
+            return self.reply(key, Err("a page only reads".to_string()));
+        }
         let answer = match request {
             StreamRequest::Read(read) => return self.read(key, read),
             StreamRequest::Status => {
@@ -37,6 +42,8 @@ impl StreamServer {
             StreamRequest::SetInterval(interval_ms) => self.set_interval(key, interval_ms),
             StreamRequest::SetCollector(switch) => self.set_collector(key, switch, &collectors()),
             StreamRequest::Push(samples) => self.push(key, samples),
+            StreamRequest::PageUrl => self.page_url(key).map(Answer::PageUrl),
+            StreamRequest::Login(token) => self.login(key, &token),
         };
         self.reply(key, answer)
     }
@@ -91,6 +98,32 @@ impl StreamServer {
     fn no_stream(&self) -> String {
         let names: Vec<&str> = self.streams.keys().copied().collect();
         format!("there is no such stream: expected {}", names.join(", "))
+    }
+
+    /// The page's address for who has connected. Errors: there is no page.
+    fn page_url(&self, key: u64) -> Result<String, String> {
+        let connection = self.connections.get(&key).ok_or_else(|| gone().to_string())?;
+        let page = self.page.as_ref().ok_or("this agent has no page: weigh agent --http")?;
+        // One who has made a user namespace has many users.
+        if connection.viewer.uid != connection.user {
+            return Err("a user of a user namespace has no page".to_string());
+        }
+        page.url(connection.user)
+    }
+
+    /// Shows the client what the holder of a token may see. Errors: that user has too many clients.
+    fn login(&mut self, key: u64, token: &str) -> Result<Answer, String> {
+        let Some(viewer) = self.page.as_ref().and_then(|page| page.viewer(token)) else {
+            return Ok(Answer::Is(false));
+        };
+        let others = self.connections.iter().filter(|(other, _)| **other != key);
+        let others = others.map(|(_, connection)| connection.user);
+        if viewer.uid.is_some_and(|uid| !READERS.has_room(uid, others)) {
+            return Err("the user has as many clients of streams as the agent allows".to_string());
+        }
+        let connection = self.connections.get_mut(&key).ok_or_else(|| gone().to_string())?;
+        connection.show_page(viewer);
+        Ok(Answer::Viewer(viewer))
     }
 
     /// Errors: the client is neither root's nor the agent's own user's.
@@ -158,6 +191,11 @@ impl StreamServer {
         self.write_samples(source, samples);
         Ok(Answer::Done)
     }
+}
+
+/// What a page may ask.
+fn is_of_page(request: &StreamRequest) -> bool {
+    matches!(request, StreamRequest::Read(_) | StreamRequest::Status | StreamRequest::Login(_))
 }
 
 fn interval(interval_ms: u64) -> Duration {

@@ -12,14 +12,15 @@ use rustix::net::SendFlags;
 use weigh_account::stream::StreamBuffer;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PUSHED, PushedSample, RecordBody, RecordClient, RecordSource,
-    ServedUser, StreamPolicy, StreamRecord,
+    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedSample, RecordBody, RecordClient,
+    RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
 use super::door::{DoorKeeper, StreamDoor, Visitor, door};
+use super::page::PageAccess;
 use super::published::PublishedValues;
 use super::record::{EncodedRecord, Visibility};
 use super::statsd::StatsdInput;
@@ -102,6 +103,7 @@ pub struct StreamServer {
     pub(super) controls: Vec<NodeControl>,
     statsd: Option<StatsdInput>,
     published: PublishedValues,
+    pub(super) page: Option<PageAccess>,
 }
 
 impl StreamServer {
@@ -135,8 +137,14 @@ impl StreamServer {
             controls: Vec::new(),
             statsd,
             published: PublishedValues::default(),
+            page: None,
         };
         Ok((server, door))
+    }
+
+    /// The page of the node is served, or will be.
+    pub fn set_page(&mut self, page: PageAccess) {
+        self.page = Some(page);
     }
 
     /// When a client is answered in any case, or values are written.
@@ -191,7 +199,12 @@ impl StreamServer {
         }
         self.last_key += 1;
         let data = epoll::EventData::new_u64(self.last_key);
-        let connection = Connection::new(visitor);
+        let is_page = self.page.as_ref().is_some_and(|page| page.is_server(visitor.peer.pid));
+        let mut connection = Connection::new(visitor);
+        if is_page {
+            // It may be of the agent's own user, and has nothing of that.
+            connection.show_page(PageViewer { uid: None });
+        }
         let events = epoll::EventFlags::IN;
         if epoll::add(&self.epoll, connection.descriptor(), data, events).is_ok() {
             self.connections.insert(self.last_key, connection);

@@ -6,6 +6,7 @@ use weigh_collect::host;
 use weigh_schema::stream::{AGENT_STATUS, AgentStatus, ServedUser, StreamStatus};
 use weigh_schema::top::TopCollector;
 
+use super::page::PageAccess;
 use super::server::{Stream, StreamServer, now_ns};
 
 impl StreamServer {
@@ -31,6 +32,7 @@ impl StreamServer {
             current_interval_seconds: self.interval().as_secs_f64(),
             streams: self.streams.iter().map(|(name, one)| self.stream_status(name, one)).collect(),
             collectors,
+            page: self.page.as_ref().map(PageAccess::status),
             served: self.served().into_iter().filter(may_see).collect(),
         })
     }

@@ -3,13 +3,13 @@
 use std::os::unix::net::UnixStream;
 
 use weigh_schema::stream::{
-    CollectorSwitch, PUSHED, PolicyChange, PushedSample, RecordBody, RecordClient, RecordSource,
-    StreamPolicy, StreamRead, StreamRecords,
+    CollectorSwitch, PUSHED, PageViewer, PolicyChange, PushedSample, RecordBody, RecordClient,
+    RecordSource, StreamPolicy, StreamRead, StreamRecords,
 };
 use weigh_wire::{Answer, Peer, StreamRequest, receive, send};
 
 use super::server::{StreamServer, StreamSettings};
-use super::{NodeControl, StreamDoor, Visibility};
+use super::{NodeControl, PageAccess, StreamDoor, Visibility};
 use std::time::{Duration, Instant};
 
 const STRANGER: u32 = 4_000_001;
@@ -170,6 +170,45 @@ fn a_reader_has_the_node_read_more_often_as_long_as_it_is_there() {
     (0..3).for_each(|_| server.handle(Instant::now(), &Vec::new).unwrap());
     assert_eq!(server.interval(), Duration::from_secs(1));
     assert!(server.wants_node(), "it may come back");
+}
+
+#[test]
+fn a_token_shows_what_its_holder_may_see_and_changes_nothing() {
+    let (mut server, door) = server();
+    let stranger = connect(&door, STRANGER);
+    assert!(refused(ask(&mut server, &stranger, StreamRequest::PageUrl)).contains("no page"));
+    let page = PageAccess::new(None);
+    server.set_page(page.clone());
+    assert!(refused(ask(&mut server, &stranger, StreamRequest::PageUrl)).contains("not served"));
+    page.set_started(8);
+    page.set_served("127.0.0.1:4000".parse().unwrap());
+    let token = |server: &mut StreamServer, uid: u32| {
+        let stream = connect(&door, uid);
+        let Answer::PageUrl(url) = ask(server, &stream, StreamRequest::PageUrl) else { panic!() };
+        url.rsplit_once('=').unwrap().1.to_string()
+    };
+    let (of_root, of_stranger) = (token(&mut server, 0), token(&mut server, STRANGER));
+    // One who is behind a namespace's root is not root.
+    let inside = door.pass(Peer { pid: 7, uid: 0, gid: 0 }, STRANGER).unwrap();
+    let inside: UnixStream = inside.into();
+    assert!(refused(ask(&mut server, &inside, StreamRequest::PageUrl)).contains("namespace"));
+    // The page's process, which is of the agent's own user.
+    let own = rustix::process::geteuid().as_raw();
+    let shown: UnixStream = door.pass(Peer { pid: 8, uid: own, gid: own }, own).unwrap().into();
+    let change = || StreamRequest::SetInterval(500);
+    assert!(refused(ask(&mut server, &shown, change())).contains("only reads"));
+    let login = |token: &str| StreamRequest::Login(token.to_string());
+    assert_eq!(ask(&mut server, &shown, login(&"0".repeat(64))), Answer::Is(false));
+    for (token, uid) in [(&of_stranger, STRANGER), (&of_root, 0)] {
+        let viewer = PageViewer { uid: Some(uid) };
+        assert_eq!(ask(&mut server, &shown, login(token)), Answer::Viewer(viewer));
+        let connection = server.connections.values().next_back().unwrap();
+        assert_eq!((connection.viewer.uid, connection.user), (uid, uid));
+        assert_eq!(connection.viewer.is_trusted, uid == 0);
+        assert!(refused(ask(&mut server, &shown, change())).contains("only reads"));
+        assert!(refused(ask(&mut server, &shown, StreamRequest::PageUrl)).contains("only reads"));
+    }
+    assert_eq!(token(&mut server, STRANGER), of_stranger, "it stays the same");
 }
 
 #[test]

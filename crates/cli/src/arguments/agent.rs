@@ -22,8 +22,29 @@ pub struct AgentSocket {
 pub enum AgentVerb {
     /// Say how the agent stands: its streams, the node's collectors, who is served.
     Status(AgentStatusArguments),
+    /// Print the URL of its page (--http), with a token by which it shows what you may see.
+    Url(AgentUrlArguments),
+    /// Run the commands of rules when the agent's events say so, in this process, until TERM or INT.
+    Commands(AgentCommandsArguments),
     /// Change what it does; only root and the agent's own user may.
     Set(AgentSetArguments),
+}
+
+/// Options of `weigh agent url`.
+#[derive(Args, Debug)]
+pub struct AgentUrlArguments {
+    #[command(flatten)]
+    pub at: AgentSocket,
+}
+
+/// Options of `weigh agent commands`.
+#[derive(Args, Debug)]
+pub struct AgentCommandsArguments {
+    #[command(flatten)]
+    pub at: AgentSocket,
+    /// The file of the rules (TOML), the agent's own; nobody else may be able to change it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: PathBuf,
 }
 
 /// Options of `weigh agent status`.

@@ -14,7 +14,10 @@ mod trace;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use agent::{AgentSetArguments, AgentSocket, AgentStatusArguments, AgentVerb, PushArguments};
+pub use agent::{
+    AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
+    AgentUrlArguments, AgentVerb, PushArguments,
+};
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use control::{ControlArguments, ControlVerb};
 pub use io::{

@@ -11,6 +11,7 @@ use weigh_export::recording::{self, FORMATS, RecordingFormat};
 use super::agent::AgentVerb;
 use super::calls::Share;
 use super::numbers::{interval, pid, programs};
+use super::serve::address;
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -169,6 +170,7 @@ Examples:
   weigh agent --socket /tmp/weigh.sock & WEIGH_SOCKET=/tmp/weigh.sock ./server
   weigh agent status
   weigh agent set --interval 0.5s
+  weigh agent --http 8080 & weigh agent url
 
 See also: the pages `libweigh` (what the agent gives to whom), `agent` (its streams), `subsystems` (the file of --config) and
 `without-root` of weigh's documentation.";
@@ -209,10 +211,27 @@ pub struct AgentArguments {
     /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub statsd: Option<SocketAddr>,
+    /// Serve the page of the node there: a port, or an address of this machine's loopback with a port. A process without
+    /// rights does it; `weigh agent url` says its URL, with a token of yours.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub http: Option<SocketAddr>,
+    /// The user of that process, where the agent is root's [default: nobody].
+    #[arg(long, value_name = "USER", requires = "http")]
+    pub http_user: Option<String>,
+    /// Somebody else serves the page at the address of --http (weigh serve --agent --for-users), as another unit does.
+    #[arg(long, requires = "http", conflicts_with = "http_user")]
+    pub http_apart: bool,
+    /// Let programs collect /metrics of the page with the token in this file (mode 0600), which stays the same; it is
+    /// made if it is not there.
+    #[arg(long, value_name = "FILE", requires = "http", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
     /// Judge by the rules of this file (TOML), beside the shipped ones or in their place, and run their commands: then
     /// nobody else may be able to change it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rules: Option<PathBuf>,
+    /// A process apart runs the commands of rules (weigh agent commands), as another unit does.
+    #[arg(long)]
+    pub commands_apart: bool,
 }
 
 const TOP_EXAMPLES: &str = "\

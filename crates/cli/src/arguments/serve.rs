@@ -15,6 +15,7 @@ no privileges, and shows what the user that runs it may read.
 Examples:
   weigh serve                                the node, and the recordings that weigh run has kept
   weigh serve runs/ --http 8080              the recordings of a folder
+  weigh serve --agent                        the node as the agent of this machine sees it
   weigh serve --export prometheus=http://127.0.0.1:9090
   ssh -L 8080:127.0.0.1:8080 NODE weigh serve --http 8080
 
@@ -28,11 +29,27 @@ pub struct ServeArguments {
     /// them].
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub folders: Vec<PathBuf>,
-    /// Where to listen: a port, or an address of this machine's loopback with a port; 0 is any free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address)]
-    pub http: SocketAddr,
+    /// Where to listen: a port, or an address of this machine's loopback with a port; 0 is any free one; - is standard
+    /// input, a socket that listens (systemd: StandardInput=socket).
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen_address)]
+    pub http: ListenAddress,
+    /// Take the node's values from the agent that answers at this socket [default: $WEIGH_SOCKET, else
+    /// /run/weigh/agent.sock], and show of processes and jobs what you may see there.
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
+    pub agent: Option<Option<PathBuf>>,
+    /// Serve the page to all users of the agent, each with the token that `weigh agent url` gives it: what that user may see.
+    /// Only as a user without any rights; recordings are not served.
+    #[arg(long, requires = "agent", conflicts_with_all = ["folders", "token_file"])]
+    pub for_users: bool,
+    /// The agent's process, which has started this one.
+    #[arg(long, value_name = "PID", requires = "for_users", hide = true)]
+    pub child_of: Option<u32>,
+    /// Let programs collect /metrics with the token in this file (mode 0600), which stays the same; it is made if it is
+    /// not there. It opens nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
     /// List all users' processes.
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "agent")]
     pub all: bool,
     /// Send the node's metrics to a server or a file: prometheus=URL, otlp=URL, elasticsearch=URL, statsd=HOST:PORT,
     /// dogstatsd=HOST:PORT, csv=FILE, jsonl=FILE. Can be given several times.
@@ -43,8 +60,23 @@ pub struct ServeArguments {
     pub export_interval: Duration,
 }
 
+impl ServeArguments {
+    /// Where the agent answers whose values are shown, if it is an agent's.
+    pub fn agent_socket(&self) -> Option<PathBuf> {
+        let socket = self.agent.clone()?;
+        Some(socket.unwrap_or_else(weigh_agent::socket))
+    }
+}
+
+/// An address, or none for a socket that listens already.
+pub type ListenAddress = Option<SocketAddr>;
+
+fn listen_address(text: &str) -> Result<ListenAddress, String> {
+    if text == "-" { Ok(None) } else { address(text).map(Some) }
+}
+
 /// A port, or an address with a port.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let local = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let of_port = |text: &str| text.parse().ok().map(local);
     let named = text.strip_prefix("localhost:").and_then(of_port);

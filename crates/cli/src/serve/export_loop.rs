@@ -1,46 +1,67 @@
 //! `weigh serve --export`: reads the node once an interval, and hands each report to the threads of the exporters.
+//!
+//! A thread reads the feed and may wait there for long; another one takes what it has read, and ends when it is told to.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use weigh_collect::message::notice;
 use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, exporter};
-use weigh_session::Source as _;
-use weigh_session::products::top::{ListedProcesses, TopSettings, TopSource};
+use weigh_schema::top::TopReport;
+use weigh_web::{FeedEvent, FeedOpener};
 
 /// Exporters at work, until it is dropped.
 pub struct ExportLoop {
-    /// The thread ends when this is dropped.
-    stop: Option<Sender<()>>,
+    /// Takes what the feed says; without an event the thread ends.
+    events: Option<Sender<Option<FeedEvent>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ExportLoop {
     /// Opens the exporters of these targets; reads nothing where there are none.
-    pub fn start(targets: &[String], interval: Duration) -> anyhow::Result<ExportLoop> {
+    pub fn start(
+        targets: &[String],
+        interval: Duration,
+        open_feed: FeedOpener,
+    ) -> anyhow::Result<ExportLoop> {
         if targets.is_empty() {
-            return Ok(ExportLoop { stop: None, thread: None });
+            return Ok(ExportLoop { events: None, thread: None });
         }
         let exporters = targets.iter().map(|target| open(target));
         let exporters = exporters.collect::<Result<Vec<_>, _>>()?;
-        let (stop, is_stopped) = channel();
-        let thread = std::thread::Builder::new()
-            .name("export".to_string())
-            .spawn(move || work(interval, &exporters, &is_stopped))
-            .context("cannot start a thread")?;
-        Ok(ExportLoop { stop: Some(stop), thread: Some(thread) })
+        let (sender, events) = channel();
+        let feeder = sender.clone();
+        let named = |name: &str| std::thread::Builder::new().name(name.to_string());
+        let read = move || read_feed(open_feed, interval, &feeder);
+        named("export feed").spawn(read).context("cannot start a thread")?;
+        let thread = named("export").spawn(move || work(&events, &exporters));
+        let thread = thread.context("cannot start a thread")?;
+        Ok(ExportLoop { events: Some(sender), thread: Some(thread) })
     }
 }
 
 impl Drop for ExportLoop {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        if let Some(events) = self.events.take() {
+            // It may have ended by itself.
+            let _ = events.send(None);
+        }
         if let Some(thread) = self.thread.take() {
             // It has no result.
             let _ = thread.join();
+        }
+    }
+}
+
+fn read_feed(open: FeedOpener, interval: Duration, events: &Sender<Option<FeedEvent>>) {
+    let mut feed = open();
+    feed.set_interval(interval);
+    while let Some(event) = feed.next() {
+        if events.send(Some(event)).is_err() {
+            break;
         }
     }
 }
@@ -49,21 +70,30 @@ fn open(target: &str) -> Result<ExportThread, ExportError> {
     ExportThread::start(exporter(target)?)
 }
 
-fn work(interval: Duration, exporters: &[ExportThread], is_stopped: &Receiver<()>) {
-    let listed = ListedProcesses::Nobody;
-    let mut source = TopSource::new(TopSettings { interval, listed }, None);
+fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread]) {
     let mut problems = vec![None; exporters.len()];
-    while let Some(deadline) = source.deadline() {
-        let wait = deadline.saturating_duration_since(Instant::now());
-        if is_stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-        source.tick_if_due();
-        let Some(report) = source.take_report().map(Arc::new) else { continue };
+    let mut outage = None;
+    while let Ok(Some(event)) = events.recv() {
+        let report = match event {
+            FeedEvent::Report(report) => Arc::<TopReport>::new(*report),
+            FeedEvent::Outage(reason) => {
+                say_outage(reason, &mut outage);
+                continue;
+            }
+        };
+        outage = None;
         for (exporter, problem) in exporters.iter().zip(&mut problems) {
             exporter.push(report.clone());
             say_new_problem(&exporter.status(), problem);
         }
+    }
+}
+
+/// An outage is told when it begins, and when its reason is another one.
+fn say_outage(reason: String, before: &mut Option<String>) {
+    if before.as_ref() != Some(&reason) {
+        notice(format_args!("there is nothing to export: {reason}"));
+        *before = Some(reason);
     }
 }
 

@@ -2,7 +2,10 @@
 
 mod export_loop;
 mod node_feed;
+mod token_file;
+mod users;
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,35 +13,66 @@ use weigh_collect::message::notice;
 use weigh_export::metrics::openmetrics;
 use weigh_keep::{Recording, default_directory};
 use weigh_session::products::top::{ListedProcesses, TopSettings};
-use weigh_web::{PageBuilder, ServeSettings, Server};
+use weigh_web::{FeedOpener, Listening, PageAudience, PageBuilder, ServeSettings, Server};
 
 use crate::arguments::ServeArguments;
 use crate::show::page_data;
 use crate::terminal::{check_output, print};
 use export_loop::ExportLoop;
-use node_feed::{INTERVAL, TopFeed};
+use node_feed::{AgentFeed, INTERVAL, TopFeed};
+pub use token_file::read_or_make;
 
 /// Serves until TERM or INT.
 pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
-    let listed = ListedProcesses::of(arguments.all);
-    let settings = TopSettings { interval: INTERVAL, listed };
+    if arguments.for_users {
+        users::confine(arguments.child_of)?;
+    }
     let server = Server::bind(ServeSettings {
-        address: arguments.http,
+        listening: listening(arguments)?,
         folders: folders(arguments)?,
-        feed: Box::new(move || Box::new(TopFeed::new(settings))),
+        audience: audience(arguments),
+        metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
         pages: page_builder(),
         metrics: Some(openmetrics),
     })?;
-    let _exports = ExportLoop::start(&arguments.exports, arguments.export_interval)?;
+    // Jobs and processes are not exported.
+    let exported = feed(arguments, ListedProcesses::Nobody);
+    let _exports = ExportLoop::start(&arguments.exports, arguments.export_interval, exported)?;
     print(&format!("{}\n", server.url()))?;
     server.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn listening(arguments: &ServeArguments) -> anyhow::Result<Listening> {
+    Ok(match arguments.http {
+        Some(address) => Listening::At(address),
+        None => Listening::By(std::io::stdin().as_fd().try_clone_to_owned()?),
+    })
+}
+
+fn audience(arguments: &ServeArguments) -> PageAudience {
+    match arguments.agent_socket() {
+        Some(socket) if arguments.for_users => users::audience(socket),
+        _ => PageAudience::Starter(feed(arguments, ListedProcesses::of(arguments.all))),
+    }
+}
+
+/// The agent's values if one is named, else this process's own.
+fn feed(arguments: &ServeArguments, listed: ListedProcesses) -> FeedOpener {
+    match arguments.agent_socket() {
+        Some(socket) => Box::new(move || Box::new(AgentFeed::new(socket, INTERVAL))),
+        None => {
+            let settings = TopSettings { interval: INTERVAL, listed };
+            Box::new(move || Box::new(TopFeed::new(settings)))
+        }
+    }
+}
+
 /// Those that are named, else where recordings are kept; none where that place cannot be had: the node is there all the same.
 fn folders(arguments: &ServeArguments) -> anyhow::Result<Vec<PathBuf>> {
-    if !arguments.folders.is_empty() {
+    // Recordings are their users' own.
+    if !arguments.folders.is_empty() || arguments.for_users {
         return Ok(arguments.folders.clone());
     }
     let mut folder = default_directory("any")?;

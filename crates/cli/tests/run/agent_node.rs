@@ -16,55 +16,88 @@ use weigh_schema::stream::{
 use weigh_schema::top::{TOP, TopReport};
 
 use crate::support::agent::{Agent, NOBODY};
+use crate::support::mortal::Mortal;
 use crate::support::run::Scratch;
 use crate::support::{patience, wait_until, weigh_for_everybody};
 
 /// An agent without privileges.
-struct NodeAgent {
-    process: Child,
-    scratch: Scratch,
-    said: String,
+pub struct NodeAgent {
+    pub process: Child,
+    pub scratch: Scratch,
+    pub said: String,
 }
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// What an agent says until it serves the node.
+fn start(mut command: Command, scratch: &Scratch, options: &[&str]) -> (Child, String) {
+    command.args(["agent", "--socket"]).arg(scratch.path("socket")).args(options);
+    let mut process = command.stderr(Stdio::piped()).spawn().expect("weigh starts");
+    let mut lines = BufReader::new(process.stderr.take().expect("standard error"));
+    let mut said = String::new();
+    while !said.contains("serves the node alone") {
+        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "{said}");
+    }
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
+    assert!(said.contains("serves at"), "{said}");
+    (process, said)
+}
+
+/// As an ordinary user.
+fn by_nobody() -> Command {
+    let mut command = Command::new(weigh_for_everybody());
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
 impl NodeAgent {
     /// An ordinary user's, with these options.
-    fn start(options: &[&str]) -> NodeAgent {
-        let mut command = Command::new(weigh_for_everybody());
-        if is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        NodeAgent::serve(command, options)
+    pub fn start(options: &[&str]) -> NodeAgent {
+        NodeAgent::serve(by_nobody(), options)
     }
 
     /// Root's, without capabilities.
     fn of_root() -> NodeAgent {
-        let mut command = Command::new("setpriv");
-        command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
-        command.arg(weigh_for_everybody());
-        NodeAgent::serve(command, &[])
+        NodeAgent::of_root_with(&["--bounding-set=-all"], &[])
     }
 
-    fn serve(mut command: Command, options: &[&str]) -> NodeAgent {
+    /// Root's, with these options of setpriv and these of its own.
+    pub fn of_root_with(rights: &[&str], options: &[&str]) -> NodeAgent {
+        let mut command = Command::new("setpriv");
+        command.args(["--inh-caps=-all", "--no-new-privs"]).args(rights);
+        command.arg(weigh_for_everybody());
+        NodeAgent::serve(command, options)
+    }
+
+    fn serve(command: Command, options: &[&str]) -> NodeAgent {
         let scratch = Scratch::new();
-        command.args(["agent", "--socket"]).arg(scratch.path("socket")).args(options);
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("weigh starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("standard error"));
-        let mut said = String::new();
-        (0..2).for_each(|_| assert_ne!(lines.read_line(&mut said).expect("text"), 0));
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
-        assert!(said.contains("serves at"), "{said}");
+        let (process, said) = start(command, &scratch, options);
         NodeAgent { process, scratch, said }
     }
 
-    fn client(&self) -> StreamClient {
+    /// Root's, without capabilities, in the place of one that has ended.
+    pub fn of_root_in(mut before: NodeAgent, options: &[&str]) -> NodeAgent {
+        let mut command = Command::new("setpriv");
+        command.args(["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]);
+        command.arg(weigh_for_everybody());
+        (before.process, before.said) = start(command, &before.scratch, options);
+        before
+    }
+
+    /// Another one in its place, which has ended.
+    pub fn start_again(&mut self, options: &[&str]) {
+        (self.process, self.said) = start(by_nobody(), &self.scratch, options);
+    }
+
+    pub fn client(&self) -> StreamClient {
         StreamClient::connect(&self.scratch.path("socket")).expect("streams")
     }
 
-    fn stream(&self, name: &str) -> StreamStatus {
+    pub fn stream(&self, name: &str) -> StreamStatus {
         let status = self.client().status().expect("a status");
         status.streams.into_iter().find(|stream| stream.name == name).expect("the stream")
     }
@@ -80,14 +113,14 @@ impl NodeAgent {
     }
 
     #[track_caller]
-    fn done(&self, uid: u32, arguments: &[&str]) -> String {
+    pub fn done(&self, uid: u32, arguments: &[&str]) -> String {
         let output = self.weigh(uid, arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     }
 
     #[track_caller]
-    fn refused(&self, uid: u32, arguments: &[&str]) -> String {
+    pub fn refused(&self, uid: u32, arguments: &[&str]) -> String {
         let output = self.weigh(uid, arguments);
         assert_eq!(output.status.code(), Some(125), "{arguments:?}");
         String::from_utf8(output.stderr).expect("text")
@@ -96,7 +129,7 @@ impl NodeAgent {
 
 impl NodeAgent {
     /// It ends by itself when it is told to.
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         let pid = rustix::process::Pid::from_raw(self.process.id() as i32).expect("a PID");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
         let mut status = None;
@@ -393,4 +426,42 @@ fn rules_make_events_and_run_their_commands() {
         refused.contains("others may change it") && refused.contains("chmod go-w"),
         "{refused}"
     );
+}
+
+/// Commands of rules run in a process apart, which finds the agent again; the agent itself runs none.
+#[test]
+fn commands_run_in_a_process_apart() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    let folder = scratch.path("etc");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let (file, mail) = (folder.join("rules.toml"), scratch.path("mail"));
+    let rules = format!(
+        "[rule.queue]\nwhen = \"queue_length > 16\"\ntext = \"{{queue_length}} wait\"\n\
+         command = [\"sh\", \"-c\", 'echo \"$PPID $WEIGH_TEXT\" > \"$1\"', \"sh\", {:?}]\n\
+         [metric.queue_length]\nunit = \"count\"\n",
+        mail.display().to_string()
+    );
+    std::fs::write(&file, rules).expect("a file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    let path = file.display().to_string();
+    let options = ["--interval", "0.1s", "--commands-apart", "--rules", &path];
+    let mut agent = NodeAgent::start(&options);
+    let mut apart = by_nobody();
+    apart.args(["agent", "commands", "--rules", &path]);
+    apart.env("WEIGH_SOCKET", agent.scratch.path("socket")).stderr(Stdio::piped());
+    let mut apart = Mortal::of(apart.spawn());
+    let mut lines = BufReader::new(apart.stderr.take().expect("standard error"));
+    // It was there before the agent that makes the event.
+    wait_until("it reads events", 30.0, || agent.stream(EVENTS).readers == 1);
+    agent.end();
+    let mut said = String::new();
+    lines.read_line(&mut said).expect("a line");
+    assert!(said.contains("no events: the agent has gone"), "{said}");
+    agent.start_again(&options);
+    agent.done(NOBODY, &["push", "--scope", "shop", "queue_length=17"]);
+    let mailed = || std::fs::read_to_string(&mail).unwrap_or_default();
+    wait_until("the command", 60.0, || mailed().ends_with('\n'));
+    assert_eq!(mailed(), format!("{} 17 wait\n", apart.id()));
 }

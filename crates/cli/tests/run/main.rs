@@ -25,6 +25,7 @@ mod region_costs;
 mod regions;
 mod series;
 mod serve;
+mod serve_agent;
 mod serve_export;
 mod signals;
 mod syscalls;

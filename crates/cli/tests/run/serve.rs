@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
+use weigh_schema::node_metric::node_forks_total as forks;
 use weigh_schema::recording::files;
 
 use crate::support::mortal::Mortal;
@@ -18,22 +19,35 @@ use crate::support::{patience, weigh_binary};
 const EVIL: &str =
     "</script><img src=x onerror=alert(1)>\r\nSet-Cookie: a=b\r\n\r\ndata: x/../../etc/passwd";
 
-struct Served {
-    child: Mortal,
-    address: SocketAddr,
-    token: String,
+pub struct Served {
+    pub child: Mortal,
+    page: PageClient,
+}
+
+/// One who has the token of a page.
+pub struct PageClient {
+    pub address: SocketAddr,
+    pub token: String,
+}
+
+impl std::ops::Deref for Served {
+    type Target = PageClient;
+
+    fn deref(&self) -> &PageClient {
+        &self.page
+    }
 }
 
 /// An answer: its status, its head and its body.
-struct Answer {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
 }
 
 impl Answer {
     #[track_caller]
-    fn json(&self) -> Json {
+    pub fn json(&self) -> Json {
         let text = String::from_utf8_lossy(&self.body);
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
@@ -49,14 +63,21 @@ impl Served {
     }
 
     #[track_caller]
-    fn by(mut command: Command) -> Served {
+    pub fn by(mut command: Command) -> Served {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = Mortal::of(command.spawn());
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        Served { child, page: PageClient::of_url(&line) }
+    }
+}
+
+impl PageClient {
+    #[track_caller]
+    pub fn of_url(line: &str) -> PageClient {
         let url = line.trim().strip_prefix("http://").unwrap_or_else(|| panic!("no URL: {line}"));
         let (address, token) = url.split_once("/?token=").expect("a token");
-        Served { child, address: address.parse().expect("an address"), token: token.to_string() }
+        PageClient { address: address.parse().expect("an address"), token: token.to_string() }
     }
 
     fn connect(&self) -> TcpStream {
@@ -67,7 +88,7 @@ impl Served {
 
     /// Sends these lines and reads to the end.
     #[track_caller]
-    fn ask(&self, lines: &[&str]) -> Answer {
+    pub fn ask(&self, lines: &[&str]) -> Answer {
         let mut stream = self.connect();
         let request = lines.join("\r\n") + "\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).expect("it reads");
@@ -81,22 +102,27 @@ impl Served {
 
     /// Asks as a page or program that has the token.
     #[track_caller]
-    fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Answer {
         let (host, bearer) = (self.host(), self.bearer());
         self.ask(&[&format!("GET {path} HTTP/1.1"), &host, &bearer, "Accept: application/json"])
     }
 
-    fn host(&self) -> String {
+    pub fn host(&self) -> String {
         format!("Host: {}", self.address)
     }
 
-    fn bearer(&self) -> String {
+    pub fn bearer(&self) -> String {
         format!("Authorization: Bearer {}", self.token)
     }
 
     /// Data of the stream's events of a name, until one is as is wanted.
     #[track_caller]
-    fn events(&self, query: &str, name: &str, mut is_last: impl FnMut(&Json) -> bool) -> Vec<Json> {
+    pub fn events(
+        &self,
+        query: &str,
+        name: &str,
+        mut is_last: impl FnMut(&Json) -> bool,
+    ) -> Vec<Json> {
         let mut stream = self.connect();
         let (host, bearer) = (self.host(), self.bearer());
         let request = format!("GET /api/v1/stream?{query} HTTP/1.1\r\n{host}\r\n{bearer}\r\n\r\n");
@@ -160,6 +186,33 @@ fn the_page_is_for_who_has_the_token_and_asks_by_its_name() {
     let pid = Pid::from_child(&served.child);
     kill_process(pid, Signal::TERM).expect("it is there");
     assert!(served.child.wait().expect("it ends").success());
+}
+
+/// The token of a file is the same after each start, and opens the metrics alone.
+#[test]
+fn metrics_are_collected_with_the_token_of_a_file() {
+    let scratch = Scratch::new();
+    let file = scratch.path("work").join("token");
+    let start = || {
+        let mut command = Command::new(weigh_binary());
+        set_surroundings(&mut command, &scratch);
+        command.args(["serve", "--token-file"]).arg(&file).arg(scratch.path("work"));
+        Served::by(command)
+    };
+    let mut before = String::new();
+    for _ in 0..2 {
+        let served = start();
+        let token = std::fs::read_to_string(&file).expect("it was made").trim().to_string();
+        assert!(before.is_empty() || before == token, "another one");
+        assert_ne!(served.token, token, "the page has its own");
+        let collector = PageClient { address: served.address, token: token.clone() };
+        let metrics = collector.get("/metrics");
+        let text = String::from_utf8_lossy(&metrics.body);
+        assert!(metrics.status == 200 && text.contains(forks.name), "{text}");
+        assert_eq!(collector.get("/api/v1/node").status, 403);
+        assert_eq!(collector.get("/").status, 403);
+        before = token;
+    }
 }
 
 #[test]

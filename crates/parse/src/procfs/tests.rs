@@ -90,6 +90,8 @@ fn lists_and_tables() {
     let passwd = b"root:x:0:0::/root:/bin/sh\nbroken\n:x:7::\nj.doe:x:1001:1::/:\n";
     assert_eq!(parse_passwd(passwd, 1001).as_deref(), Some("j.doe"));
     assert_eq!(parse_passwd(passwd, 7), None);
+    assert_eq!(parse_account(passwd, "j.doe"), Some((1001, 1)));
+    assert_eq!((parse_account(passwd, ""), parse_account(passwd, "broken")), (None, None));
     assert_eq!(parse_mem_total(b"MemTotal:  12 kB\n"), Some(12288));
     assert_eq!(parse_mem_total(b"MemFree: 12 kB\n"), None);
 }

@@ -5,6 +5,7 @@
 //! start where that file is wrong, another agent serves at that socket already, or the parent of its folder is missing.
 
 mod node_thread;
+mod page_process;
 mod readiness;
 mod state_file;
 
@@ -17,14 +18,17 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weigh_account::rules::RuleSet;
 use weigh_agent::{
-    LeftOut, PROGRAMS, PlainServer, Server, Settings, SlotQuota, StreamDoor, StreamSettings,
+    LeftOut, PROGRAMS, PageAccess, PlainServer, Server, Settings, SlotQuota, StreamDoor,
+    StreamSettings,
 };
 use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Telling};
 use weigh_collect::{code_pages, memory_reserve, message, notice, standing_threads};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::printable::in_words;
+use weigh_wire::Token;
 
-use self::node_thread::NodeThread;
+use self::node_thread::{NodeRules, NodeThread};
+use self::page_process::PageProcess;
 use super::calls::parts::{Parts, PartsSettings};
 use super::rules::read_trusted;
 use crate::command::{Command, Launcher};
@@ -57,8 +61,35 @@ pub struct AgentSettings {
     pub state: Option<PathBuf>,
     /// Where datagrams of StatsD are taken.
     pub statsd: Option<SocketAddr>,
+    /// The page that is served of it.
+    pub page: Option<PageSettings>,
+    /// Whether a process apart runs the commands of rules.
+    pub commands_are_apart: bool,
     /// A file of rules beside the shipped ones, or in their place.
     pub rules: Option<PathBuf>,
+}
+
+/// The page of the agent's node.
+#[derive(Clone, Debug)]
+pub struct PageSettings {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Whether somebody else serves it there, as another unit does; else the agent starts a process for it.
+    pub is_apart: bool,
+    /// The user of that process, where the agent is root's; none: nobody.
+    pub user: Option<String>,
+    /// With this token programs collect the node's metrics.
+    pub metrics_token: Option<Token>,
+}
+
+impl PageSettings {
+    fn access(&self) -> PageAccess {
+        let access = PageAccess::new(self.metrics_token.clone());
+        if self.is_apart {
+            access.set_served(self.address);
+        }
+        access
+    }
 }
 
 /// Serves until TERM or INT.
@@ -86,14 +117,30 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let why_no_jobs = loaded.as_ref().err().map(|error| in_words(error.to_string()));
     let streams =
         StreamSettings { interval: settings.interval, why_no_jobs, statsd: settings.statsd };
-    let node = NodeThread::start(streams, settings.state.as_deref(), rules)?;
+    let access = settings.page.as_ref().map(PageSettings::access);
+    let rules = NodeRules { rules, commands_are_apart: settings.commands_are_apart };
+    let node = NodeThread::start(streams, settings.state.as_deref(), rules, access.clone())?;
+    let door = node.door.clone();
     match loaded {
         Ok(calls) => {
-            let source = agent_source(settings, calls, parts.left_out, node.door.clone())?;
+            let source = agent_source(settings, calls, parts.left_out, door)?;
+            let _page = start_page(settings, access)?;
             serve_with(source, launcher)
         }
-        Err(error) => serve_node_alone(settings, &error, node.door.clone(), launcher),
+        Err(error) => serve_node_alone(settings, &error, (door, access), launcher),
     }
+}
+
+/// When the agent listens at its socket.
+fn start_page(
+    settings: &AgentSettings,
+    access: Option<PageAccess>,
+) -> anyhow::Result<Option<PageProcess>> {
+    let Some((page, access)) = settings.page.as_ref().zip(access) else { return Ok(None) };
+    if page.is_apart {
+        return Ok(None);
+    }
+    PageProcess::start(page.address, page.user.as_deref(), &settings.socket, access).map(Some)
 }
 
 fn agent_source(
@@ -128,7 +175,7 @@ fn serve_with(mut source: impl Source, launcher: Launcher) -> anyhow::Result<()>
 fn serve_node_alone(
     settings: &AgentSettings,
     error: &dyn std::error::Error,
-    door: StreamDoor,
+    (door, access): (StreamDoor, Option<PageAccess>),
     launcher: Launcher,
 ) -> anyhow::Result<()> {
     let why = in_words(error.to_string());
@@ -138,6 +185,7 @@ fn serve_node_alone(
     notice!("{NODE_ALONE}, and programs with libweigh and jobs are turned away: {why}");
     // Nothing else has to be small where the kernel's programs are loaded.
     code_pages::release();
+    let _page = start_page(settings, access)?;
     serve_with(PlainSource(server), launcher)
 }
 

@@ -7,6 +7,7 @@ pub mod control;
 mod groups;
 pub mod io;
 pub mod node;
+pub mod rule_events;
 pub mod rules;
 pub mod run;
 pub mod top;

@@ -16,16 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, capability_is_in_bounding_set, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
-};
 use weigh_account::rules::Rule;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::{RuleChange, RuleEvent};
 
 use command_pace::{CommandPace, DueEvent};
 pub use trusted_file::read_trusted;
+
+use crate::capabilities;
 
 /// How commands are run.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +133,7 @@ struct CommandRunner {
 impl CommandRunner {
     /// Until nobody sends events any more.
     fn run(mut self, waiting: Receiver<RuleEvent>) {
-        drop_capabilities();
+        capabilities::drop_all();
         loop {
             let now = Instant::now();
             match waiting.recv_timeout(self.wait(now)) {
@@ -262,24 +260,6 @@ fn body(due: &DueEvent) -> String {
         event.since,
         printable(&event.paste),
     )
-}
-
-/// Of this thread, and so of what it starts: a program of root gets none of them back. Users have none.
-fn drop_capabilities() {
-    let all = (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number));
-    // Past the last one that the kernel knows there is an error.
-    let is_there = |one: &CapabilitySet| capability_is_in_bounding_set(*one).unwrap_or(false);
-    all.clone().filter(is_there).for_each(|one| {
-        let _ = remove_capability_from_bounding_set(one);
-    });
-    let _ = clear_ambient_capability_set();
-    let none = CapabilitySet::empty();
-    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    let _ = set_capabilities(None, none);
-    // Where the right to drop them for good is missing, as in a unit, a program of root gets none in this way.
-    if rustix::process::geteuid().is_root() && all.clone().any(|one| is_there(&one)) {
-        let _ = set_no_new_privs(true);
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use weigh_account::rules::RuleSet;
-use weigh_agent::{NodeControl, StreamDoor, StreamServer, StreamSettings, Visibility};
+use weigh_agent::{NodeControl, PageAccess, StreamDoor, StreamServer, StreamSettings, Visibility};
 use weigh_collect::host::hides_processes;
 use weigh_collect::notice;
 use weigh_schema::rule::pid_of_job;
@@ -24,6 +24,24 @@ use crate::products::top::{ListedProcesses, TopSettings, TopSource};
 
 /// It waits no longer for what does not come.
 const PAUSE: Duration = Duration::from_secs(60);
+
+/// What the node is judged by.
+pub struct NodeRules {
+    /// The rules.
+    pub rules: RuleSet,
+    /// Whether somebody else runs their commands.
+    pub commands_are_apart: bool,
+}
+
+impl NodeRules {
+    fn commands(&self) -> anyhow::Result<Option<RuleCommands>> {
+        if self.commands_are_apart {
+            return Ok(None);
+        }
+        RuleCommands::start(self.rules.rules(), CommandSettings::default())
+            .context("cannot start a thread for the commands of rules")
+    }
+}
 
 /// The thread; it ends when this is dropped.
 pub struct NodeThread {
@@ -39,20 +57,21 @@ impl NodeThread {
     pub fn start(
         settings: StreamSettings,
         state: Option<&Path>,
-        rules: RuleSet,
+        rules: NodeRules,
+        page: Option<PageAccess>,
     ) -> anyhow::Result<NodeThread> {
         let interval = settings.interval;
-        let commands = RuleCommands::start(rules.rules(), CommandSettings::default())
-            .context("cannot start a thread for the commands of rules")?;
+        let commands = rules.commands()?;
         let (mut server, door) = StreamServer::new(settings).context("cannot serve streams")?;
         let state = state.map(StateFile::new);
+        page.into_iter().for_each(|page| server.set_page(page));
         restore(&mut server, state.as_ref())?;
         let is_ending = Arc::new(AtomicBool::new(false));
         let is_over = is_ending.clone();
         let thread = std::thread::Builder::new().name("node".into()).spawn(move || {
             let listed = ListedProcesses::Everybody;
             let mut top = TopSource::new(TopSettings { interval, listed }, None);
-            top.set_rules(rules);
+            top.set_rules(rules.rules);
             let mut node = NodeStreams { server, top, interval, commands };
             while !is_over.load(Ordering::Relaxed) {
                 if let Err(error) = node.turn() {
@@ -82,15 +101,20 @@ impl Drop for NodeThread {
 fn restore(server: &mut StreamServer, state: Option<&StateFile>) -> anyhow::Result<()> {
     let Some(bytes) = state.map(StateFile::take).transpose()?.flatten() else { return Ok(()) };
     // Whose processes they were is not known any more.
-    let visibility = match hides_processes() {
-        true => Visibility::Owners(BTreeMap::new()),
-        false => Visibility::Everybody,
-    };
+    let visibility = visibility(BTreeMap::new());
     let (_, missing) = server.restore(&bytes, &visibility);
     if missing > 0 {
         notice!("{missing} records of an earlier agent cannot be read");
     }
     Ok(())
+}
+
+/// Of what is another user's, as much as `/proc` shows, and never what was typed.
+fn visibility(owners: BTreeMap<u32, u32>) -> Visibility {
+    match hides_processes() {
+        true => Visibility::Owners(owners),
+        false => Visibility::OwnersInFull(owners),
+    }
 }
 
 struct NodeStreams {
@@ -127,11 +151,7 @@ impl NodeStreams {
             return self.server.skip_node();
         }
         let report = self.top.make_report();
-        let visibility = match hides_processes() {
-            true => Visibility::Owners(self.top.owners().clone()),
-            false => Visibility::Everybody,
-        };
-        self.server.write_node(report, &visibility);
+        self.server.write_node(report, &visibility(self.top.owners().clone()));
     }
 
     /// What rules have said; of jobs, where processes are hidden, to their commands alone.
