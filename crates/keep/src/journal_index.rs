@@ -1,7 +1,7 @@
 //! Where in a journal samples of which times are, so that an interval of a long one is read without the rest.
 //!
 //! Grows as the journal is followed; emits the parts of the file that an interval is in ([`JournalParts`]), which are
-//! read without its reader.
+//! read apart from that.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -67,7 +67,7 @@ impl JournalIndex {
 #[derive(Clone, Debug)]
 pub struct JournalParts {
     pub(crate) path: PathBuf,
-    /// Shared: closing a descriptor of the journal would take back the lock of its watcher.
+    /// Shared: closing a descriptor of the journal would take back the lock that says that somebody watches.
     pub(crate) file: Arc<File>,
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) interval: RangeInclusive<i64>,

@@ -64,14 +64,10 @@ impl NodeLook {
     }
 
     /// What a client gets that has this look as its last one: what has changed, or the whole report. Each is made once for all.
-    pub(crate) fn event_after(&self, known: Option<u64>) -> Bytes {
+    fn event_after(&self, known: Option<u64>) -> Bytes {
         let is_next = known.is_some_and(|known| known + 1 == self.number);
         let change = if is_next { self.change.get_or_init(|| self.change_event()) } else { &None };
         change.clone().unwrap_or_else(|| self.whole_event())
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     fn change_event(&self) -> Option<Bytes> {
@@ -113,11 +109,11 @@ pub(crate) enum NodeState {
 }
 
 impl NodeState {
-    /// As an event of the stream, for a client that knows the report of this number.
+    /// As an event of the stream, for a client that has the report of this number; it has the new one then.
     pub(crate) fn event_after(&self, known: &mut Option<u64>) -> Option<Bytes> {
         match self {
             NodeState::Unknown => None,
-            NodeState::Report(look) => Some(look.event_after(known.replace(look.number()))),
+            NodeState::Report(look) => Some(look.event_after(known.replace(look.number))),
             NodeState::Outage(outage) => Some(event("outage", &**outage)),
         }
     }
@@ -294,8 +290,8 @@ fn take_reports(
     feed.set_interval(interval);
     let mut last: Option<Arc<NodeLook>> = None;
     while demand.wait(feed.as_mut()) {
-        let is_rested = last.as_ref().is_none_or(|last| last.at.elapsed() > REST);
         let began = thread_cpu_time();
+        let is_rested = last.as_ref().is_none_or(|last| last.at.elapsed() > REST);
         let Some(news) = next_news(feed.as_mut(), is_rested) else { break };
         let at = Instant::now();
         let state = match news {
@@ -378,10 +374,10 @@ mod tests {
         let next = NodeLook::after(Some(&first), tick("2026-01-02T03:04:06Z"), Instant::now());
         let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         assert!(text(first.event_after(None)).starts_with("event: node\n"));
-        let change = text(next.event_after(Some(first.number())));
+        let change = text(next.event_after(Some(first.number)));
         assert!(change.starts_with("event: change\ndata: {\"report\":{\"time\":"), "{change}");
         // A client that has missed one.
-        for known in [None, Some(next.number()), Some(next.number() + 7)] {
+        for known in [None, Some(next.number), Some(next.number + 7)] {
             assert!(text(next.event_after(known)).starts_with("event: node\n"), "{known:?}");
         }
     }

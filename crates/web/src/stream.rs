@@ -65,8 +65,8 @@ impl EventStream {
         self.body.held.push(Box::new(watcher));
     }
 
-    /// Sends each report of the node that the client is fast enough for, the first one whole, then what has changed; and
-    /// why there is none.
+    /// Sends each report of the node that the client is fast enough for, the first one whole, then what has changed; and why
+    /// there is none.
     pub(crate) fn add_node(&mut self, viewer: NodeViewer, mut looks: watch::Receiver<NodeState>) {
         self.hold(viewer);
         let sender = self.sender.clone();
