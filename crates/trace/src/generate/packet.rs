@@ -7,7 +7,8 @@
 use super::writer::{PACKET, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::ip_prefix::{ADDRESS_BYTES, Prefix};
-use crate::packet::{IPV4, IPV6, PacketField, PacketPlaces, SCTP, Side, TCP, UDP};
+use crate::packet::{IPV4, IPV6, PacketField, SCTP, Side, TCP, UDP};
+use crate::packet_resolve::PacketPlaces;
 
 /// What is there, as bits.
 const HAVE: i16 = PACKET;
