@@ -9,7 +9,7 @@ use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
-use crate::packet::{PacketField, Side};
+use crate::packet_header::{PacketField, Side};
 use crate::packet_resolve;
 use crate::path::{Cast, Path};
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};

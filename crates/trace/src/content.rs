@@ -4,7 +4,7 @@ use crate::btf::Btf;
 use crate::condition::{self, NAME_BYTES, Source, TextSource};
 use crate::error::{Refusal, Wrong};
 use crate::event::{Field, FieldContent, TEXT_BYTES};
-use crate::packet::{PacketField, Side};
+use crate::packet_header::{PacketField, Side};
 use crate::path::Path;
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::vocabulary::Vocabulary;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::condition::{Source, TextSource};
-use crate::packet::Side;
+use crate::packet_header::Side;
 use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, ProbeField};
 use crate::record::{HEADER, HeaderPart};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::filter::{COMPARISONS, Comparison, Filter, Item, Operand};
-use crate::packet;
+use crate::packet_header;
 use crate::path::{Cast, Path, Step};
 
 impl fmt::Display for Comparison {
@@ -87,7 +87,7 @@ impl fmt::Display for Operand {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = packet::dotted(self).filter(|name| packet::is_name(name));
+        let name = packet_header::dotted(self).filter(|name| packet_header::is_name(name));
         let text = name.unwrap_or_else(|| {
             let mut text = self.base.clone();
             for (step, _) in &self.steps {

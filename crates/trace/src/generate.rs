@@ -10,7 +10,7 @@
 mod call;
 mod fields;
 mod owner;
-mod packet;
+mod packet_header;
 mod ring;
 mod sampling;
 mod test;

@@ -36,7 +36,7 @@ pub mod ip_prefix;
 mod number_range;
 pub mod operand;
 pub mod owner;
-pub mod packet;
+pub mod packet_header;
 mod packet_resolve;
 pub mod path;
 pub mod path_resolve;

@@ -7,7 +7,7 @@
 use crate::btf::TypeKind;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter};
-use crate::packet::{NAMES, PAIRS, PacketField, dotted, names, path_of};
+use crate::packet_header::{NAMES, PAIRS, PacketField, dotted, names, path_of};
 use crate::path::{Path, Step};
 use crate::path_resolve::{PathEnd, Shape, Walker};
 use crate::suggest::nearest;

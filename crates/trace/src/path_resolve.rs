@@ -6,7 +6,7 @@
 use crate::btf::{Btf, BtfError, TypeKind};
 use crate::error::{Refusal, Span, Wrong};
 use crate::event::TEXT_BYTES;
-use crate::packet;
+use crate::packet_header;
 use crate::path::{Cast, Path, Step};
 use crate::signature::{Argument, CallArgument, CallPlace};
 use crate::suggest::nearest;
@@ -182,7 +182,8 @@ impl Walker<'_> {
             let refusal = self.refuse(path.base_span, Wrong::NoArgument { event, name });
             let names = || self.arguments.iter().map(|argument| argument.name.as_str());
             let is_packet = self.packet_argument().is_some();
-            let packet: Vec<&str> = if is_packet { packet::names().collect() } else { Vec::new() };
+            let packet: Vec<&str> =
+                if is_packet { packet_header::names().collect() } else { Vec::new() };
             let known = names().chain(["tgid", "tid", "cpu", "comm"]).chain(packet);
             let near = nearest(&path.base, known);
             let all = || names().map(str::to_string).collect();

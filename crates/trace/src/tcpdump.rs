@@ -11,7 +11,7 @@ use crate::cursor::Cursor;
 use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{self, Comparison, Filter, Operand};
 use crate::ip_prefix::Prefix;
-use crate::packet::path_of;
+use crate::packet_header::path_of;
 use crate::path::Path;
 use crate::suggest::nearest;
 use crate::vocabulary::{self, Vocabulary};

@@ -10,7 +10,7 @@ use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
-use crate::packet;
+use crate::packet_header;
 use crate::packet_resolve::either_side;
 use crate::path::Path;
 use crate::path_resolve::Shape;
@@ -170,8 +170,8 @@ impl Binder<'_> {
 
     /// Its name as it stands there; that of a header may be meant by other words.
     fn called(&self, path: &Path) -> String {
-        if let Some(name) =
-            packet::dotted(path).filter(|name| path.cast.is_none() && packet::is_name(name))
+        if let Some(name) = packet_header::dotted(path)
+            .filter(|name| path.cast.is_none() && packet_header::is_name(name))
         {
             return name;
         }

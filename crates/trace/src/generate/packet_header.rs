@@ -7,7 +7,7 @@
 use super::writer::{PACKET, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::ip_prefix::{ADDRESS_BYTES, Prefix};
-use crate::packet::{IPV4, IPV6, PacketField, SCTP, Side, TCP, UDP};
+use crate::packet_header::{IPV4, IPV6, PacketField, SCTP, Side, TCP, UDP};
 use crate::packet_resolve::PacketPlaces;
 
 /// What is there, as bits.
@@ -58,7 +58,7 @@ impl Writer<'_> {
         for at in (DESTINATION..=HAVE).step_by(8) {
             self.code.store_constant(R::Frame, at, 0, 8);
         }
-        self.find_packet(places, end);
+        self.find_headers(places, end);
         let [v4, v6, above] = [(); 3].map(|()| self.code.label());
         self.place_value(&places.ether_type, end);
         self.code.network_to_host(R::R0, 2);
@@ -78,7 +78,7 @@ impl Writer<'_> {
     }
 
     /// Where its memory begins and ends, and where IP's header is.
-    fn find_packet(&mut self, places: &PacketPlaces, absent: Label) {
+    fn find_headers(&mut self, places: &PacketPlaces, absent: Label) {
         self.place_value(&places.head, absent);
         self.code.store(R::Frame, HEAD, R::R0, 8);
         let found = self.code.label();
