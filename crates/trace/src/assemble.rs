@@ -133,7 +133,7 @@ impl Assembler {
     }
 
     /// A number in the order of the network, as the machine has it; bits above are 0.
-    pub(crate) fn from_network(&mut self, to: R, bytes: i32) {
+    pub(crate) fn network_to_host(&mut self, to: R, bytes: i32) {
         self.emit(0xdc, to, R::R0, 0, bytes * 8);
     }
 

@@ -9,7 +9,8 @@ use crate::error::{Refusal, Span, Wrong};
 use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
-use crate::packet_header::{self, PacketField, Side};
+use crate::packet_header::{PacketField, Side};
+use crate::packet_resolve;
 use crate::path::{Cast, Path};
 use crate::path_resolve::{Meaning, PathEnd, Shape, Walker};
 use crate::suggest::nearest;
@@ -238,7 +239,7 @@ fn either_side(walker: &Walker<'_>, filter: &Filter) -> Option<Filter> {
     let (Filter::Compare { left, .. } | Filter::In { left, .. }) = filter else { return None };
     match walker.argument(&left.base) {
         Some(_) => None,
-        None => packet_header::either_side(filter),
+        None => packet_resolve::either_side(filter),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::event::{Event, Field, MOST_FIELDS, Point};
 use crate::executable::Executable;
 use crate::filter::Filter;
 use crate::owner::Owner;
-use crate::packet_header::PacketPlaces;
+use crate::packet_resolve::PacketPlaces;
 use crate::path::Path;
 use crate::path_resolve::{End, PathEnd, Shape, Walker};
 use crate::record::HEADER_BYTES;

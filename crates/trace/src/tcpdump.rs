@@ -66,7 +66,7 @@ const NO_VALUES: &[&str] = &["in", "and", "or", "not", "sample", "at", "every", 
 pub(crate) struct Qualifiers {
     protocol: Option<&'static str>,
     direction: Direction,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ enum Direction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Host,
     Net,
     Port,
@@ -86,12 +86,12 @@ enum Kind {
     Protocol,
 }
 
-const KINDS: &[(&str, Kind)] = &[
-    ("host", Kind::Host),
-    ("net", Kind::Net),
-    ("port", Kind::Port),
-    ("portrange", Kind::PortRange),
-    ("proto", Kind::Protocol),
+const KINDS: &[(&str, ValueKind)] = &[
+    ("host", ValueKind::Host),
+    ("net", ValueKind::Net),
+    ("port", ValueKind::Port),
+    ("portrange", ValueKind::PortRange),
+    ("proto", ValueKind::Protocol),
 ];
 
 /// What may stand where words are not read any further.
@@ -109,7 +109,7 @@ pub(crate) fn primitive(
     let mut ahead = cursor.clone();
     let is_address = ahead.address().is_some();
     if is_address || last.is_some() && matches!(ahead.number(), Ok(Some(_))) {
-        let host = Qualifiers { protocol: None, direction: Direction::Any, kind: Kind::Host };
+        let host = Qualifiers { protocol: None, direction: Direction::Any, kind: ValueKind::Host };
         return value(cursor, last.unwrap_or(host)).map(Some);
     }
     let Some((word, span)) = ahead.name() else { return Ok(None) };
@@ -132,7 +132,7 @@ pub(crate) fn primitive(
     let Some(qualifiers) = qualifiers(&mut ahead, protocol) else { return Ok(None) };
     *cursor = ahead;
     *last = Some(qualifiers);
-    if protocol == Some("ether") && qualifiers.kind != Kind::Protocol {
+    if protocol == Some("ether") && qualifiers.kind != ValueKind::Protocol {
         let wrong =
             "Ethernet's addresses have no names here; those of IP are host, ip.src and ip.dst";
         return Err(span.refuse(cursor.text(), Wrong::Unsupported(wrong.to_string())));
@@ -170,7 +170,7 @@ fn qualifiers(cursor: &mut Cursor<'_>, protocol: Option<&'static str>) -> Option
         || cursor.clone().address().is_some()
         || matches!(cursor.clone().number(), Ok(Some(_)))
         || cursor.clone().name().is_some_and(|(name, _)| !NO_VALUES.contains(&name));
-    let (direction, kind) = (direction.unwrap_or(Direction::Any), kind.unwrap_or(Kind::Host));
+    let (direction, kind) = (direction.unwrap_or(Direction::Any), kind.unwrap_or(ValueKind::Host));
     has_value.then_some(Qualifiers { protocol, direction, kind })
 }
 
@@ -191,9 +191,9 @@ fn direction(cursor: &mut Cursor<'_>) -> Option<Direction> {
 fn value(cursor: &mut Cursor<'_>, of: Qualifiers) -> Result<Filter, Refusal> {
     let begin = cursor.at();
     let filter = match of.kind {
-        Kind::Host | Kind::Net => {
+        ValueKind::Host | ValueKind::Net => {
             let right = match of.kind {
-                Kind::Net => net(cursor)?,
+                ValueKind::Net => net(cursor)?,
                 _ => host(cursor)?,
             };
             sides(
@@ -203,7 +203,7 @@ fn value(cursor: &mut Cursor<'_>, of: Qualifiers) -> Result<Filter, Refusal> {
                 begin,
             )
         }
-        Kind::Port => {
+        ValueKind::Port => {
             let right = port(cursor)?;
             sides(
                 of.direction,
@@ -212,14 +212,14 @@ fn value(cursor: &mut Cursor<'_>, of: Qualifiers) -> Result<Filter, Refusal> {
                 begin,
             )
         }
-        Kind::PortRange => {
+        ValueKind::PortRange => {
             let first = port(cursor)?;
             cursor.need("-")?;
             let items = vec![filter::range(cursor.text(), first, port(cursor)?)?];
             let within = |left| Filter::In { left, items: items.clone() };
             sides(of.direction, ["port", "src.port", "dst.port"], within, begin)
         }
-        Kind::Protocol => return protocol(cursor, of.protocol),
+        ValueKind::Protocol => return protocol(cursor, of.protocol),
     };
     Ok(match of.protocol {
         None => filter,

@@ -7,7 +7,8 @@
 use super::writer::{PACKET, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::ip_prefix::{ADDRESS_BYTES, Prefix};
-use crate::packet_header::{IPV4, IPV6, PacketField, PacketPlaces, SCTP, Side, TCP, UDP};
+use crate::packet_header::{IPV4, IPV6, PacketField, SCTP, Side, TCP, UDP};
+use crate::packet_resolve::PacketPlaces;
 
 /// What is there, as bits.
 const HAVE: i16 = PACKET;
@@ -60,7 +61,7 @@ impl Writer<'_> {
         self.find_headers(places, end);
         let [v4, v6, above] = [(); 3].map(|()| self.code.label());
         self.place_value(&places.ether_type, end);
-        self.code.from_network(R::R0, 2);
+        self.code.network_to_host(R::R0, 2);
         self.code.store(R::Frame, ETHER_TYPE, R::R0, 8);
         self.have(HAS_ETHER_TYPE);
         self.code.jump_if_constant(When::Equal, R::R0, IPV4.into(), v4);
@@ -117,7 +118,7 @@ impl Writer<'_> {
         self.end_behind(RAW + 2, 0);
         let code = &mut self.code;
         code.load(R::R0, R::Frame, RAW + 6, 2);
-        code.from_network(R::R0, 2);
+        code.network_to_host(R::R0, 2);
         code.with_constant(Op::And, R::R0, 0x1fff);
         code.jump_if_constant(When::Unequal, R::R0, 0, end);
         self.go_on_by(R::R7);
@@ -164,7 +165,7 @@ impl Writer<'_> {
             code.load(R::R7, R::Frame, RAW, 1);
             if is_fragment {
                 code.load(R::R0, R::Frame, RAW + 2, 2);
-                code.from_network(R::R0, 2);
+                code.network_to_host(R::R0, 2);
                 code.with_constant(Op::And, R::R0, 0xfff8);
                 code.jump_if_constant(When::Unequal, R::R0, 0, later);
                 code.constant(R::R1, EXTENSION_BYTES as u64);
@@ -202,7 +203,7 @@ impl Writer<'_> {
         self.code.place(read);
         for (to, from) in [(SOURCE_PORT, 0), (DESTINATION_PORT, 2)] {
             self.code.load(R::R0, R::Frame, RAW + from, 2);
-            self.code.from_network(R::R0, 2);
+            self.code.network_to_host(R::R0, 2);
             self.code.store(R::Frame, to, R::R0, 8);
         }
         self.have(HAS_PORTS);
@@ -230,7 +231,7 @@ impl Writer<'_> {
         let code = &mut self.code;
         code.load(R::R0, R::Frame, length, 2);
         code.jump_if_constant(When::Equal, R::R0, 0, whole);
-        code.from_network(R::R0, 2);
+        code.network_to_host(R::R0, 2);
         code.load(R::R1, R::Frame, AT, 8);
         code.with(Op::Add, R::R0, R::R1);
         code.with_constant(Op::Add, R::R0, more);

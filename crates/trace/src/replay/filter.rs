@@ -11,6 +11,7 @@ use crate::filter::{Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
 use crate::packet_header;
+use crate::packet_resolve::either_side;
 use crate::path::Path;
 use crate::path_resolve::Shape;
 use crate::probe::Probe;
@@ -114,7 +115,7 @@ impl Binder<'_> {
         let (Filter::Compare { left, .. } | Filter::In { left, .. }) = filter else { return None };
         let called = self.called(left);
         let is_field = self.probes.iter().any(|probe| find(&called, probe).is_some());
-        if is_field { None } else { packet_header::either_side(filter) }
+        if is_field { None } else { either_side(filter) }
     }
 
     fn compare(

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Comparison, Filter, Item, Operand};
+use crate::filter::{COMPARISONS, Comparison, Filter, Item, Operand};
 use crate::packet_header;
 use crate::path::{Cast, Path, Step};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = super::COMPARISONS.iter().find(|(_, how)| how == self);
+        let mark = COMPARISONS.iter().find(|(_, how)| how == self);
         f.write_str(mark.map_or("==", |(mark, _)| mark))
     }
 }
