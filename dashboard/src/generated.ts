@@ -296,6 +296,8 @@ export interface Host {
   cgroup_version: string;
   virtualisation: string | null;
   weigh: string;
+  at_start: Record<string, Value>;
+  at_end: Record<string, Value>;
 }
 
 export interface IoHeat {
@@ -726,4 +728,12 @@ export interface TrustRow {
   key: string;
   quality: Quality;
   reason: string;
+}
+
+export interface Value {
+  value: number | null;
+  unit: Unit;
+  source: Mechanism;
+  quality: Quality;
+  reason: string | null;
 }

@@ -235,10 +235,7 @@ impl<'s> Event<'s> {
 
     /// A field that is a number; one that can be below 0 is to be taken for an `i64`.
     pub fn number(&self, field: &Field) -> Option<u64> {
-        if matches!(
-            field.kind,
-            Kind::Text | Kind::Bytes | Kind::Stack | Kind::Ustack | Kind::Ip
-        ) {
+        if matches!(field.kind, Kind::Text | Kind::Bytes | Kind::Stack | Kind::Ustack | Kind::Ip) {
             return None;
         }
         let value = self.value(field)?;
