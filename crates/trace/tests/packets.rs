@@ -476,6 +476,6 @@ fn names_are_of_packets_and_arguments_go_before() {
     let probe = check("net_dev_queue{ip.src, dst.port, proto, tcp.flags}").unwrap();
     let shapes: Vec<Shape> = probe.fields.iter().map(|field| field.shape).collect();
     assert_eq!(shapes, [Shape::Address, Shape::Unsigned, Shape::Enum(0), Shape::Unsigned]);
-    assert!(probe.fields[0].offset % 8 == 0 && probe.packet.is_some());
+    assert!(probe.fields[0].offset.is_multiple_of(8) && probe.packet.is_some());
     assert_eq!(check("net_dev_queue{skb->len}").unwrap().packet, None);
 }
