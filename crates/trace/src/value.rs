@@ -261,16 +261,13 @@ mod tests {
         record.extend(*b"abc\0");
         record[4] = record.len() as u8;
         let record = Record::new(&record).unwrap();
-        let of = |shape, offset, content| {
-            let field = ProbeField { content, ..field(shape, offset, 64) };
-            field.value(record)
-        };
+        let of = |shape, offset, content| ProbeField { content, ..field(shape, offset, 64) };
         let text = || Content::Text { source: crate::condition::TextSource::Comm, is_user: false };
-        assert_eq!(of(Shape::Text, 40, text()), Value::Text(b"abc"));
-        assert_eq!(of(Shape::Text, 44, text()), Value::Text(b""));
-        assert_eq!(of(Shape::Text, 45, text()), Value::Absent);
+        assert_eq!(of(Shape::Text, 40, text()).value(record), Value::Text(b"abc"));
+        assert_eq!(of(Shape::Text, 44, text()).value(record), Value::Text(b""));
+        assert_eq!(of(Shape::Text, 45, text()).value(record), Value::Absent);
         let stack = of(Shape::Stack, 40, Content::Stack { is_user: true });
-        assert_eq!(stack, Value::Stack { bytes: &[], is_user: true });
+        assert_eq!(stack.value(record), Value::Stack { bytes: &[], is_user: true });
         assert_eq!(field(Shape::Unsigned, 40, 8).value(record), Value::Absent);
     }
 
