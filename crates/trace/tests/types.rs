@@ -310,7 +310,7 @@ fn fields_lie_behind_the_header_without_gaps() {
     let probe = check("x{n, o, o->in->low, t=str(o->in->name), stack(2)}").unwrap();
     let mut places: Vec<_> = probe.fields.iter().map(|f| (f.offset, f.bytes)).collect();
     places.sort_unstable();
-    let mut end = 40;
+    let mut end = 40u32;
     let stack = places.last().copied().unwrap();
     for (offset, bytes) in places {
         let begin = if (offset, bytes) == stack { end.next_multiple_of(8) } else { end };
