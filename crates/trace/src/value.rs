@@ -269,16 +269,13 @@ mod tests {
         record.extend(*b"abc\0");
         record[4] = record.len() as u8;
         let record = Record::new(&record).unwrap();
-        let is = |shape, offset, content, expected: &Value<'_>| {
-            let field = ProbeField { content, ..field(shape, offset, 64) };
-            assert_eq!(field.value(record), *expected);
-        };
+        let of = |shape, offset, content| ProbeField { content, ..field(shape, offset, 64) };
         let text = || Content::Text { source: crate::condition::TextSource::Comm, is_user: false };
-        is(Shape::Text, 40, text(), &Value::Text(b"abc"));
-        is(Shape::Text, 44, text(), &Value::Text(b""));
-        is(Shape::Text, 45, text(), &Value::Absent);
-        let none = Value::Stack { bytes: &[], is_user: true };
-        is(Shape::Stack, 40, Content::Stack { is_user: true }, &none);
+        assert_eq!(of(Shape::Text, 40, text()).value(record), Value::Text(b"abc"));
+        assert_eq!(of(Shape::Text, 44, text()).value(record), Value::Text(b""));
+        assert_eq!(of(Shape::Text, 45, text()).value(record), Value::Absent);
+        let stack = of(Shape::Stack, 40, Content::Stack { is_user: true });
+        assert_eq!(stack.value(record), Value::Stack { bytes: &[], is_user: true });
         assert_eq!(field(Shape::Unsigned, 40, 8).value(record), Value::Absent);
     }
 

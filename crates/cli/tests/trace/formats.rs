@@ -331,7 +331,7 @@ fn packets_of_one_way_without_comments_take_little_more_than_themselves() {
     assert!(others < 400, "{others}");
 }
 
-/// Linux 6.12 lets programs read what of a packet lies in pages.
+/// Linux 6.12 lets programs read what of a packet lies in pages; before, that goes by the kernel's symbols.
 fn reads_pages() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut parts = release.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
@@ -360,7 +360,7 @@ fn all_of_a_segment_is_kept_also_what_lies_in_pages() {
         said.contains(&format!("{cut} of {} packets end before --snap", packets.len())),
         cut > 0
     );
-    if !reads_pages() {
+    if cut > 0 && !reads_pages() {
         return;
     }
     assert_eq!(cut, 0, "{said}");

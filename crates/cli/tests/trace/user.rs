@@ -197,7 +197,7 @@ fn what_a_program_does_not_have_is_refused_before_anything_starts() {
         (own("given+2"), &["no instruction of given begins"]),
         (own("given+0x1%return"), &["only a whole function returns"]),
         (own("given{arg9}"), &["no argument 'arg9'", "arg4"]),
-        (own("given{i32(tgid)}"), &["no argument 'tgid'"]),
+        (own("given{i32(comm)}"), &["no argument 'comm'"]),
         (own("given{arg0->x}"), &["no members"]),
         (own("given{stack}"), &["nothing of the kernel"]),
         (own("given%return{arg0}"), &["no argument 'arg0'"]),

@@ -111,8 +111,8 @@ impl Comments {
 /// A file of packets that is being written.
 struct Pcapng {
     file: WholeFile,
-    /// Of each probe.
-    fields: HashMap<u32, Fields>,
+    /// Of each probe, by its number.
+    fields: Vec<Fields>,
     interfaces: Vec<Interface>,
     comments: Comments,
     /// The comment of the last packet, and whose that was.
@@ -123,10 +123,7 @@ struct Pcapng {
 
 impl Pcapng {
     fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Pcapng> {
-        let mut fields = HashMap::new();
-        for (number, probe) in probes.iter().enumerate() {
-            fields.insert(number as u32, fields_of(probe)?);
-        }
+        let fields = probes.iter().map(|probe| fields_of(probe)).collect::<anyhow::Result<_>>()?;
         let mut file = WholeFile::create(path, length)?;
         block(&mut file.pending, SECTION, |body| {
             body.extend(0x1a2b_3c4du32.to_le_bytes()); // the order of bytes
@@ -295,7 +292,7 @@ impl<'r> Extent<'r> {
 
 impl RecordSink for Pcapng {
     fn take(&mut self, _: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
-        let Some(at) = self.fields.get(&record.event()).copied() else { return Ok(()) };
+        let Some(at) = self.fields.get(record.event() as usize).copied() else { return Ok(()) };
         let Extent { kept, original, link, is_cut } = Extent::new(at, record);
         self.cut += u64::from(is_cut);
         let index = at.ifindex.of(record).unwrap_or_default().cast_unsigned();
@@ -329,7 +326,9 @@ impl RecordSink for Pcapng {
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
-        self.fields.insert(number as u32, fields_of(probe)?);
+        let fields = fields_of(probe)?;
+        // Each has a number of its own, in the order in which they come.
+        self.fields.resize(number + 1, fields);
         Ok(())
     }
 

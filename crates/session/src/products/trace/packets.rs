@@ -89,9 +89,9 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
 
 /// Bytes of each ring, if nothing else is asked for.
 fn ring_bytes(snap_bytes: u32, rings: u64, memory: u64) -> usize {
-    let wanted = (u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING;
-    let most = memory / PART_OF_MEMORY / rings.max(1);
-    1 << wanted.min(most).clamp(RING.0, RING.1).ilog2()
+    let wanted = ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two();
+    let most = 1 << (memory / PART_OF_MEMORY / rings.max(1)).max(1).ilog2();
+    wanted.min(most).clamp(RING.0, RING.1) as usize
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
         let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
-        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 16, 64, 256]);
+        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [16, 32, 128, 256]);
         assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
         assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
     }
