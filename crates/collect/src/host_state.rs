@@ -26,13 +26,14 @@ fn of_texts(load: Text, memory: Text, uptime_ns: u64) -> BTreeMap<String, Value>
     let load = load.and_then(|text| {
         load_averages(&text).ok_or_else(|| "/proc/loadavg holds no load".to_string())
     });
+    let memory = memory.as_deref().map(lines_of);
     let value = |metric: &&Metric| {
         let found = match metric.name {
             name if name == node_uptime_seconds.name => Ok(Number::Real(uptime_ns as f64 / 1e9)),
             name => match (of_load(name, &load), &memory) {
                 (Some(found), _) => found,
-                (None, Ok(text)) => of_memory(name, text),
-                (None, Err(why)) => Err(why.clone()),
+                (None, Ok(lines)) => of_memory(name, lines),
+                (None, Err(why)) => Err((*why).clone()),
             },
         };
         (metric.name.to_string(), with_quality(metric, found))
@@ -54,19 +55,23 @@ fn of_load(name: &str, load: &Result<LoadAverages, String>) -> Option<Result<Num
     }))
 }
 
+/// The lines of `/proc/meminfo`, in bytes.
+fn lines_of(text: &[u8]) -> BTreeMap<&[u8], u64> {
+    let mut lines = BTreeMap::new();
+    each_pair(
+        text,
+        |_| true,
+        |_, name, kilobytes| {
+            lines.extend(kilobytes.checked_mul(1024).map(|bytes| (name, bytes)));
+        },
+    );
+    lines
+}
+
 /// The value of a metric that `/proc/meminfo` has.
-fn of_memory(name: &str, text: &[u8]) -> Result<Number, String> {
+fn of_memory(name: &str, lines: &BTreeMap<&[u8], u64>) -> Result<Number, String> {
     let line = |key: &[u8]| {
-        let mut found = None;
-        each_pair(
-            text,
-            |_| true,
-            |_, name, kilobytes| {
-                if name == key {
-                    found = kilobytes.checked_mul(1024);
-                }
-            },
-        );
+        let found = lines.get(key).copied();
         found.ok_or_else(|| format!("/proc/meminfo holds no {}", String::from_utf8_lossy(key)))
     };
     let bytes = match name {

@@ -155,7 +155,7 @@ fn a_recording_has_the_files_and_the_kernels_count_beside_them() {
 fn comparable(row: &Value) -> Option<String> {
     let mut row = row.clone();
     let fields = row.as_object_mut()?;
-    for key in ["pid", "slowest", "device", "inode", "generation", "readahead_quality"] {
+    for key in ["pid", "slowest", "device", "inode", "generation", "readahead_quality", "states"] {
         fields.remove(key);
     }
     fields.get_mut("by_kind")?.as_object_mut()?.remove("mapped");

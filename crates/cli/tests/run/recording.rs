@@ -254,7 +254,9 @@ fn shape(json: &Json, path: &str, found: &mut BTreeMap<String, BTreeSet<&'static
             "list"
         }
         Json::Object(fields) => {
-            let is_map = ["metrics", "job.labels"].contains(&path);
+            let is_of_machine =
+                [".at_start", ".least", ".at_end"].iter().any(|end| path.ends_with(end));
+            let is_map = is_of_machine || ["metrics", "job.labels"].contains(&path);
             for (name, value) in fields {
                 let name = if is_map { "*" } else { name };
                 let below = if path.is_empty() { name.into() } else { format!("{path}.{name}") };

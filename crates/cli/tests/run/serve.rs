@@ -340,10 +340,10 @@ fn slow_clients_do_not_stop_a_good_one() {
     let begin = Instant::now();
     assert_eq!(served.get("/api/v1/jobs").status, 200);
     assert_eq!(served.get("/api/v1/node").status, 200);
-    let mut nodes = 0;
-    served.events("node=1", "node", |_| {
-        nodes += 1;
-        nodes == 5
+    let mut changes = 0;
+    served.events("node=1", "change", |_| {
+        changes += 1;
+        changes == 5
     });
     assert!(begin.elapsed() < patience(10.0), "{:?}", begin.elapsed());
     drop(clients);
