@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::support::left_out::leave_out;
 use crate::support::run::{Scratch, weigh};
@@ -54,9 +55,13 @@ fn take(port: u16, expected: &[(&str, u64)]) {
     }
 }
 
+/// The addresses are the same for all: what one sends another would take.
+static SENDER: Mutex<()> = Mutex::new(());
+
 #[test]
 fn every_name_takes_the_packets_that_it_says() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     take(
         20_053,
         &[
@@ -91,6 +96,7 @@ fn every_name_takes_the_packets_that_it_says() {
 #[test]
 fn what_a_packet_lacks_is_not_0() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     // Later fragments, and packets that end too early: they are UDP, and have no ports.
     take(
         20_153,
@@ -113,6 +119,7 @@ fn what_a_packet_lacks_is_not_0() {
 #[test]
 fn casts_take_the_lowest_bits() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     let len = 100 + 8 + 20 + 14;
     take(
         20_253,
@@ -128,6 +135,7 @@ fn casts_take_the_lowest_bits() {
 #[test]
 fn tcpdump_s_syntax_takes_the_same() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     let ours_and_theirs = [
         ("udp && port == 20353", "udp port 20353"),
         ("tcp && host == 127.9.53.3", "tcp and host 127.9.53.3"),
@@ -173,6 +181,7 @@ fn tcpdump_s_syntax_takes_the_same() {
 #[test]
 fn headers_are_fields_and_keys() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let [file, json, recording] = ["events.jsonl", "top.json", "events.parquet"]
         .map(|name| scratch.path(name).display().to_string());
@@ -235,6 +244,7 @@ fn a_filter_is_told_in_weigh_s_own_words() {
 #[test]
 fn what_packets_have_not_is_refused_with_what_they_have() {
     needs_root!();
+    let _alone = SENDER.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let packets = ["packets", "-o", "x.pcapng", "-f"];
     let cases: [(&str, &[&str]); 14] = [
