@@ -41,6 +41,8 @@ impl ScopePattern {
 
     pub fn matches(&self, scope: &Scope) -> bool {
         match (scope, self.0.as_str()) {
+            // What is published is about anything, and the node's unless it says otherwise.
+            (_, "*") => true,
             (Scope::Node, pattern) => pattern == "node",
             (Scope::Job, pattern) => pattern == "job",
             // Nothing is written out for the most common of them.

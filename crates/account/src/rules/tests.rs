@@ -320,7 +320,9 @@ fn a_file_adds_replaces_removes_and_declares() {
     assert!(state.declares("queue_length") && !state.declares("node_threads"));
     let said = RuleSet::parse("[metric.node_threads]", "f").unwrap_err().to_string();
     assert!(said.contains("weigh itself has a metric"), "{said}");
-    assert_eq!(take(&mut state, 0, &[("shop", "queue_length", Some(6.0))]), ["began shop"]);
+    let both = [("shop", "queue_length", Some(6.0)), ("node", "queue_length", Some(7.0))];
+    assert_eq!(take(&mut state, 0, &both).len(), 2);
+    assert_eq!(take(&mut state, 1, &both[..1]), ["ended node"]);
 }
 
 /// What the simple second implementation knows: all values of all looks.

@@ -162,7 +162,7 @@ fn a_limit_on_free_space_is_held() {
 #[test]
 fn enough_free_space_is_no_crossing() {
     needs_root!();
-    let run = Weigh::bash("head -c 5000003 /dev/zero > $TMPDIR/a; sleep 0.3");
+    let run = Weigh::bash("head -c 5000003 /dev/zero > $TMPDIR/a; sleep 1.3");
     let run = run.options("--on-limit warn --limit disk_free_least_bytes=3MB");
     let Some(memory) = Memory::mount(run.scratch(), "memory", "size=8m") else {
         return leave_out("no file system can be mounted here");

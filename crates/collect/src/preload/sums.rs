@@ -59,6 +59,9 @@ impl PreloadedJob {
             memory.rss_sum = memory.rss_sum.min(most);
         }
         memory.rss_sum_peak = memory.rss_sum_peak.max(memory.floor_peak);
+        if let Some(certain) = &mut memory.certain {
+            certain.rss_sum_peak = certain.rss_sum_peak.max(memory.floor_peak);
+        }
         reading
     }
 
