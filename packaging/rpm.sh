@@ -18,7 +18,7 @@ root=$scratch/root
 # owns them lacks.
 files() {
 	(cd "$root" && find . ! -type d -printf '%P\n' | sort | sed 's|^|/|')
-	(cd "$root" && find . -type d \( -name weigh -o -path '*/weigh/*' -o -path '*/fish*' -o -path '*/zsh*' -o -name pkgconfig \) -printf '%%dir /%P\n' | sort)
+	(cd "$root" && find . -type d \( -name weigh -o -path '*/weigh/*' -o -path '*/fish*' -o -path '*/zsh*' -o -name pkgconfig -o -name 'weigh-*.d' \) -printf '%%dir /%P\n' | sort)
 }
 
 spec() {

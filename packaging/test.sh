@@ -206,8 +206,9 @@ weigh=$(realpath "$weigh")
 (cd "$scratch/empty" && "${as_root[@]}" "$weigh" run --quiet --interval 100ms --json "$scratch/here.json" -o "$scratch/here" -- sleep 1)
 "${as_root[@]}" "$weigh" doctor >/dev/null 2>&1
 status=$?
+# A root that was changed to is no mount: what room its file system has is not known there.
 known() { node -e 'const s = JSON.parse(require("fs").readFileSync(process.argv[1]));
-	for (const [n, v] of Object.entries(s.metrics)) if (v.value !== null) console.log(n)' "$1"; }
+	for (const [n, v] of Object.entries(s.metrics)) if (v.value !== null && !n.startsWith("disk_free_")) console.log(n)' "$1"; }
 for package in deb tarball; do
 	check "$package: as much is measured as where it was built" same "$(known "$scratch/here.json")" "$(known "$scratch/results/$package.json")"
 	check "$package: doctor finds as well" same "$status" "$(cat "$scratch/results/$package.doctor-status")"

@@ -40,6 +40,10 @@ impl PreloadedJob {
         population.processes_total = tally.with_slots() + all_strangers.max(overflow);
         population.processes_peak =
             population.processes_peak.max(u64::from(place.head.alive_peak.load(Ordering::Relaxed)));
+        // The library counts them as they come and go; a look may meet one that has just ended beside the next.
+        if strangers == 0 {
+            population.processes = population.processes.min(population.processes_peak);
+        }
         population.threads_peak = population.threads_peak.max(population.processes_peak);
         let waited = rusage::waited();
         // The library knows by the call that made them which processes use their parent's memory.
