@@ -462,9 +462,9 @@ fn waits_for_storage_are_exact_unless_the_switch_was_written() {
     let measured = Weigh::run(writes).options("--delays").end();
     let value = value(&measured);
     let says_why = value.reason.as_deref().is_some_and(|why| why.contains("was written while"));
-    measured.check(value.quality == weigh_schema::Quality::Estimated && says_why, || {
-        format!("{value:?}")
-    });
+    // Where others have turned it off meanwhile, the sum may be impossible.
+    let is_doubted = value.quality != weigh_schema::Quality::Exact;
+    measured.check(is_doubted && says_why, || format!("{value:?}"));
 }
 
 #[test]
