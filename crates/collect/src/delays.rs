@@ -8,12 +8,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FlockOperation, flock};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
@@ -104,35 +101,6 @@ pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
         status,
         reason,
         lost: 0,
-    }
-}
-
-/// Sees whether the switch is written: the kernel counts a wait that begins while it is off and ends while it is on as if
-/// it had lasted since the machine started.
-#[derive(Debug)]
-pub struct SwitchWatch(Option<OwnedFd>);
-
-impl SwitchWatch {
-    /// From now on.
-    pub fn begin() -> SwitchWatch {
-        SwitchWatch::of(Path::new(SYSCTL))
-    }
-
-    fn of(switch: &Path) -> SwitchWatch {
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
-        SwitchWatch(
-            watch
-                .ok()
-                .filter(|watch| inotify::add_watch(watch, switch, WatchFlags::MODIFY).is_ok()),
-        )
-    }
-
-    /// Whether anybody has written it, or it cannot be told.
-    pub fn was_written(&self) -> bool {
-        let Some(watch) = &self.0 else { return true };
-        let mut room = [MaybeUninit::uninit(); 512];
-        let first = inotify::Reader::new(watch, &mut room).next().map(drop);
-        first != Err(rustix::io::Errno::AGAIN)
     }
 }
 
@@ -232,17 +200,6 @@ mod tests {
         fn is_on(&self) -> bool {
             read_switch(&self.switch).unwrap()
         }
-    }
-
-    #[test]
-    fn who_writes_the_switch_is_seen() {
-        let place = place("1");
-        let watch = SwitchWatch::of(&place.switch);
-        drop(place.take());
-        assert!(!watch.was_written(), "it was on");
-        std::fs::write(&place.switch, "1").unwrap();
-        assert!(watch.was_written());
-        assert!(SwitchWatch::of(Path::new("/nonexistent")).was_written(), "not known");
     }
 
     #[test]

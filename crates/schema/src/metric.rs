@@ -475,7 +475,7 @@ metrics! {
         counts "Time for which the host of this virtual machine ran something else on a CPU that the machine wanted (`steal` in `/proc/stat`), of all CPUs, while the job ran: what the job may have lost is at most that. It is in no other delay: the machine does not know that it waits."
     delay_block_seconds: Counter Seconds in Waiting, sum(&[BlockDelay], NANOSECOND);
         help "time waiting for block I/O"
-        counts "Time that threads waited for block I/O (`task->delays->blkio_delay`), summed over threads. The kernel counts a wait that began while `kernel.task_delayacct` was 0, and ended while it was 1, from the start of the machine: the value is `estimated` where the setting was written while the job ran, or the job ran before weigh, and `unavailable` where it is more than all threads can have waited. Needs the kernel's delay accounting (`sysctl kernel.task_delayacct=1`, or `--delays`)."
+        counts "Time that threads waited for block I/O (`task->delays->blkio_delay`), summed over threads. `estimated`: Linux 6.18 was seen to count some waits far too long, often as long as the machine was up, and `/proc/PID/stat` has the same; a sum beyond what all threads can have waited is `unavailable`. Needs the kernel's delay accounting (`sysctl kernel.task_delayacct=1`, or `--delays`)."
     delay_reclaim_seconds: Counter Seconds in Waiting, sum(&[ReclaimDelay], NANOSECOND);
         help "time reclaiming memory"
         counts "Time that threads had to free memory before they got any (`task->delays->freepages_delay`). Needs the kernel's delay accounting."
