@@ -55,12 +55,15 @@ pub struct ReportArguments {
 /// Options of `weigh export`.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// The recording, made with `weigh run --io`; for speedscope and chrome, of programs that name regions.
+    /// The recording: for otlp any; for speedscope and chrome of programs that name regions; else made with `weigh run --io`.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
     /// In which form, on standard output. What is left out is said in it.
-    #[arg(long, value_parser = recording_format())]
-    pub format: &'static RecordingFormat,
+    #[arg(long, value_parser = recording_format(), required_unless_present = "to")]
+    pub format: Option<&'static RecordingFormat>,
+    /// Send the job, its processes and phases as spans of OpenTelemetry to a collector: otlp=http://HOST:PORT.
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["format", "under"])]
+    pub to: Option<String>,
     /// Only files below this folder (several times for several): without the libraries, for instance, that every
     /// program reads. Pipes and sockets are not left out by it.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
