@@ -30,6 +30,7 @@ impl From<&AgentArguments> for AgentSettings {
             interval: arguments.interval,
             state: arguments.state.clone(),
             statsd: arguments.statsd,
+            otlp: arguments.otlp,
             page: None,
             commands_are_apart: arguments.commands_apart,
             rules: arguments.rules.clone(),

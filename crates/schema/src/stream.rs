@@ -173,6 +173,8 @@ pub enum RecordClient {
     Socket,
     /// By a datagram of StatsD.
     Statsd,
+    /// As metrics of OpenTelemetry.
+    Otlp,
 }
 
 /// What a record says.

@@ -21,6 +21,7 @@ use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
 use super::door::{DoorKeeper, StreamDoor, Visitor, door};
+use super::otlp::{OtlpInput, OtlpValues};
 use super::page::PageAccess;
 use super::published::PublishedValues;
 use super::record::{EncodedRecord, Visibility};
@@ -45,6 +46,7 @@ const SHORTEST_REST: Duration = Duration::from_secs(60);
 
 const DOOR: u64 = u64::MAX;
 const STATSD: u64 = u64::MAX - 1;
+const OTLP: u64 = u64::MAX - 2;
 /// More events do not wait at once: each client has one.
 const MOST_EVENTS: usize = 128;
 
@@ -57,6 +59,8 @@ pub struct StreamSettings {
     pub why_no_jobs: Option<String>,
     /// Where datagrams of StatsD are taken: an address of this machine alone.
     pub statsd: Option<SocketAddr>,
+    /// Where metrics of OpenTelemetry are taken: an address of this machine alone.
+    pub otlp: Option<SocketAddr>,
 }
 
 /// What a client wants of the node.
@@ -103,13 +107,14 @@ pub struct StreamServer {
     pub(super) settings: StreamSettings,
     pub(super) controls: Vec<NodeControl>,
     statsd: Option<StatsdInput>,
+    otlp: Option<OtlpInput>,
     published: PublishedValues,
     pub(super) page: Option<PageAccess>,
 }
 
 impl StreamServer {
-    /// Streams without records, and the door to them. Errors: no descriptors are left; the address of StatsD is taken, or
-    /// not this machine's own alone.
+    /// Streams without records, and the door to them. Errors: no descriptors are left; the address of StatsD or OTLP is taken,
+    /// or not this machine's own alone.
     pub fn new(settings: StreamSettings) -> io::Result<(StreamServer, StreamDoor)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (door, keeper) = door()?;
@@ -119,6 +124,11 @@ impl StreamServer {
         if let Some(statsd) = &statsd {
             let data = epoll::EventData::new_u64(STATSD);
             epoll::add(&epoll, statsd.descriptor(), data, epoll::EventFlags::IN)?;
+        }
+        let otlp = settings.otlp.map(OtlpInput::new).transpose()?;
+        if let Some(otlp) = &otlp {
+            let data = epoll::EventData::new_u64(OTLP);
+            epoll::add(&epoll, otlp.descriptor(), data, epoll::EventFlags::IN)?;
         }
         let streams = [
             (NODE, Stream::new(StreamPolicy::FillRead(NODE_RECORDS), NODE_BYTES)),
@@ -137,6 +147,7 @@ impl StreamServer {
             settings,
             controls: Vec::new(),
             statsd,
+            otlp,
             published: PublishedValues::default(),
             page: None,
         };
@@ -177,6 +188,7 @@ impl StreamServer {
                     let statsd = self.statsd.as_mut();
                     statsd.into_iter().for_each(|statsd| statsd.receive(Instant::now()));
                 }
+                OTLP => self.take_otlp(),
                 key => requests.extend(self.connections.get(&key).map(|one| (one.user, key))),
             }
         }
@@ -360,6 +372,19 @@ impl StreamServer {
         }
         let source = RecordSource { uid: None, pid: None, client: RecordClient::Statsd };
         self.write_samples(source, samples);
+    }
+
+    fn take_otlp(&mut self) {
+        let Some(otlp) = &mut self.otlp else { return };
+        let taken = otlp.receive(&mut self.of_users, Instant::now());
+        let refused = otlp.take_refused();
+        if let Some(stream) = self.streams.get_mut(PUSHED) {
+            stream.refused += refused;
+        }
+        for OtlpValues { user, samples } in taken {
+            let source = RecordSource { uid: Some(user), pid: None, client: RecordClient::Otlp };
+            self.write_samples(source, samples);
+        }
     }
 
     pub(super) fn served_at_socket(&self) -> Vec<ServedUser> {

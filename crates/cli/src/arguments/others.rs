@@ -214,6 +214,9 @@ pub struct AgentArguments {
     /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub statsd: Option<SocketAddr>,
+    /// Take metrics of OpenTelemetry (OTLP/HTTP, protobuf) at this address of the machine itself, as 127.0.0.1:4318.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub otlp: Option<SocketAddr>,
     /// Serve the page of the node there: a port, or an address of this machine's loopback with a port. A process without
     /// rights does it; `weigh agent url` says its URL, with a token of yours.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]

@@ -14,7 +14,7 @@ use weigh_collect::follow::JobDetail;
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleChange, RuleEvent, scope_of_job};
 use weigh_schema::stream::{
-    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, StreamPolicy, StreamRead,
+    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, RecordClient, StreamPolicy, StreamRead,
     StreamRecords, StreamStatus,
 };
 use weigh_schema::top::{TOP, TopReport};
@@ -363,6 +363,52 @@ fn datagrams_of_statsd_are_added_up() {
     let expected = [("depth".to_string(), 17.0), ("hits_total".to_string(), 7.0)];
     assert_eq!(found.collect::<Vec<_>>(), expected);
     assert_eq!(agent.stream(PUSHED).refused_total, 1);
+}
+
+/// The message has a gauge, growth of a counter, a histogram and a summary; it is sent twice.
+#[test]
+fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    let message = include_bytes!("../../../../fuzz/seeds/otlp_metrics/kinds");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("a port");
+    let agent = NodeAgent::start(&["--otlp", &address.to_string()]);
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let mut send = |kind: &str| {
+        let head = format!(
+            "POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            message.len()
+        );
+        stream.write_all(&[head.as_bytes(), &message[..]].concat()).expect("sends");
+        let mut answer = [0; 512];
+        let length = stream.read(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer[..length]).lines().next().unwrap_or_default().to_string()
+    };
+    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
+    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
+    assert_eq!(send("application/json"), "HTTP/1.1 415 Unsupported Media Type");
+    let records = agent.client().read(read(PUSHED, 1)).expect("records");
+    let uid = rustix::process::geteuid().as_raw();
+    let found = records.records.iter().map(|record| match &record.body {
+        RecordBody::Sample(sample) => {
+            assert_eq!((record.source.uid, record.source.client), (Some(uid), RecordClient::Otlp));
+            (sample.scope.to_string(), sample.metric.clone(), sample.value)
+        }
+        other => panic!("{other:?}"),
+    });
+    let row = |scope: &str, metric: &str, value| (scope.to_string(), metric.to_string(), value);
+    let once = |sold| {
+        [
+            row("service:shop:route:/cart", "queue_length", 1.5),
+            row("service:shop", "sold_total", sold),
+            row("service:shop", "took_seconds_total", 2.5),
+            row("service:shop", "took_samples_total", 4.0),
+        ]
+    };
+    assert_eq!(found.collect::<Vec<_>>(), [once(7.0), once(14.0)].concat());
+    // A summary each time, and a form that is not taken.
+    assert_eq!(agent.stream(PUSHED).refused_total, 3);
 }
 
 /// What was published before a restart is there after it, with its numbers.
