@@ -26,7 +26,7 @@ const fn gauge(
 }
 
 /// Every metric of a running job, in the order of [`running_job_values`].
-pub static RUNNING_JOB_METRICS: [Metric; 5] = [
+pub static RUNNING_JOB_METRICS: [Metric; 6] = [
     gauge(
         "job_cpu_cores",
         Unit::Cores,
@@ -62,16 +62,24 @@ pub static RUNNING_JOB_METRICS: [Metric; 5] = [
         "memory past which it is killed",
         "Memory past which its processes are killed, by its control groups; else what was asked of a batch system.",
     ),
+    gauge(
+        "job_time_left_seconds",
+        Unit::Seconds,
+        Group::Time,
+        "time until it is ended",
+        "Time until a batch system ends it (`SLURM_JOB_END_TIME`).",
+    ),
 ];
 
 /// The values of a job, one for each of [`RUNNING_JOB_METRICS`]; none where it is not known.
-pub fn running_job_values(job: &TopJob) -> [Option<Number>; 5] {
+pub fn running_job_values(job: &TopJob) -> [Option<Number>; 6] {
     [
         job.cpu_cores.map(Number::Real),
         Some(Number::Whole(job.memory_rss_sum_bytes)),
         Some(Number::Whole(job.processes)),
         job.cpus_requested.map(Number::Real),
         job.memory_limit_bytes.map(Number::Whole),
+        job.time_left_seconds.map(Number::Real),
     ]
 }
 
@@ -87,6 +95,7 @@ mod tests {
             processes: 3,
             cpus_requested: Some(4.0),
             memory_limit_bytes: Some(99),
+            time_left_seconds: Some(-2.5),
             ..TopJob::default()
         };
         let found = RUNNING_JOB_METRICS.iter().zip(running_job_values(&job));
@@ -98,6 +107,7 @@ mod tests {
             ("job_processes", Some(3.0)),
             ("job_cpus_requested", Some(4.0)),
             ("job_memory_limit_bytes", Some(99.0)),
+            ("job_time_left_seconds", Some(-2.5)),
         ];
         assert_eq!(found, expected);
         assert_eq!(running_job_values(&TopJob::default())[0], None, "what is not known is not 0");

@@ -65,6 +65,7 @@ fn group_row(
         memory_rss_sum_bytes: members.iter().map(|look| look.rss_bytes).sum(),
         cpus_requested: None,
         memory_limit_bytes: None,
+        time_left_seconds: None,
     })
 }
 
