@@ -26,8 +26,45 @@ pub enum AgentVerb {
     Url(AgentUrlArguments),
     /// Run the commands of rules when the agent's events say so, in this process, until TERM or INT.
     Commands(AgentCommandsArguments),
+    /// Print records of one of its streams, a JSON object a line.
+    Read(AgentReadArguments),
     /// Change what it does; only root and the agent's own user may.
     Set(AgentSetArguments),
+}
+
+const READ_EXAMPLES: &str = "\
+Each line is a record: sequence, time_ns, source, body. Where records are not there any more, a line with `lost` says how
+many, and `next_sequence` where it goes on.
+
+Examples:
+  weigh agent read pushed                                what clients have published
+  weigh agent read events --follow | jq .body.event.text
+  weigh agent read node --newest --follow --interval 100ms --count 50";
+
+/// Options of `weigh agent read`.
+#[derive(Args, Debug)]
+#[command(after_help = READ_EXAMPLES)]
+pub struct AgentReadArguments {
+    #[command(flatten)]
+    pub at: AgentSocket,
+    /// The stream: node, pushed or events.
+    #[arg(value_name = "STREAM")]
+    pub stream: String,
+    /// Begin with this sequence number [default: the oldest record that is there].
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0, hide_default_value = true)]
+    pub from: u64,
+    /// Of the records that are there, take the newest alone.
+    #[arg(long)]
+    pub newest: bool,
+    /// Wait for more records, until TERM or INT.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// End after so many records.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Look so often, and have the node read as often, down to 100 ms [default: as records come].
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Duration>,
 }
 
 /// Options of `weigh agent url`.

@@ -411,6 +411,34 @@ fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
     assert_eq!(agent.stream(PUSHED).refused_total, 3);
 }
 
+#[test]
+fn a_stream_is_read_from_a_shell_with_what_was_lost() {
+    let agent = NodeAgent::start(&[]);
+    let policy = ["agent", "set", "--stream", "pushed", "--policy", "fill(3)-read"];
+    agent.done(NOBODY, &policy);
+    for value in 1..=5 {
+        agent.done(NOBODY, &["push", &format!("a={value}")]);
+    }
+    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let output = agent.weigh(NOBODY, &[&["agent", "read", "pushed"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let sequences = |lines: &[serde_json::Value]| -> Vec<u64> {
+        lines.iter().filter_map(|line| line["sequence"].as_u64()).collect()
+    };
+    let all = lines(&["--from", "1"]);
+    assert_eq!(all[0], serde_json::json!({"lost": 2, "next_sequence": 3}));
+    assert_eq!((all.len(), sequences(&all)), (4, vec![3, 4, 5]));
+    assert_eq!(all[3]["body"]["sample"]["value"], 5.0);
+    assert_eq!(sequences(&lines(&["--newest"])), [5]);
+    assert_eq!(sequences(&lines(&["--from", "4", "--count", "1"])), [4]);
+    assert_eq!(sequences(&lines(&["--from", "5", "--follow", "--count", "1"])), [5]);
+    let unknown = agent.weigh(NOBODY, &["agent", "read", "weather"]);
+    assert_eq!((unknown.status.code(), unknown.stdout.len()), (Some(125), 0));
+}
+
 /// What was published before a restart is there after it, with its numbers.
 #[test]
 fn streams_survive_a_restart() {
