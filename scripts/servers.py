@@ -2,7 +2,7 @@
 """Runs the exporters against real servers, reads back what they stored, and compares every number.
 
 usage: servers.py EXPORT_REPORTS [SERVER...]    SERVER: prometheus, prometheus-3, victoria-metrics,
-elasticsearch, opensearch, remote-write-2, otlp, collector
+elasticsearch, opensearch, remote-write-2, otlp, collector, statsd
 
 EXPORT_REPORTS is the example of that name of the crate weigh-export. Servers listen at the loopback interface; what is not
 installed is skipped and said. Writes the table of docs/exporters.md, and the exchanges that `make test` replays into
@@ -418,11 +418,45 @@ def plain_spans(spans):
     return {span["spanId"]: plain(span) for span in spans}
 
 
+def statsd(folder):
+    """Tagged StatsD by UDP: what the server of Prometheus for it has of gauges, and of the growth of counters."""
+    binary = go_build("statsd_exporter", "github.com/prometheus/statsd_exporter")
+    module = re.search(r"statsd_exporter v(\S+)", open(f"{ROOT}/tests/servers/statsd_exporter/go.mod").read())
+    version = f"statsd_exporter {module[1]}"
+    port, web = free_port(), free_port()
+    command = [binary, f"--statsd.listen-udp=127.0.0.1:{port}", "--statsd.listen-tcp=", f"--web.listen-address=127.0.0.1:{web}",
+               "--log.level=error"]
+    first, last = (tagged(points(report)) for report in REPORTS)
+    expected = {key: value - first[key] if key[0].endswith("_total") else value
+                for key, value in last.items() if key in first or not key[0].endswith("_total")}
+    with server(command, f"http://127.0.0.1:{web}/metrics"):
+        export(f"dogstatsd=127.0.0.1:{port}", REPORTS)
+        until, found = time.monotonic() + 20, {}
+        while len(found) < len(expected) and time.monotonic() < until:
+            time.sleep(0.5)
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/metrics") as answer:
+                found = dict(sample_of(line) for line in answer.read().decode().splitlines() if re.match("node_|job_", line))
+        yield version, "`dogstatsd=`", f"{compare(version, expected, found)} values equal"
+
+
+def tagged(values):
+    """As tags are written: without what StatsD has of its own."""
+    plain = lambda text: re.sub(r"[|,#\n\\\x00-\x1f\x7f]", "_", text)
+    return {(metric, tuple((name, plain(value)) for name, value in labels)): value for (metric, labels), value in values.items()}
+
+
+def sample_of(line):
+    name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or "")
+    unescaped = {name: value.replace('\\"', '"').replace("\\\\", "\\") for name, value in pairs if name != "node"}
+    return (name, tuple(sorted(unescaped.items()))), float(value)
+
+
 SERVERS = {"prometheus": prometheus, "prometheus-3": prometheus_3, "victoria-metrics": victoria_metrics,
            "elasticsearch": elasticsearch, "opensearch": opensearch, "remote-write-2": remote_write_2, "otlp": otlp,
-           "collector": collector}
+           "collector": collector, "statsd": statsd}
 NEEDED = {"prometheus-3": "go", "elasticsearch": "java", "opensearch": "java", "remote-write-2": "go", "otlp": "python3",
-          "collector": "go"}
+          "collector": "go", "statsd": "go"}
 BEGIN, END = "<!-- by make servers -->\n", "<!-- end -->\n"
 
 
