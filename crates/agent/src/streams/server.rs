@@ -11,9 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use weigh_account::stream::StreamBuffer;
+use weigh_schema::printable::printable;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedSample, RecordBody, RecordClient,
+    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody, RecordClient,
     RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{TopCollector, TopReport};
@@ -356,6 +357,20 @@ impl StreamServer {
             let bytes = record.bytes();
             stream.buffer.write(record.into(), bytes, time_ns);
         }
+        self.answer_waiting(PUSHED);
+    }
+
+    /// Adds an event that a client has published; it is checked. Nothing in its text steers a terminal from here on.
+    pub(super) fn write_published_event(&mut self, source: RecordSource, mut event: PushedEvent) {
+        let time_ns = now_ns();
+        let Some(stream) = self.streams.get_mut(PUSHED) else { return };
+        event.text = printable(&event.text).into_owned();
+        let sequence = stream.buffer.next_sequence();
+        let body = RecordBody::PublishedEvent(Box::new(event));
+        let record = StreamRecord { sequence, time_ns, source, body };
+        let record = EncodedRecord::new(record, &Visibility::Everybody);
+        let bytes = record.bytes();
+        stream.buffer.write(record.into(), bytes, time_ns);
         self.answer_waiting(PUSHED);
     }
 

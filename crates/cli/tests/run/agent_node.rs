@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weigh_agent::{RemoteJob, StreamClient};
 use weigh_collect::follow::JobDetail;
 use weigh_schema::event::CollectorState;
-use weigh_schema::rule::{RuleChange, RuleEvent, scope_of_job};
+use weigh_schema::rule::{RuleChange, RuleEvent, Severity, scope_of_job};
 use weigh_schema::stream::{
     AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, RecordClient, StreamPolicy, StreamRead,
     StreamRecords, StreamStatus,
@@ -272,7 +272,7 @@ fn scripts_publish_values_and_hostile_names_are_refused() {
     let long = "a".repeat(70_000) + "=1";
     for hostile in ["<b>=1", "a b=1", "../x=1", "=1", "\u{1b}[2J=1", "a\"=1", &long, "7=1"] {
         let said = agent.refused(NOBODY, &["push", hostile]);
-        assert!(said.contains("a metric's name has letters") && said.len() < 400, "{said}");
+        assert!(said.contains("a name has letters") && said.len() < 400, "{said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
     for wrong in ["a", "a=", "a=x", "a=nan", "a=inf"] {
@@ -409,6 +409,23 @@ fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
     assert_eq!(found.collect::<Vec<_>>(), [once(7.0), once(14.0)].concat());
     // A summary each time, and a form that is not taken.
     assert_eq!(agent.stream(PUSHED).refused_total, 3);
+}
+
+#[test]
+fn an_event_that_a_client_publishes_is_there_as_its_own_and_no_rules() {
+    let agent = NodeAgent::start(&[]);
+    let text = "deployed=version 3 \u{1b}[31mis out";
+    agent.done(NOBODY, &["push", "--scope", "job:7", "--severity", "warning", "--event", text]);
+    let records = agent.client().read(read(PUSHED, 1)).expect("records").records;
+    let RecordBody::PublishedEvent(event) = &records[0].body else { panic!("{records:?}") };
+    assert_eq!((event.name.as_str(), event.severity), ("deployed", Severity::Warning));
+    assert_eq!((event.text.as_str(), event.scope.to_string()), ("version 3 \\u{1b}[31mis out", "job:7".into()));
+    assert_eq!(agent.stream(EVENTS).next_sequence, 1, "no rule has said anything");
+    for (wrong, expected) in [("<b>=x", "letters"), ("a=", "1 to 1024 bytes"), ("a", "NAME=TEXT")] {
+        let output = agent.weigh(NOBODY, &["push", "--event", wrong]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{wrong}: {said}");
+    }
 }
 
 #[test]
