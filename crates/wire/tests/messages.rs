@@ -14,6 +14,7 @@ use weigh_schema::stream::{
     CollectorSwitch, PolicyChange, PushedEvent, PushedSample, RecordBody, RecordClient, RecordSource,
     StreamPolicy, StreamRead, StreamRecord, StreamRecords,
 };
+use weigh_schema::update::Scope;
 use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};
 use weigh_wire::{
     AgentRequest, Answer, FileRequest, HEAD_BYTES, Head, JobRequest, Message, Rule, StreamRequest,
