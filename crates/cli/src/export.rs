@@ -57,7 +57,7 @@ fn send_spans(recording: Recording, target: &str) -> anyhow::Result<ExitCode> {
     let mut sender = SpanSender::open(target)?;
     let place = recording.directory().display().to_string();
     let selection = FileSelection { recording, under: Vec::new() };
-    let mut send = |request: &str| Ok(sender.send(request)?);
+    let mut send = |request: &str| -> anyhow::Result<()> { Ok(sender.send(request)?) };
     let written = (otlp::FORMAT.write)(&selection, &mut send);
     let sent = sender.sent();
     written.with_context(|| format!("{place}: {sent} spans were sent"))?;

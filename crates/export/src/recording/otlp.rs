@@ -6,7 +6,7 @@
 
 mod ids;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde_json::{Map, Value, json};
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::region::PhaseRow;
@@ -100,7 +100,7 @@ impl Requests<'_> {
                 "spans": std::mem::take(&mut self.spans),
             }],
         }]});
-        (self.piece)(&format!("{request}\n")).context("spans")
+        (self.piece)(&format!("{request}\n"))
     }
 }
 
