@@ -66,17 +66,18 @@ def prometheus(folder):
 
 def prometheus_3(folder):
     """Built from its Go module: its API is all there, its own page is not."""
-    binary = go_build("prometheus_3", "github.com/prometheus/prometheus/cmd/prometheus")
+    # Its ways of finding targets in clouds are left out: they are most of what it takes to build.
+    binary = go_build("prometheus_3", "github.com/prometheus/prometheus/cmd/prometheus", "-tags=remove_all_sd")
     minor = re.search(r"prometheus/prometheus v0\.(\d)(\d\d)\.(\d+)", open(f"{ROOT}/tests/servers/prometheus_3/go.mod").read())
     version = f"Prometheus {minor[1]}.{int(minor[2])}.{minor[3]}"
     yield from prometheus_at(folder, binary, version, "prometheus-3", "--web.enable-otlp-receiver")
 
 
-def go_build(module, package="."):
+def go_build(module, package=".", *options):
     """The program of a Go module below tests/servers; it is built once."""
     os.makedirs(TARGET, exist_ok=True)
     binary = f"{TARGET}/{module}"
-    subprocess.run(["go", "build", "-o", binary, package], cwd=f"{ROOT}/tests/servers/{module}", check=True)
+    subprocess.run(["go", "build", *options, "-o", binary, package], cwd=f"{ROOT}/tests/servers/{module}", check=True)
     return binary
 
 
@@ -176,10 +177,9 @@ def opensearch(folder):
         return
     version = "OpenSearch " + re.search(r"/opensearch-(\d[\d.]*)\.jar", "\n".join(glob.glob(f"{classes}/*.jar")))[1]
     port = free_port()
-    # The runner adds the number of the node, 1.
-    command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{classes}/*", "org.codelibs.opensearch.runner.OpenSearchRunner",
-               "--basePath", f"{folder}/node", "--numOfNode", "1", "--baseHttpPort", str(port - 1), "--clusterName", "weigh"]
-    with server(command, f"http://127.0.0.1:{port}", 300, cwd=folder, stdin=subprocess.PIPE):
+    command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{classes}/*", f"{ROOT}/tests/servers/opensearch/Node.java",
+               f"{folder}/node", str(port)]
+    with server(command, f"http://127.0.0.1:{port}", 300, cwd=folder):
         yield from search(version, "opensearch", port)
 
 

@@ -179,7 +179,7 @@ impl Panels {
                 "custom": {"stacking": {"mode": stacking}, "fillOpacity": if adds_up { 30 } else { 0 }},
             }},
             "options": {
-                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true},
+                "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
                 "tooltip": {"mode": "multi", "sort": "desc"},
             },
         })
