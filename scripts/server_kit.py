@@ -82,8 +82,11 @@ def free_port():
 
 def get(url, data=None, content_type="application/json", method=None):
     request = urllib.request.Request(url, data, {"Content-Type": content_type} if data else {}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{url}: {error.code} {error.read().decode(errors='replace')[:2000]}\n{(data or b'').decode()[:2000]}")
 
 
 @contextlib.contextmanager

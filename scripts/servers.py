@@ -164,7 +164,7 @@ def elasticsearch(folder):
                    "JAVA_HOME": os.path.realpath(shutil.which("java")).removesuffix("/bin/java"), "HOME": folder}
     origin = f"http://127.0.0.1:{port}"
     with server([f"{home}/bin/elasticsearch"], origin, 300, user=who, env=environment, cwd=folder):
-        yield from search(version, "elasticsearch-6", port)
+        yield from search(version, "elasticsearch-6", port, "interval")
         lifecycle = get(f"{origin}/weigh-node/_ilm/explain")["indices"]
         assert all(index["managed"] and index["policy"] == "weigh-node" for index in lifecycle.values()), lifecycle
         yield version, "lifecycle", "the index is under ILM"
@@ -192,8 +192,8 @@ def opensearch_classes():
     return classes if glob.glob(f"{classes}/*.jar") else None
 
 
-def search(version, name, port):
-    """What was sent is there, each number and each document once; the queries of the dashboard run."""
+def search(version, name, port, interval="fixed_interval"):
+    """What was sent is there, each number and each document once; the queries of the dashboard run, with this name of the interval."""
     origin = f"http://127.0.0.1:{port}"
     send(name, "elasticsearch", version, port, REPORTS)
     # The second time everything is there already; each document has its id, and none is there twice.
@@ -216,7 +216,7 @@ def search(version, name, port):
         {"aggs": {"users": {"terms": {"field": "labels.user"}}}}).encode())["aggregations"]["users"]["buckets"]
     assert {one["key"] for one in users} == {job["user"] for job in REPORTS[0]["jobs"]}, users
     yield version, "`elasticsearch=`", f"{equal} values equal after being sent twice"
-    yield version, "dashboard", f"{search_queries(origin)} queries run"
+    yield version, "dashboard", f"{search_queries(origin, interval)} queries run"
 
 
 def kind(labels):
@@ -246,7 +246,7 @@ def elasticsearch_home():
     return found[0].rstrip("/") if found else None
 
 
-def search_queries(origin):
+def search_queries(origin, interval):
     """The dashboard's queries as Grafana's data source makes them of its targets."""
     dashboard = json.load(open(f"{ROOT}/packaging/grafana/weigh-nodes-elasticsearch.json"))
     run = 0
@@ -259,7 +259,7 @@ def search_queries(origin):
                 if bucket["type"] == "terms":
                     how |= {"size": int(bucket["settings"]["size"]), "order": {"_key": bucket["settings"]["order"]}}
                 else:
-                    how |= {"interval": "10s", "min_doc_count": 1}
+                    how |= {interval: "10s", "min_doc_count": int(bucket["settings"]["min_doc_count"])}
                 level["aggs"] = {bucket["id"]: {bucket["type"]: how}}
                 level = level["aggs"][bucket["id"]]
             level["aggs"] = {}

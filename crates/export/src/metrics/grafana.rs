@@ -237,7 +237,9 @@ fn elasticsearch_target(metric: &Metric) -> Value {
     if !label_names(metric.scope).is_empty() {
         buckets.push(terms("3", "instance"));
     }
-    let settings = json!({"interval": "auto", "min_doc_count": "1"});
+    // A growth is refused by OpenSearch, and by Elasticsearch from 7 on, where empty buckets are left out.
+    let least = if is_counter(metric) { "0" } else { "1" };
+    let settings = json!({"interval": "auto", "min_doc_count": least});
     buckets.push(
         json!({"id": "4", "type": "date_histogram", "field": "@timestamp", "settings": settings}),
     );
