@@ -1,4 +1,5 @@
 //! Exporters of the node's metrics: each takes [`TopReport`](weigh_schema::top::TopReport)s and hands them to a server or a file.
+//! Jobs that are in a report are exported, too; [`JobBound`] says how many there are.
 //!
 //! An exporter is a module here that says what it is called and how it is opened, and a line in [`EXPORTERS`]. Values that
 //! are unavailable are left out by all of them.
@@ -11,11 +12,13 @@ mod elasticsearch;
 mod exporter;
 pub mod grafana;
 mod http;
+mod jobs;
 mod jsonl;
 mod openmetrics;
 mod otlp;
 mod remote_write;
-mod scope_label;
+pub(crate) mod scope_label;
+mod span_sender;
 mod statsd;
 mod target;
 #[cfg(test)]
@@ -25,8 +28,10 @@ mod thread;
 
 pub use batch::{Batch, BatchBuilder, Point};
 pub use exporter::{ExportError, ExporterKind, ExporterStatus, MetricExporter};
+pub use jobs::JobBound;
 pub use openmetrics::{TextFormat, metrics_text, openmetrics};
 pub use scope_label::ScopeLabels;
+pub use span_sender::SpanSender;
 pub use thread::ExportThread;
 
 /// All of them, in the order in which people are told of them.

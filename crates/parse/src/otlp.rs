@@ -3,9 +3,13 @@
 //! Reads the message's bytes; emits a [`SpanRecord`] for each span that has an id, a name and times that can be. Refuses bytes
 //! that are no such message. Allocates nothing, whatever the bytes say of lengths.
 
+mod metrics;
+
 use std::borrow::Cow;
 
 use weigh_schema::region::span::SpanRecord;
+
+pub use metrics::{MetricPoint, PointValue, each_metric};
 
 /// The bytes are no message of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +17,7 @@ pub struct OtlpRefusal;
 
 impl std::fmt::Display for OtlpRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("no spans of OpenTelemetry")
+        f.write_str("no message of OpenTelemetry")
     }
 }
 

@@ -14,7 +14,7 @@ fn a_tick_that_nobody_reads_allocates_nothing() {
     let interval = Duration::from_millis(5);
     let mut top =
         TopSource::new(TopSettings { interval, listed: ListedProcesses::Everybody }, None);
-    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
+    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None, otlp: None };
     let (mut server, _door) = StreamServer::new(settings).expect("descriptors");
     let mut tick = || {
         top.set_resting(!server.wants_node());

@@ -15,7 +15,7 @@ mod trace;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use agent::{
-    AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
+    AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
     AgentUrlArguments, AgentVerb, PushArguments,
 };
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};

@@ -5,6 +5,7 @@ use weigh_schema::Number;
 
 mod failures;
 mod groups;
+mod recorded;
 
 /// A tree of files as the kernel would show it.
 fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, NodeRoots) {

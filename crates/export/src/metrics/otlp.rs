@@ -44,14 +44,18 @@ impl Protocol for Otlp {
         }
     }
 
-    /// OTLP has 429, 502, 503 and 504 repeated, and nothing else.
     fn judge(&mut self, _: &Batch, answer: &Answer) -> Verdict {
-        match answer.status {
-            200..300 => accepted(answer),
-            429 | 502..=504 => Verdict::Later(answer.words()),
-            400..600 => Verdict::Refused(answer.words()),
-            _ => Verdict::Later(answer.words()),
-        }
+        judge_answer(answer)
+    }
+}
+
+/// OTLP has 429, 502, 503 and 504 repeated, and nothing else.
+pub fn judge_answer(answer: &Answer) -> Verdict {
+    match answer.status {
+        200..300 => accepted(answer),
+        429 | 502..=504 => Verdict::Later(answer.words()),
+        400..600 => Verdict::Refused(answer.words()),
+        _ => Verdict::Later(answer.words()),
     }
 }
 
@@ -64,7 +68,8 @@ struct Accepted {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// A whole number as a text, by the rules of protobuf's JSON; some send a number.
+    /// A whole number as a text, by the rules of protobuf's JSON; some send a number. Of spans it has another name.
+    #[serde(alias = "rejectedSpans")]
     rejected_data_points: Value,
     error_message: String,
 }

@@ -441,6 +441,7 @@ fn job_rows(
     looks: &[ProcessLook],
     request: &mut dyn FnMut((u32, u64)) -> JobRequest,
 ) -> Vec<TopJob> {
+    let now = Timestamp::now().as_duration().as_secs_f64();
     let row = |weigh: &ProcessLook| {
         let asked = request(weigh.identity());
         let members: Vec<&TopProcess> =
@@ -461,6 +462,7 @@ fn job_rows(
             memory_rss_sum_bytes: members.iter().map(|row| row.memory_rss_bytes).sum(),
             cpus_requested: asked.cpus,
             memory_limit_bytes: asked.memory_bytes,
+            time_left_seconds: asked.ends_seconds.map(|end| end as f64 - now),
         }
     };
     // Helpers of weigh that are forks of it have its command line, and no process of the job.

@@ -68,6 +68,7 @@ pub fn full() -> TopReport {
             group: Some(Box::new(group())),
             cpus_requested: Some(2.0),
             memory_limit_bytes: Some(1 << 30),
+            time_left_seconds: Some(1234.5),
             pid: 7,
             user: "ada".into(),
             command: vec!["weigh".into()],
