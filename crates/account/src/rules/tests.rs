@@ -77,8 +77,7 @@ fn shipped(name: &str) -> RuleState {
 #[test]
 fn a_job_is_told_before_a_batch_system_ends_it() {
     let mut state = shipped("job_time_nearly_over");
-    let mut look =
-        |at, left| take(&mut state, at, &[("job:7", "job_time_left_seconds", left)]);
+    let mut look = |at, left| take(&mut state, at, &[("job:7", "job_time_left_seconds", left)]);
     assert!(look(0, None).is_empty() && look(1, Some(601.0)).is_empty());
     assert_eq!(look(3, Some(599.0)), ["began job:7"]);
     assert!(look(60, Some(542.0)).is_empty());
@@ -101,9 +100,8 @@ fn a_group_that_is_held_back_by_its_quota_or_its_memory_is_told() {
     const THROTTLED: &str = "node_group_cpu_throttled_seconds_total";
     let group = "group:/slurm/job_17";
     let mut state = shipped("group_throttled");
-    let throttled = |of_a_second: f64| move |at: u64| {
-        [(group, THROTTLED, Some(at as f64 * of_a_second))]
-    };
+    let throttled =
+        |of_a_second: f64| move |at: u64| [(group, THROTTLED, Some(at as f64 * of_a_second))];
     let quiet = throttled(0.49);
     assert!((0..200).all(|at| take(&mut state, at, &quiet(at)).is_empty()));
     let (mut state, held) = (shipped("group_throttled"), throttled(0.51));
@@ -129,7 +127,9 @@ fn a_group_that_is_held_back_by_its_quota_or_its_memory_is_told() {
         ];
         !take(&mut state, *second, &values).is_empty()
     });
-    assert!(began.next().is_some_and(|second| (15..=60).contains(&second)) && began.next().is_none());
+    assert!(
+        began.next().is_some_and(|second| (15..=60).contains(&second)) && began.next().is_none()
+    );
 }
 
 #[test]

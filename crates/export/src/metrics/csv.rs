@@ -43,7 +43,8 @@ fn lines(report: &TopReport) -> (String, u64) {
         let scope = quoted(&format!("{}:{}", point.scope.kind, point.scope.instance()));
         let Point { metric, value, quality, .. } = point;
         let value = number_text(value);
-        text += &format!("{time},{node},{scope},{},{value},{},{quality}\n", metric.name, metric.unit);
+        text +=
+            &format!("{time},{node},{scope},{},{value},{},{quality}\n", metric.name, metric.unit);
         values += 1;
     }
     (text, values)
