@@ -2,10 +2,10 @@
 
 use weigh_schema::top::TopReport;
 
-use super::batch::Point;
 use super::exporter::{ExporterKind, MetricExporter};
 use super::jobs::job_points;
 use super::openmetrics::number_text;
+use super::point::Point;
 use super::scope_label::label_value;
 use super::text_file::{LineFormat, TextExporter};
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{OtlpRefusal, Value, cut, each_field, each_message};
+use super::fields::{OtlpRefusal, Value, cut, each_field, each_message};
 
 /// Attributes of one data point, at most; what is beyond is left out.
 const MOST_ATTRIBUTES: usize = 16;
