@@ -17,8 +17,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use request::{Head, Parsed};
 pub use request::{HEADER, OtlpSignal};
+use request::{Head, Parsed};
 
 /// Bytes of a request's head.
 const MOST_HEAD: usize = 16 << 10;

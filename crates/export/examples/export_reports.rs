@@ -10,8 +10,9 @@ use weigh_export::metrics::{SpanSender, exporter, openmetrics};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let target =
-        std::env::args().nth(1).ok_or("usage: export_reports [spans] TARGET|openmetrics < REPORTS")?;
+    let target = std::env::args()
+        .nth(1)
+        .ok_or("usage: export_reports [spans] TARGET|openmetrics < REPORTS")?;
     if target == "spans" {
         return send_spans(&std::env::args().nth(2).unwrap_or_default());
     }

@@ -14,8 +14,7 @@ pub mod workflow;
 pub use form::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// All of them, in the order in which people are told of them.
-pub const FORMATS: &[RecordingFormat] =
-    &[
+pub const FORMATS: &[RecordingFormat] = &[
     darshan::FORMAT,
     wfformat::FORMAT,
     dot::FORMAT,

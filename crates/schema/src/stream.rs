@@ -211,7 +211,9 @@ impl PushedEvent {
         check_scope(&self.scope.to_string())?;
         match (1..=LONGEST_TEXT_BYTES).contains(&self.text.len()) {
             true => Ok(()),
-            false => Err(format!("{}: a text of 1 to {LONGEST_TEXT_BYTES} bytes is expected", self.name)),
+            false => {
+                Err(format!("{}: a text of 1 to {LONGEST_TEXT_BYTES} bytes is expected", self.name))
+            }
         }
     }
 }

@@ -10,10 +10,10 @@ use weigh_schema::allowed::{
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::recording::files;
+use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::summary::{
     Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
 };
-use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::{Group, METRICS, Mechanism, Metric, NODE_METRICS, Quality, Unit, Value};
 
 use crate::shape::shape_of;

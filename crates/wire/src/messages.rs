@@ -12,7 +12,8 @@ use weigh_schema::io::{FileId, Tally};
 use weigh_schema::library::Followed;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::stream::{
-    AgentStatus, CollectorSwitch, PageViewer, PolicyChange, PushedEvent, PushedSample, StreamRead, StreamRecords,
+    AgentStatus, CollectorSwitch, PageViewer, PolicyChange, PushedEvent, PushedSample, StreamRead,
+    StreamRecords,
 };
 
 use crate::frame::{Message, Payload, Rule};

@@ -11,8 +11,8 @@ use weigh_schema::io::{FileId, Tally};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::rule::Severity;
 use weigh_schema::stream::{
-    CollectorSwitch, PolicyChange, PushedEvent, PushedSample, RecordBody, RecordClient, RecordSource,
-    StreamPolicy, StreamRead, StreamRecord, StreamRecords,
+    CollectorSwitch, PolicyChange, PushedEvent, PushedSample, RecordBody, RecordClient,
+    RecordSource, StreamPolicy, StreamRead, StreamRecord, StreamRecords,
 };
 use weigh_schema::update::Scope;
 use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};

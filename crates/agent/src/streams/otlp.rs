@@ -16,9 +16,7 @@ use weigh_schema::Unit;
 use weigh_schema::stream::{MOST_NAME_BYTES, PushedSample};
 use weigh_schema::update::Scope;
 
-use crate::otlp_intake::{
-    IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal,
-};
+use crate::otlp_intake::{IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal};
 use crate::rate_limit::RateLimit;
 
 /// Connections, and bytes of a body, at most: they are in the agent's memory.
@@ -145,7 +143,9 @@ fn read(
     now: Instant,
 ) -> Result<(u32, ReadMessage), OtlpReply> {
     let OtlpMessage { body, stream, peer } = message;
-    let user = peer.find(|| peer_user(stream)).ok_or(OtlpReply::Refused("nobody knows who has sent it"))?;
+    let user = peer
+        .find(|| peer_user(stream))
+        .ok_or(OtlpReply::Refused("nobody knows who has sent it"))?;
     let mut read = ReadMessage::default();
     let left_out = each_metric(body, &mut |point| {
         let before = read.samples.len();
@@ -185,7 +185,12 @@ fn samples_of(point: &MetricPoint<'_>) -> Vec<ReadSample> {
         }
         PointValue::Distribution { count, sum, is_growth } => [
             sample(total(&name), sum * factor, unit, is_growth),
-            sample(format!("{}_samples_total", metric_name(point.name, None)), count, Some(Unit::Count), is_growth),
+            sample(
+                format!("{}_samples_total", metric_name(point.name, None)),
+                count,
+                Some(Unit::Count),
+                is_growth,
+            ),
         ],
     };
     found.into_iter().flatten().collect()
@@ -302,7 +307,8 @@ mod tests {
     fn a_long_scope_is_cut_and_stays_apart_from_others() {
         let long = |end: &str| [("k".into(), ("v".repeat(300) + end).into())];
         let (one, other) = (long("1"), long("2"));
-        let scope = |attributes| rows(&point("a", "1", attributes, PointValue::Gauge(1.0)))[0].0.clone();
+        let scope =
+            |attributes| rows(&point("a", "1", attributes, PointValue::Gauge(1.0)))[0].0.clone();
         assert!(scope(&one) != scope(&other) && scope(&one).len() == MOST_NAME_BYTES);
     }
 
@@ -318,7 +324,8 @@ mod tests {
         assert_eq!(sums.add(7, &sample("a_total", 3.0)), Some(3.0));
         assert_eq!(sums.add(7, &sample("a_total", 4.0)), Some(7.0));
         assert_eq!(sums.add(8, &sample("a_total", 1.0)), Some(1.0));
-        let more = (1..SUMS_OF_A_USER).all(|n| sums.add(7, &sample(&format!("b{n}"), 1.0)).is_some());
+        let more =
+            (1..SUMS_OF_A_USER).all(|n| sums.add(7, &sample(&format!("b{n}"), 1.0)).is_some());
         assert!(more && sums.add(7, &sample("c", 1.0)).is_none());
         assert_eq!(sums.add(7, &sample("a_total", 0.5)), Some(7.5), "what is there goes on");
         assert!(sums.add(8, &sample("c", 1.0)).is_some(), "another user has its own room");

@@ -4,8 +4,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use weigh_schema::stream::{
-    CollectorSwitch, MOST_PUSHED, PUSHED, PolicyChange, PushedEvent, PushedSample, RecordClient, RecordSource,
-    SHORTEST_INTERVAL_MS, StreamRead, StreamRecords,
+    CollectorSwitch, MOST_PUSHED, PUSHED, PolicyChange, PushedEvent, PushedSample, RecordClient,
+    RecordSource, SHORTEST_INTERVAL_MS, StreamRead, StreamRecords,
 };
 use weigh_schema::top::TopCollector;
 use weigh_wire::{Answer, HEAD_BYTES, Head, Message as _, StreamRequest, VERSION};

@@ -14,8 +14,8 @@ use weigh_account::stream::StreamBuffer;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody, RecordClient,
-    RecordSource, ServedUser, StreamPolicy, StreamRecord,
+    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody,
+    RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};

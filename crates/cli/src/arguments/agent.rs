@@ -183,7 +183,9 @@ fn event(text: &str) -> Result<(String, String), String> {
 fn severity(text: &str) -> Result<Severity, String> {
     let found = Severity::NAMES.iter().find(|(name, _)| *name == text);
     let names = Severity::NAMES.map(|(name, _)| name);
-    found.map(|(_, severity)| *severity).ok_or_else(|| format!("expected one of {}", names.join(", ")))
+    found
+        .map(|(_, severity)| *severity)
+        .ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 fn value(text: &str) -> Result<(String, f64), String> {

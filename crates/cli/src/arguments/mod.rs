@@ -15,8 +15,8 @@ mod trace;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use agent::{
-    AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
-    AgentUrlArguments, AgentVerb, PushArguments,
+    AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
+    AgentStatusArguments, AgentUrlArguments, AgentVerb, PushArguments,
 };
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use control::{ControlArguments, ControlVerb};

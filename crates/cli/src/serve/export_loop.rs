@@ -72,11 +72,7 @@ fn open(target: &str) -> Result<ExportThread, ExportError> {
     ExportThread::start(exporter(target)?)
 }
 
-fn work(
-    events: &Receiver<Option<FeedEvent>>,
-    exporters: &[ExportThread],
-    mut jobs: JobBound,
-) {
+fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread], mut jobs: JobBound) {
     let mut problems = vec![None; exporters.len()];
     let (mut outage, mut has_said_jobs) = (None, false);
     while let Ok(Some(event)) = events.recv() {

@@ -14,8 +14,8 @@ use weigh_collect::follow::JobDetail;
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleChange, RuleEvent, Severity, scope_of_job};
 use weigh_schema::stream::{
-    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, RecordClient, StreamPolicy, StreamRead,
-    StreamRecords, StreamStatus,
+    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, RecordClient, StreamPolicy,
+    StreamRead, StreamRecords, StreamStatus,
 };
 use weigh_schema::top::{TOP, TopReport};
 
@@ -419,7 +419,10 @@ fn an_event_that_a_client_publishes_is_there_as_its_own_and_no_rules() {
     let records = agent.client().read(read(PUSHED, 1)).expect("records").records;
     let RecordBody::PublishedEvent(event) = &records[0].body else { panic!("{records:?}") };
     assert_eq!((event.name.as_str(), event.severity), ("deployed", Severity::Warning));
-    assert_eq!((event.text.as_str(), event.scope.to_string()), ("version 3 \\u{1b}[31mis out", "job:7".into()));
+    assert_eq!(
+        (event.text.as_str(), event.scope.to_string()),
+        ("version 3 \\u{1b}[31mis out", "job:7".into())
+    );
     assert_eq!(agent.stream(EVENTS).next_sequence, 1, "no rule has said anything");
     for (wrong, expected) in [("<b>=x", "letters"), ("a=", "1 to 1024 bytes"), ("a", "NAME=TEXT")] {
         let output = agent.weigh(NOBODY, &["push", "--event", wrong]);

@@ -55,7 +55,8 @@ fn a_job_and_its_processes_are_spans_and_a_collector_gets_the_same() {
     let rows = measured.processes();
     assert_eq!(found.len(), rows.len() + 1, "{text}");
     for row in &rows {
-        let is_it = |span: &&Value| span["startTimeUnixNano"] == row.started_ns.to_string().as_str();
+        let is_it =
+            |span: &&Value| span["startTimeUnixNano"] == row.started_ns.to_string().as_str();
         let span = found[1..].iter().find(is_it).expect("each process is a span");
         assert_eq!(span["name"], row.name.as_str());
         assert_eq!(span["status"]["code"] == 2, row.exit_code != Some(0), "{span}");

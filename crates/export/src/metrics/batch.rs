@@ -8,23 +8,11 @@ use weigh_schema::update::Scope;
 use weigh_schema::{METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, Number, Quality};
 
 use super::jobs::job_points;
+use super::point::Point;
 use super::scope_label::{ScopeLabels, is_of, label_value};
 
 /// Scopes of one report that are exported: a machine has no more, whatever it is told.
 const SCOPES: usize = 8192;
-
-/// A value with what it is about.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    /// The metric's declaration.
-    pub metric: &'static Metric,
-    /// Its scope.
-    pub scope: Arc<ScopeLabels>,
-    /// Its value: finite, and of counters not negative.
-    pub value: Number,
-    /// How far it can be trusted.
-    pub quality: Quality,
-}
 
 /// The points of one report.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 use weigh_schema::top::TopReport;
 
-use super::batch::Point;
 use super::exporter::{ExporterKind, MetricExporter};
 use super::jobs::job_points;
 use super::openmetrics::number_text;
+use super::point::Point;
 use super::scope_label::label_value;
 use super::text_file::{LineFormat, TextExporter};
 
@@ -43,7 +43,8 @@ fn lines(report: &TopReport) -> (String, u64) {
         let scope = quoted(&format!("{}:{}", point.scope.kind, point.scope.instance()));
         let Point { metric, value, quality, .. } = point;
         let value = number_text(value);
-        text += &format!("{time},{node},{scope},{},{value},{},{quality}\n", metric.name, metric.unit);
+        text +=
+            &format!("{time},{node},{scope},{},{value},{},{quality}\n", metric.name, metric.unit);
         values += 1;
     }
     (text, values)

@@ -21,10 +21,11 @@ use weigh_schema::Number;
 
 use self::server::Server;
 use self::setup::NAME;
-use super::batch::{Batch, Point};
+use super::batch::Batch;
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
+use super::point::Point;
 use super::scope_label::{JOB, hash};
 use super::target::HttpTarget;
 

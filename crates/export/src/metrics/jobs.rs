@@ -7,7 +7,7 @@ use weigh_schema::running_job::{RUNNING_JOB_METRICS, running_job_values};
 use weigh_schema::top::{TopJob, TopJobKind, TopReport};
 use weigh_schema::{Metric, Number, Quality};
 
-use super::batch::Point;
+use super::point::Point;
 use super::scope_label::ScopeLabels;
 
 /// Leaves as many jobs in reports as are to be exported; one that is exported is so until it ends.

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use weigh_schema::{Metric, Number, Unit};
 
-use super::batch::{Batch, Point};
+use super::batch::Batch;
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
 use super::openmetrics::type_name;
+use super::point::Point;
 use super::target::HttpTarget;
 
 /// This exporter.

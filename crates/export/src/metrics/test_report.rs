@@ -65,10 +65,12 @@ pub fn any_report() -> impl Strategy<Value = TopReport> {
     let metrics = proptest::collection::btree_map(any_scope(), values, 0..8);
     let time = (0i64..4_000_000_000, 0i32..1_000_000_000);
     let jobs = proptest::collection::vec(any_job(), 0..4);
-    (time, any::<String>(), metrics, jobs).prop_map(|((second, nanosecond), node, metrics, jobs)| {
-        let time = jiff::Timestamp::new(second, nanosecond).unwrap();
-        TopReport { jobs, ..with_metrics(time, node, metrics) }
-    })
+    (time, any::<String>(), metrics, jobs).prop_map(
+        |((second, nanosecond), node, metrics, jobs)| {
+            let time = jiff::Timestamp::new(second, nanosecond).unwrap();
+            TopReport { jobs, ..with_metrics(time, node, metrics) }
+        },
+    )
 }
 
 fn any_job() -> impl Strategy<Value = TopJob> {

@@ -47,7 +47,9 @@ fn write(recording: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool
     })?;
     let end_ns = summary.job.ended.map(|end| end.as_nanosecond() as i64).or(last_end);
     let Some(end_ns) = end_ns else {
-        bail!("neither the end of the job nor that of a process is in the recording: it may still run");
+        bail!(
+            "neither the end of the job nor that of a process is in the recording: it may still run"
+        );
     };
     let spans = SpanWriter { ids: TraceIds::new(&summary.job), processes, summary, end_ns };
     let mut requests = Requests { head: resource(&summary.job), spans: Vec::new(), piece };
@@ -157,7 +159,8 @@ impl SpanWriter<'_> {
         attributes.text("weigh.job.id", &job.id);
         attributes.text("process.owner", &job.user);
         attributes.text("process.working_directory", &job.cwd);
-        attributes.text("process.command_line", &weigh_schema::ShellWords(&job.command).to_string());
+        attributes
+            .text("process.command_line", &weigh_schema::ShellWords(&job.command).to_string());
         job.category.iter().for_each(|category| attributes.text("weigh.job.category", category));
         for (name, text) in &job.labels {
             attributes.text(&format!("weigh.label.{name}"), text);
@@ -193,7 +196,9 @@ impl SpanWriter<'_> {
         attributes.integer("process.user.id", row.uid.into());
         attributes.text("process.executable.name", &row.name);
         attributes.text("process.command_line", &row.command);
-        row.exit_code.iter().for_each(|code| attributes.integer("process.exit.code", (*code).into()));
+        row.exit_code
+            .iter()
+            .for_each(|code| attributes.integer("process.exit.code", (*code).into()));
         let signal = row.exit_signal.iter();
         signal.for_each(|signal| attributes.integer("weigh.exit.signal", (*signal).into()));
         for (name, number) in &row.metrics {

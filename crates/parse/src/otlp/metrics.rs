@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{OtlpRefusal, Value, cut, each_field, each_message};
+use super::fields::{OtlpRefusal, Value, cut, each_field, each_message};
 
 /// Attributes of one data point, at most; what is beyond is left out.
 const MOST_ATTRIBUTES: usize = 16;
@@ -172,9 +172,9 @@ fn emit_point(
         Ok(())
     })?;
     let value = match form {
-        PointForm::Histogram { is_growth } => count
-            .zip(sum)
-            .map(|(count, sum)| PointValue::Distribution { count, sum, is_growth }),
+        PointForm::Histogram { is_growth } => {
+            count.zip(sum).map(|(count, sum)| PointValue::Distribution { count, sum, is_growth })
+        }
         PointForm::Sum { is_growth, is_monotonic: true } => {
             number_value.map(|value| PointValue::Counter { value, is_growth })
         }
@@ -185,14 +185,18 @@ fn emit_point(
     let Some(value) = value.filter(|_| flags & NO_VALUE == 0) else { return Ok(false) };
     let text = |bytes| cut(&String::from_utf8_lossy(bytes)).into_owned();
     let (service, name, unit) = (text(head.service), text(head.name), text(head.unit));
-    emit(MetricPoint { service: &service, name: &name, unit: &unit, attributes: &attributes, value });
+    emit(MetricPoint {
+        service: &service,
+        name: &name,
+        unit: &unit,
+        attributes: &attributes,
+        value,
+    });
     Ok(true)
 }
 
 /// Key and value of an attribute; none where it holds something else.
-fn attribute_of(
-    attribute: &[u8],
-) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, OtlpRefusal> {
+fn attribute_of(attribute: &[u8]) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, OtlpRefusal> {
     let (mut key, mut found) = (Cow::Borrowed(""), None);
     each_field(attribute, |number, value| {
         match (number, value) {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use weigh_collect::node::{GroupKind, NodeGroup};
 use weigh_collect::process_list::ProcessLook;
-use weigh_schema::{Number, byte_text};
 use weigh_schema::node_metric::{node_group_cpu_seconds_total, node_group_memory_limit_bytes};
 use weigh_schema::top::{TopGroup, TopJob, TopJobKind, TopProcess, TopValue};
 use weigh_schema::update::Scope;
+use weigh_schema::{Number, byte_text};
 
 /// A row for each group that a listed process is in: jobs first, then containers, then units.
 pub(super) fn group_rows(

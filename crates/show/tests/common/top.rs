@@ -114,7 +114,7 @@ pub fn first() -> TopReport {
     }
     for job in &mut report.jobs {
         (job.cpu_cores, job.command_base64, job.group) = (None, Vec::new(), None);
-        (job.cpus_requested, job.memory_limit_bytes) = (None, None);
+        (job.cpus_requested, job.memory_limit_bytes, job.time_left_seconds) = (None, None, None);
     }
     for rule in &mut report.rules {
         (rule.scope, rule.value, rule.true_seconds, rule.reason) = (None, None, None, None);

@@ -48,7 +48,9 @@ impl TraceIds {
 
     pub fn of_phase(&self, row: &PhaseRow) -> String {
         let PhaseRow { name, process, thread, iteration, started_ns, ended_ns, .. } = row;
-        self.id(&format!("phase\0{process}\0{thread}\0{started_ns}\0{ended_ns}\0{iteration}\0{name}"))
+        self.id(&format!(
+            "phase\0{process}\0{thread}\0{started_ns}\0{ended_ns}\0{iteration}\0{name}"
+        ))
     }
 
     fn id(&self, of: &str) -> String {

@@ -123,11 +123,8 @@ fn rows() -> Rows {
         ended_ns: BEGAN + ended_ns,
         ..PhaseRow::default()
     };
-    let killed = ProcessRow {
-        exit_code: None,
-        exit_signal: Some(9),
-        ..process(12, 11, 2_000, Some(8_000))
-    };
+    let killed =
+        ProcessRow { exit_code: None, exit_signal: Some(9), ..process(12, 11, 2_000, Some(8_000)) };
     Rows {
         summary,
         processes: vec![process(11, 2, 1_000, Some(9_000)), killed, process(13, 12, 3_000, None)],

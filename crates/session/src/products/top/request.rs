@@ -69,11 +69,14 @@ mod tests {
             ..Default::default()
         };
         allowed.scheduler = Some(asked);
-        assert_eq!(request(&allowed, 8), JobRequest {
+        assert_eq!(
+            request(&allowed, 8),
+            JobRequest {
                 cpus: Some(6.0),
                 memory_bytes: Some(7),
                 ends_seconds: Some(1_800_000_017)
-            });
+            }
+        );
         allowed.memory_max_bytes = Some(5);
         assert_eq!(request(&allowed, 8).memory_bytes, Some(5));
     }
