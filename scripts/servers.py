@@ -361,10 +361,10 @@ def collector(folder):
     caught = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Caught)
     threading.Thread(target=caught.serve_forever, daemon=True).start()
     port = free_port()
-    pipeline = "{receivers: [otlp], exporters: [otlphttp]}"
+    pipeline = "{receivers: [otlp], exporters: [otlp_http]}"
     with open(f"{folder}/collector.yml", "w") as file:
         file.write(f"""receivers: {{otlp: {{protocols: {{http: {{endpoint: '127.0.0.1:{port}'}}}}}}}}
-exporters: {{otlphttp: {{endpoint: 'http://127.0.0.1:{caught.server_port}', encoding: json, compression: none,
+exporters: {{otlp_http: {{endpoint: 'http://127.0.0.1:{caught.server_port}', encoding: json, compression: none,
   sending_queue: {{enabled: false}}}}}}
 service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{metrics: {pipeline}, traces: {pipeline}}}}}
 """)

@@ -29,6 +29,7 @@ func factories() (otelcol.Factories, error) {
 
 func main() {
 	resolver := confmap.ResolverSettings{
+		DefaultScheme:     "file",
 		ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
 	}
 	settings := otelcol.CollectorSettings{
