@@ -17,6 +17,13 @@ use super::rule_set::RuleSet;
 use super::standing::{Standings, Verdict};
 use super::value_table::{ValueTable, next_look};
 
+/// When what is true is judged again, whatever comes.
+#[derive(Debug)]
+struct RulePace {
+    pace_ns: u64,
+    next_ns: u64,
+}
+
 /// How rules stand.
 #[derive(Debug)]
 pub struct RuleState {
@@ -26,8 +33,7 @@ pub struct RuleState {
     standings: Vec<Standings>,
     /// What a rule is judged by: it is judged again when a value of these has come.
     metrics: Vec<Vec<MetricId>>,
-    /// When what is true is judged again, whatever comes.
-    next_ns: Vec<u64>,
+    paces: Vec<RulePace>,
     /// Why no scope of a rule can be judged.
     unknown: Vec<Option<Unknown>>,
     at: RuleMoment,
@@ -40,13 +46,15 @@ impl RuleState {
         let has_core_rules = set.rules().iter().flat_map(Rule::scopes).any(is_of_cores);
         let mut values = ValueTable::new(&set.metrics, has_core_rules);
         let metrics: Vec<Vec<MetricId>> = set.rules().iter().map(Rule::judged_by).collect();
-        for (rule, metrics) in set.rules().iter().zip(&metrics) {
-            metrics.iter().for_each(|id| values.keep_pace(*id, rule.pace_ns()));
+        let pace = |rule: &Rule| RulePace { pace_ns: rule.pace_ns(), next_ns: 0 };
+        let paces: Vec<RulePace> = set.rules().iter().map(pace).collect();
+        for (pace, metrics) in paces.iter().zip(&metrics) {
+            metrics.iter().for_each(|id| values.keep_pace(*id, pace.pace_ns));
         }
         RuleState {
             values,
             standings: vec![Standings::new(); set.rules().len()],
-            next_ns: vec![0; set.rules().len()],
+            paces,
             unknown: vec![None; set.rules().len()],
             metrics,
             set,
@@ -108,6 +116,10 @@ impl RuleState {
 
     fn judge_due(&mut self) -> Vec<RuleEvent> {
         let mut events = Vec::new();
+        let is_any_due = self.look == 1 || self.values.has_changed();
+        if !is_any_due && self.standings.iter().all(Standings::is_empty) {
+            return events;
+        }
         for number in 0..self.set.rules().len() {
             if self.is_due(number) {
                 self.judge(number, &mut events);
@@ -120,14 +132,14 @@ impl RuleState {
     fn is_due(&self, number: usize) -> bool {
         let is_changed = |id: &MetricId| self.values.is_changed(*id);
         self.look == 1
-            || (!self.standings[number].is_empty() && self.at.ns >= self.next_ns[number])
+            || (!self.standings[number].is_empty() && self.at.ns >= self.paces[number].next_ns)
             || self.metrics[number].iter().any(is_changed)
     }
 
     fn judge(&mut self, number: usize, events: &mut Vec<RuleEvent>) {
-        let RuleState { set, values, standings, next_ns, look, at, .. } = self;
+        let RuleState { set, values, standings, paces, look, at, .. } = self;
         let (rule, values, standings) = (&set.rules()[number], &*values, &mut standings[number]);
-        next_ns[number] = next_look(at.ns, rule.pace_ns());
+        paces[number].next_ns = next_look(at.ns, paces[number].pace_ns);
         let verdict = Verdict { rule, values, at: *at, look: *look };
         let mut outcomes = Outcomes::default();
         match rule.scoped {

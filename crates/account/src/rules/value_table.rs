@@ -185,6 +185,11 @@ impl ValueTable {
         }
     }
 
+    /// Whether any value has come or gone at this look.
+    pub fn has_changed(&self) -> bool {
+        self.is_changed.contains(&true)
+    }
+
     /// Whether a value of the metric has come or gone at this look.
     pub fn is_changed(&self, id: MetricId) -> bool {
         self.is_changed[id.0]

@@ -370,7 +370,9 @@ impl TopSource {
             self.before.clear();
             return Vec::new();
         }
-        let (looks, _) = self.processes.look(&|_| true);
+        let (mut looks, _) = self.processes.look(&|_| true);
+        let members = job_of_each(&looks);
+        looks.retain(|look| members.contains_key(&look.stat.pid) || is_weigh_run(&look.command));
         let is_idle = |sample: &Sample<'_>| {
             matches!(sample.scope, Scope::Core(_))
                 && std::ptr::eq(sample.metric, &node_cpu_idle_seconds_total)
