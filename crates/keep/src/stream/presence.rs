@@ -1,0 +1,40 @@
+//! Which rows of a page have a value: a bit for each, the first is the lowest of the first word.
+
+use super::numbers::PAGE_ROWS;
+use super::pack;
+
+/// None where all rows have one.
+pub(super) struct Presence(Option<Box<[u64; PAGE_ROWS / 64]>>);
+
+impl Presence {
+    pub(super) fn new(may_lack: bool) -> Presence {
+        Presence(may_lack.then(|| Box::new([0; PAGE_ROWS / 64])))
+    }
+
+    /// This row has one.
+    #[inline]
+    pub(super) fn mark(&mut self, row: usize) {
+        if let Some(word) = self.0.as_mut().and_then(|words| words.get_mut(row / 64)) {
+            *word |= 1 << (row % 64);
+        }
+    }
+
+    /// So many from this row on have one.
+    pub(super) fn mark_all(&mut self, first: usize, count: usize) {
+        (first..first + count).for_each(|row| self.mark(row));
+    }
+
+    /// What a page of so many rows and values begins with.
+    pub(super) fn write(&mut self, rows: usize, values: usize, page: &mut Vec<u8>) {
+        if let Some(words) = &self.0 {
+            pack::presence(rows, values, &words[..], page);
+            self.clear();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        if let Some(words) = &mut self.0 {
+            words.fill(0);
+        }
+    }
+}
