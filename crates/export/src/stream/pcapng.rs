@@ -9,6 +9,7 @@ mod layout;
 
 use std::path::Path;
 
+use weigh_trace::packet_sizes::PacketCounts;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
@@ -233,13 +234,8 @@ impl RecordSink for Pcapng {
     fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         self.write_statistics(totals.lost());
         self.file.write()?;
-        let packets: u64 = self.interfaces.iter().map(|interface| interface.packets).sum();
-        Ok((self.cut > 0).then(|| {
-            format!(
-                "{} of {packets} packets end before --snap: this kernel gives no more of them than their first part",
-                self.cut
-            )
-        }))
+        let packets = self.interfaces.iter().map(|interface| interface.packets).sum();
+        Ok(PacketCounts { packets, cut: self.cut }.remark())
     }
 }
 

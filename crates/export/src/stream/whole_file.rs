@@ -54,10 +54,11 @@ impl WholeFile {
     /// Writes the end of the file, also after a failure.
     pub fn write_end(&mut self, end: &[u8]) -> anyhow::Result<()> {
         let mut written = 0;
-        let done = write_on(&mut self.file, &mut [IoSlice::new(end)], &mut written).and_then(|()| {
-            let at = self.file.stream_position()?;
-            self.file.set_len(at)
-        });
+        let done =
+            write_on(&mut self.file, &mut [IoSlice::new(end)], &mut written).and_then(|()| {
+                let at = self.file.stream_position()?;
+                self.file.set_len(at)
+            });
         done.with_context(|| format!("cannot write {}", self.path.display()))
     }
 
@@ -162,4 +163,57 @@ fn write_on(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces whose first byte says how long they are.
+    fn length(bytes: &[u8]) -> Option<usize> {
+        bytes.first().map(|length| usize::from(*length))
+    }
+
+    fn file(folder: &Path) -> WholeFile {
+        let mut file = WholeFile::create(&folder.join("file"), length).unwrap();
+        file.pending.extend([3, 1, 1, 6, 2, 9, 2, 4, 7, 5, 8, 4, 4, 4]);
+        file
+    }
+
+    /// Belong into the second piece, the third (twice) and none.
+    const INSERTS: [Insert<'_>; 3] = [
+        Insert { at: 5, bytes: b"abc" },
+        Insert { at: 7, bytes: b"" },
+        Insert { at: 7, bytes: b"de" },
+    ];
+
+    #[test]
+    fn what_lies_elsewhere_stands_between_what_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = file(folder.path());
+        file.write_with(&INSERTS).unwrap();
+        let expected = b"\x03\x01\x01\x06\x02abc\x09\x02de\x04\x07\x05\x08\x04\x04\x04";
+        assert_eq!(std::fs::read(folder.path().join("file")).unwrap(), expected);
+        assert!(file.pending.is_empty());
+        // As many at once as no system takes.
+        file.pending.extend([2; 6000]);
+        let bytes = [7u8];
+        let inserts: Vec<_> = (0..3000).map(|n| Insert { at: 2 * n + 1, bytes: &bytes }).collect();
+        file.write_with(&inserts).unwrap();
+        let written = std::fs::read(folder.path().join("file")).unwrap();
+        assert!(written[expected.len()..].chunks(3).eq([[2, 7, 2]; 3000]));
+    }
+
+    #[test]
+    fn a_piece_is_whole_with_what_stands_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = file(folder.path());
+        // Of 3, of 6 with 3 of them inserted, of 9 with 2, of 4.
+        file.pending = vec![3, 1, 1, 6, 2, 2, 9, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4];
+        let ends = [0, 3, 9, 18, 22];
+        for within in 0..=22 {
+            let whole = ends.iter().copied().filter(|end| *end <= within).max();
+            assert_eq!(Some(file.whole(within, &INSERTS)), whole, "{within}");
+        }
+    }
 }

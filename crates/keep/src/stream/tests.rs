@@ -186,14 +186,7 @@ fn compare(kinds: &[(StreamKind, Filling, u64)], rows: usize, seed: u64) {
 
 fn kind() -> impl Strategy<Value = StreamKind> {
     use StreamKind::{Bytes, Name, Signed, Text, Time, Unsigned};
-    prop_oneof![
-        Just(Time),
-        Just(Signed),
-        Just(Unsigned),
-        Just(Name),
-        Just(Text),
-        Just(Bytes)
-    ]
+    prop_oneof![Just(Time), Just(Signed), Just(Unsigned), Just(Name), Just(Text), Just(Bytes)]
 }
 
 fn filling() -> impl Strategy<Value = Filling> {

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use weigh_export::stream::StreamFormat;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
+use weigh_trace::packet_sizes::{PacketCounts, PacketSizes};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::replay;
@@ -31,6 +32,8 @@ pub const HEADER: [(&str, StreamKind); 7] = [
 /// What a thread takes in the notes, about, and an event that was followed beside what it was asked for.
 const THREAD_BYTES: usize = 64;
 const FOLLOWED_BYTES: usize = 1024;
+/// Records that are put in column by column: they stay in a processor's first cache meanwhile.
+const AT_ONCE: usize = 128;
 
 /// Where what the records of a probe have goes.
 #[derive(Default)]
@@ -38,6 +41,8 @@ struct Ways {
     /// The number of its name.
     name: i64,
     fields: Vec<FieldWay>,
+    /// Of its packet, if it has one.
+    sizes: Option<PacketSizes>,
     /// Its records have only numbers, texts and bytes: as long as each has so many bytes, all of their numbers are there.
     bytes_of_plain: Option<usize>,
 }
@@ -60,6 +65,7 @@ struct Columns {
     /// What that will take, but for the threads.
     note_bytes: usize,
     threads: usize,
+    packets: PacketCounts,
     /// Whether packets alone are followed: their records are content with the order of the rings.
     is_of_packets: bool,
 }
@@ -85,8 +91,16 @@ impl Columns {
         let file = StreamWriter::create(path, &written.collect::<Vec<_>>(), &[])?;
         let events = Vec::new();
         let is_of_packets = probes.iter().all(|probe| probe.has_packet());
-        let (ways, note_bytes, threads) = (Vec::new(), 0, 0);
-        let mut made = Columns { file, all, ways, events, note_bytes, threads, is_of_packets };
+        let mut made = Columns {
+            file,
+            all,
+            ways: Vec::new(),
+            events,
+            note_bytes: 0,
+            threads: 0,
+            packets: PacketCounts::default(),
+            is_of_packets,
+        };
         for (probe, columns) in probes.iter().zip(columns) {
             made.introduce(probe, columns)?;
         }
@@ -108,7 +122,8 @@ impl Columns {
         let fields = columns.iter().zip(&probe.fields).map(way).collect();
         let bytes_of_plain = bytes_of_plain(probe);
         self.events.push(note);
-        self.ways.push(Ways { name, fields, bytes_of_plain });
+        let sizes = PacketSizes::new(probe);
+        self.ways.push(Ways { name, fields, sizes, bytes_of_plain });
         self.expect_notes();
         Ok(())
     }
@@ -135,15 +150,18 @@ impl Columns {
         let is_plain = |record: &Record<'_>| {
             record.event() == event && record.absent() == 0 && record.bytes().len() >= least
         };
-        let room = self.file.room();
+        let room = self.file.room().min(AT_ONCE);
         batch.iter().take(room).take_while(|(_, record)| is_plain(record)).count()
     }
 
     /// Puts in records of one event, all of whose values are there.
     fn put_columns(&mut self, batch: &[(&Probe, Record<'_>)], meaning: &Meaning) {
         let Some((probe, first)) = batch.first() else { return };
-        let Columns { file, ways, .. } = self;
+        let Columns { file, ways, packets, .. } = self;
         let Some(way) = ways.get(first.event() as usize) else { return };
+        if let Some(sizes) = &way.sizes {
+            batch.iter().for_each(|(_, record)| packets.count(sizes, *record));
+        }
         let records = || batch.iter().map(|(_, record)| *record);
         let time = |record: Record<'_>| meaning.epoch_ns.saturating_add_unsigned(record.time_ns());
         file.numbers(0, records().map(time));
@@ -212,8 +230,11 @@ pub fn kind(kind: FieldKind) -> StreamKind {
 impl RecordSink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
-        let Columns { file, ways, .. } = self;
+        let Columns { file, ways, packets, .. } = self;
         let way = ways.get(record.event() as usize).context("a record of no event")?;
+        if let Some(sizes) = &way.sizes {
+            packets.count(sizes, record);
+        }
         file.number(0, meaning.epoch_ns.saturating_add_unsigned(record.time_ns()));
         file.number(1, way.name);
         file.number(2, record.cpu().into());
@@ -301,16 +322,19 @@ impl RecordSink for Columns {
     ) -> anyhow::Result<Option<String>> {
         self.file.end_rows();
         let (_, unwritten_total) = self.file.closed();
+        let packets = self.packets;
+        let has_packets = self.ways.iter().any(|way| way.sizes.is_some());
         let note = TraceNote {
             events: self.events,
             unwritten_total,
+            packets_cut_total: has_packets.then_some(packets.cut),
             threads: meaning.threads.borrow().all(),
             ..totals.note()
         };
         let note = serde_json::to_string(&note)?;
         let closed = self.file.finish(&[(NOTE.to_string(), note)])?;
         match closed.error {
-            None => Ok(None),
+            None => Ok(packets.remark()),
             Some(error) => Err(anyhow::Error::new(error).context(format!(
                 "the file ends early: {} events are in it, {} could not be written",
                 closed.rows, closed.unwritten
