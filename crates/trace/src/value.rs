@@ -140,7 +140,7 @@ impl ProbeField {
     pub fn plain_number(&self) -> Option<PlainNumber> {
         let is_plain =
             matches!(self.shape, Shape::Unsigned | Shape::Pointer | Shape::Signed | Shape::Bool);
-        (is_plain && matches!(self.bytes, 1 | 2 | 4 | 8)).then_some(PlainNumber {
+        (is_plain && matches!(self.bytes, 1 | 2 | 4 | 8)).then(|| PlainNumber {
             offset: self.offset as usize,
             unused: u64::BITS - 8 * self.bytes,
             is_signed: self.shape == Shape::Signed,

@@ -11,7 +11,6 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::chunk::{Chunk, Filled, How};
-use super::numbers::PAGE_ROWS;
 use super::pack;
 use super::presence::Presence;
 
@@ -57,7 +56,7 @@ impl Texts {
         }
     }
 
-    /// The value of a row of the page, of which there are [`PAGE_ROWS`].
+    /// The value of a row of the page.
     pub(super) fn put(&mut self, row: usize, text: &[u8]) {
         self.present.mark(row);
         self.values += 1;

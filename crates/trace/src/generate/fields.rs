@@ -53,6 +53,7 @@ impl Writer<'_> {
         if probe.has_packet() {
             self.code.store_constant(R::Frame, PACKET_LENGTH, 0, 8);
         }
+        self.share_pointer();
         // The last one first: how long it is others tell.
         let others = (0..probe.fields.len()).filter(|place| Some(*place) != tail);
         for bit in tail.into_iter().chain(others) {
@@ -70,6 +71,7 @@ impl Writer<'_> {
             });
         }
         self.code.store(R::R7, offset::absent as i16, R::R9, 4);
+        self.shared = None;
     }
 
     fn write_field(&mut self, field: &ProbeField, absent: Label) {

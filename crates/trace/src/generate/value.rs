@@ -116,6 +116,9 @@ impl Writer<'_> {
 
     /// R1 is the last pointer of the way, and not NULL.
     pub(super) fn pointer(&mut self, place: &PathEnd, absent: Label) {
+        if self.load_shared(place, absent) {
+            return;
+        }
         self.argument(place.slot, absent);
         self.code.with(Op::Move, R::R1, R::R0);
         self.code.jump_if_constant(When::Equal, R::R1, 0, absent);

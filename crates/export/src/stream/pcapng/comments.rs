@@ -39,8 +39,9 @@ impl Trailers {
     /// That of a packet.
     pub fn find(&mut self, key: Option<CommentKey>) -> &[u8] {
         if self.last.0 != key {
+            let flags = self.flags;
             let comment = key.map_or(&[][..], |key| self.comment(key));
-            let trailer = [comment, &self.flags].concat();
+            let trailer = [comment, &flags].concat();
             self.last = (key, trailer);
         }
         &self.last.1

@@ -293,9 +293,8 @@ impl StreamBuffer {
         let retired_ones =
             retired_ones.map(|(place, (rings, _))| (rings, is_removed && place == last));
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
-            // A record that can be kept, with its probe.
-            let mut admit = |bytes, has_failed: bool| {
-                let record = Record::new(bytes)?;
+            // The probe of a record that can be kept.
+            let mut admit = |record: Record<'_>, has_failed: bool| {
                 count(taken_of, record.event());
                 if is_current {
                     count(seen, record.event());
@@ -306,18 +305,22 @@ impl StreamBuffer {
                     // Before it waits for others: its process may be gone then.
                     meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
                 }
-                Some((probe, record))
+                Some(probe)
             };
             let (records, all) = match *is_in_place {
                 true => rings.reader.drain_in_order(until, time_of, |run| {
-                    let batch = run.iter().filter_map(|bytes| admit(bytes, failed.is_some()));
-                    let batch: Vec<_> = batch.collect();
+                    let records = run.iter().filter_map(|bytes| Record::new(bytes));
+                    let admitted = records
+                        .filter_map(|record| Some((admit(record, failed.is_some())?, record)));
+                    let batch: Vec<_> = admitted.collect();
                     if failed.is_none() {
                         *failed = pipeline.take_all(&batch, meaning).err();
                     }
                 }),
                 false => rings.reader.drain(|bytes| {
-                    if let Some((probe, record)) = admit(bytes, failed.is_some()) {
+                    if let Some(record) = Record::new(bytes)
+                        && let Some(probe) = admit(record, failed.is_some())
+                    {
                         *failed = pipeline.take(probe, record, meaning).err();
                     }
                 }),
