@@ -73,7 +73,7 @@ fn name(cell: i64) -> &'static str {
 /// A text, one of seven of them a long one.
 fn text(cell: i64) -> String {
     let text = format!("{cell:x}");
-    if cell.cast_unsigned().is_multiple_of(7) { text.repeat(70) } else { text }
+    if cell.cast_unsigned().is_multiple_of(7) { text.repeat(9) } else { text }
 }
 
 fn write(path: &Path, columns: &[StreamColumn], table: &[Cells]) {

@@ -114,12 +114,14 @@ impl Writer<'_> {
         code.load(R::R2, R::Frame, PACKET_WANTED, 8);
         code.jump_if_constant(When::AtMost, R::R2, LONG, is_short);
         code.load(R::R1, R::Frame, PACKET_BEFORE, 8);
+        code.lower_half(R::R1);
         code.load(R::R2, R::Frame, PACKET_FIRST, 8);
         code.jump_if(When::Greater, R::R1, R::R2, is_short);
         self.open_packet(packet, reader, absent);
         self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
         let code = &mut self.code;
         code.load(R::R2, R::Frame, PACKET_BEFORE, 8);
+        code.lower_half(R::R2);
         code.jump_if_constant(When::Equal, R::R2, 0, has_begin);
         code.load(R::R3, R::Frame, PACKET_BEGIN, 8);
         code.with(Op::Move, R::R1, R::R7);
@@ -129,6 +131,7 @@ impl Writer<'_> {
         self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
         self.code.place(has_begin);
         self.code.load(R::R4, R::Frame, PACKET_BEFORE, 8);
+        self.code.lower_half(R::R4);
         self.read_packet(field, absent);
         self.code.jump(end);
         self.code.place(is_short);
