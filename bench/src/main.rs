@@ -20,6 +20,7 @@ mod machine;
 mod neighbour;
 mod outcome;
 mod overhead;
+mod packets;
 mod page;
 mod peers;
 mod plot;
@@ -54,6 +55,8 @@ use tools::Tools;
 enum Verb {
     /// Take the figures and write the page
     Measure(Arguments),
+    /// Draw the figures that bench/packets.py has left in a file into a folder
+    Packets { figures: PathBuf, folder: PathBuf },
     #[command(flatten)]
     Inside(Inside),
 }
@@ -122,6 +125,7 @@ enum Part {
 fn main() -> Result<()> {
     match Verb::parse() {
         Verb::Measure(arguments) => measure(&arguments),
+        Verb::Packets { figures, folder } => packets::draw(&figures, &folder),
         Verb::Inside(Inside::Witness { file, repeats, command }) => {
             witness::witness(&file, repeats, &command)
         }
