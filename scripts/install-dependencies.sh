@@ -110,8 +110,8 @@ check_bench() {
 check_servers() {
 	have prometheus || want prometheus
 	have victoria-metrics || want victoria-metrics
-	# Elasticsearch.
-	have java || want default-jre-headless
+	# Elasticsearch, OpenSearch.
+	have javac || want default-jdk-headless
 	have mvn || want maven
 	have unzip || want unzip
 }

@@ -205,7 +205,7 @@ impl OtlpIntake {
     }
 
     fn attend_connection(&mut self, key: u64, mut connection: Connection, take: TakeMessage<'_>) {
-        let is_open = connection.receive();
+        let is_open = connection.receive(MOST_TURN.min(self.settings.body_bytes));
         if self.answer_all(&mut connection, take) && is_open {
             self.connections.insert(key, connection);
         }
@@ -298,12 +298,12 @@ impl OtlpIntake {
 }
 
 impl Connection {
-    /// What is there now. Whether more may come.
-    fn receive(&mut self) -> bool {
+    /// What is there now, about so many bytes at most. Whether more may come.
+    fn receive(&mut self, most_bytes: usize) -> bool {
         let mut part = [0; MOST_HEAD + 1];
         // Anybody on the machine can connect: of a stranger no more than a head is read, and held.
         let (turns, most) = match self.is_trusted {
-            true => (MOST_TURN / part.len(), part.len()),
+            true => (most_bytes.div_ceil(part.len()), part.len()),
             false => (1, part.len().saturating_sub(self.received.len())),
         };
         for _ in 0..turns {

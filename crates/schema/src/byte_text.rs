@@ -212,6 +212,9 @@ mod tests {
         // From an environment or a file of which nothing is taken that is no UTF-8.
         "SchedulerRequest.job",
         "SchedulerRequest.name",
+        // From a client of the agent; what is no UTF-8 is no message.
+        "PushedEvent.name",
+        "PushedEvent.text",
         // Keys of a map, which JSON has no bytes beside.
         "RegionsFound.metadata_differs",
         // On its way to where it is written, in the form that keeps its bytes.

@@ -49,12 +49,12 @@ fn of_a_stranger_no_more_than_a_head_is_read() {
     let _stranger = stranger(&server, &vec![b'a'; 8 * MOST_HEAD]);
     let key = accepted(&mut server, 2 * MOST_HEAD);
     let connection = server.connections.get_mut(&key).expect("a connection");
-    assert!(connection.receive());
+    assert!(connection.receive(MOST_TURN));
     assert_eq!(connection.received.len(), MOST_HEAD + 1);
     // One who has shown the header may send a body.
     connection.received.clear();
     connection.is_trusted = true;
-    assert!(connection.receive());
+    assert!(connection.receive(MOST_TURN));
     assert!(connection.received.len() > MOST_HEAD + 1, "{}", connection.received.len());
 }
 
@@ -65,12 +65,12 @@ fn of_a_stranger_who_sends_in_pieces_no_more_than_a_head_is_held() {
     let mut stranger = stranger(&server, &vec![b'a'; MOST_HEAD]);
     let key = accepted(&mut server, MOST_HEAD);
     let connection = server.connections.get_mut(&key).expect("a connection");
-    assert!(connection.receive());
+    assert!(connection.receive(MOST_TURN));
     assert_eq!(connection.received.len(), MOST_HEAD);
     let _ = stranger.write(&vec![b'a'; MOST_HEAD]).expect("it is taken");
     accepted(&mut server, 2);
     let connection = server.connections.get_mut(&key).expect("a connection");
-    assert!(connection.receive());
+    assert!(connection.receive(MOST_TURN));
     assert_eq!(connection.received.len(), MOST_HEAD + 1);
     let mut connection = server.connections.remove(&key).expect("a connection");
     assert!(!server.answer_all(&mut connection, &mut |_| OtlpReply::Accepted), "it is let go of");
