@@ -233,6 +233,7 @@ const LIBWEIGH_PARTS: &[&str] =
 const TOOLS: &[&str] = &[
     "tools",
     "exec",
+    "getenv",
     "nvtx",
     "itt",
     "kokkos",
@@ -242,6 +243,7 @@ const TOOLS: &[&str] = &[
     "mpi_fortran",
     "rank",
     "markers",
+    "ranges",
 ];
 const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 

@@ -194,11 +194,15 @@ arg mpi_statuses_for(struct mpi_call *call, arg given)
 /* Bytes, whatever has become of the type; 0 of what was cancelled. */
 static int64_t bytes_of(arg status)
 {
-	int (*count)(arg, arg, long long *) = mpi_real("PMPI_Get_elements_x");
-	int (*test_cancelled)(arg, int *) = mpi_real("PMPI_Test_cancelled");
+	static int (*count)(arg, arg, long long *);
+	static int (*test_cancelled)(arg, int *);
 	long long bytes = 0;
 	int is_cancelled = 0;
 
+	if (!count)
+		count = mpi_real("PMPI_Get_elements_x");
+	if (!test_cancelled)
+		test_cancelled = mpi_real("PMPI_Test_cancelled");
 	if (!count || count(status, mpi_abi.byte, &bytes) || bytes < 0)
 		return 0;
 	if (test_cancelled && !test_cancelled(status, &is_cancelled) && is_cancelled)
