@@ -239,6 +239,7 @@ const TOOLS: &[&str] = &[
     "kokkos",
     "ompt",
     "mpi",
+    "mpi_control",
     "mpi_requests",
     "mpi_fortran",
     "rank",
