@@ -272,7 +272,7 @@ static bool fail(struct weigh_sent *outcome, const char *why)
 static bool has_target(int connection, const struct text *question, char *answer, struct weigh_sent *outcome)
 {
 	if (!ask(connection, question, answer))
-		return fail(outcome, "a `weigh run` did not answer");
+		return fail(outcome, "no `weigh run` that may be asked has that target; one did not answer: it is another user's, or stopped");
 	if (weigh_json_member(answer, "refused"))
 		weigh_json_copy(weigh_json_member(answer, "refused"), outcome->why, sizeof(outcome->why));
 	return weigh_json_member(answer, "processes");
