@@ -65,21 +65,22 @@ static void put_string(struct text *text, const char *bytes, size_t room)
 }
 
 /* Digits are a PID, a path of something that is there is a directory, and all else is a job's name. */
-static bool put_target(struct text *text, const char *target)
+static void put_target(struct text *text, const char *target)
 {
 	char path[MOST_TARGET];
-	bool is_pid = *target && strlen(target) < 10 && !target[strspn(target, "0123456789")];
+	size_t digits = strspn(target, "0123456789");
+	uint64_t pid;
+	bool is_directory;
 
-	if (is_pid) {
-		snprintf(path, sizeof(path), "{\"pid\":%ld}", strtol(target, 0, 10));
+	if (digits && !target[digits] && weigh_json_number(target, &pid) && pid <= INT_MAX) {
+		snprintf(path, sizeof(path), "{\"pid\":%llu}", (unsigned long long)pid);
 		put_text(text, path);
-		return true;
+		return;
 	}
-	bool is_directory = realpath(target, path);
+	is_directory = realpath(target, path);
 	put_text(text, is_directory ? "{\"directory\":" : "{\"job\":");
 	put_string(text, is_directory ? path : target, MOST_TARGET);
 	put_text(text, "}");
-	return true;
 }
 
 static bool put_pattern(struct text *text, const char *kind, const struct weigh_control *request)
@@ -138,8 +139,7 @@ static bool put_ask(struct text *text, const char *target, const struct weigh_co
 {
 	text->length = 0;
 	put_text(text, "{\"target\":");
-	if (!put_target(text, target))
-		return false;
+	put_target(text, target);
 	put_text(text, ",\"requests\":[");
 	if (request && !put_request(text, request))
 		return false;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 256 };
+enum { MOST = 256, MOST_NAME = 1024 };
 static struct {
-	char name[256];
+	char name[MOST_NAME];
 	long calls;
 } kernels[MOST];
 
@@ -19,7 +19,7 @@ static void count(const char *name, uint64_t *number)
 	int at = 0;
 
 	*number = 0;
-	while (at < MOST - 1 && kernels[at].calls && strcmp(kernels[at].name, name))
+	while (at < MOST - 1 && kernels[at].calls && strncmp(kernels[at].name, name, MOST_NAME - 1))
 		at++;
 	snprintf(kernels[at].name, sizeof kernels[at].name, "%s", name);
 	kernels[at].calls++;

@@ -296,7 +296,8 @@ fn a_kokkos_that_cannot_load_a_tool_warns_of_none() {
     let program = program.display().to_string();
     let (output, _) = listen_to("auto", &[], &[&program]);
     assert_eq!(text(&output).1, "");
-    let theirs = ["env", "KOKKOS_TOOLS_LIBS=/theirs.so", "KOKKOS_PROFILE_LIBRARY=/old.so", &program];
+    let theirs =
+        ["env", "KOKKOS_TOOLS_LIBS=/theirs.so", "KOKKOS_PROFILE_LIBRARY=/old.so", &program];
     let (output, _) = listen_to("auto", &[], &theirs);
     let said = text(&output).1;
     assert!(said.contains("=/theirs.so") && said.contains("=/old.so"), "{said}");
