@@ -123,6 +123,21 @@ struct weigh_control {
  */
 int weigh_poll_control_(struct weigh_control *control);
 
+/*
+ * The other side: sends a request to programs under `weigh run`, as `weigh control` does. `target` is the PID of one of them or of
+ * its `weigh run` in digits, the job's name, or the directory of its recording. Of the request `kind` counts, and with 1 `key` and
+ * `text`, with 3 and 4 `key`, with 5 `number`. Waits at most so many seconds until the programs have taken it. For programs that
+ * measure or steer: it opens sockets, allocates, and waits up to 5 s for a `weigh run` that is stopped.
+ *
+ * 0 if it was sent to each program; else -1, and `why` says why not.
+ */
+struct weigh_sent {
+	/* Programs that it concerns, and of these: which have taken it, have not yet, have ended, and to which it was not sent. */
+	uint32_t processes, taken, waiting, ended, refused;
+	char why[200];
+};
+int weigh_control_send(const char *target, const struct weigh_control *request, double seconds, struct weigh_sent *outcome);
+
 /* Why no regions are kept, as text; NULL if they are. */
 const char *weigh_regions_why(void);
 

@@ -233,15 +233,18 @@ const LIBWEIGH_PARTS: &[&str] =
 const TOOLS: &[&str] = &[
     "tools",
     "exec",
+    "getenv",
     "nvtx",
     "itt",
     "kokkos",
     "ompt",
     "mpi",
+    "mpi_control",
     "mpi_requests",
     "mpi_fortran",
     "rank",
     "markers",
+    "ranges",
 ];
 const PERFSTUBS: &[&str] = &["tools", "perfstubs"];
 

@@ -19,7 +19,15 @@ module weigh_region
   integer, parameter, public :: weigh_name = c_int32_t
 
   public :: region_begin, region_end, phase_begin, phase_end, region_count, region_gauge, region_event
-  public :: region_metadata, region_publish, region_publish_every
+  public :: region_metadata, region_publish, region_publish_every, region_poll_control
+  public :: range_begin, range_end
+
+  type, bind(C) :: c_control
+    integer(c_int64_t) :: kind
+    real(c_double) :: number
+    character(kind=c_char) :: key(65)
+    character(kind=c_char) :: text(169)
+  end type
 
   interface
     function c_name_of(text, length) bind(C, name='weigh_region_name_of') result(name)
@@ -66,6 +74,20 @@ module weigh_region
     end subroutine
     subroutine region_publish() bind(C, name='weigh_publish')
     end subroutine
+    function c_range_begin(name) bind(C, name='weigh_range_begin') result(range)
+      import :: c_int32_t, c_int64_t
+      integer(c_int32_t), value :: name
+      integer(c_int64_t) :: range
+    end function
+    subroutine range_end(range) bind(C, name='weigh_range_end')
+      import :: c_int64_t
+      integer(c_int64_t), value :: range
+    end subroutine
+    function c_poll_control(control) bind(C, name='weigh_poll_control_') result(found)
+      import :: c_control, c_int
+      type(c_control), intent(out) :: control
+      integer(c_int) :: found
+    end function
     subroutine region_publish_every(seconds, phase, iterations) bind(C, name='weigh_publish_every')
       import :: c_double, c_int32_t, c_int64_t
       real(c_double), value :: seconds
@@ -125,6 +147,49 @@ contains
 
     call find(text, name)
     call c_event_tell(name, number)
+  end subroutine
+
+  ! It may end on another thread.
+  function range_begin(text, name) result(range)
+    character(len=*), intent(in) :: text
+    integer(weigh_name), intent(inout) :: name
+    integer(c_int64_t) :: range
+
+    call find(text, name)
+    range = c_range_begin(name)
+  end function
+
+  ! Whether a client has sent something, oldest first: kind 1 is a value under a key of the program's own, as a number and
+  ! as a text. Of longer texts than there is room for the beginning is given.
+  function region_poll_control(kind, number, key, text) result(found)
+    integer, intent(out) :: kind
+    real(c_double), intent(out) :: number
+    character(len=*), intent(out) :: key, text
+    logical :: found
+    type(c_control) :: control
+
+    kind = 0
+    number = 0
+    key = ''
+    text = ''
+    found = c_poll_control(control) /= 0
+    if (.not. found) return
+    kind = int(control%kind)
+    number = control%number
+    call copy(control%key, key)
+    call copy(control%text, text)
+  end function
+
+  subroutine copy(from, to)
+    character(kind=c_char), intent(in) :: from(:)
+    character(len=*), intent(out) :: to
+    integer :: i
+
+    to = ''
+    do i = 1, min(size(from), len(to))
+      if (from(i) == c_null_char) exit
+      to(i:i) = from(i)
+    end do
   end subroutine
 
   subroutine region_metadata(key, text)

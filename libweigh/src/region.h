@@ -11,6 +11,7 @@
 #include "../weigh_region.h"
 #include "internal.h"
 #include "profile_layout.h"
+#include <signal.h>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -276,6 +277,17 @@ INLINE uint64_t innermost(const struct region_thread *t)
 {
 	return t->deeper ? t->other : weigh_here.top->number;
 }
+
+/*
+ * region_threads.c: what is done once is done whole. A handler that leaves by siglongjmp(), or a thread that is cancelled,
+ * would take a lock along.
+ */
+struct guard {
+	sigset_t signals;
+	int cancellable;
+};
+void weigh_guard_begin(struct guard *guard);
+void weigh_guard_end(const struct guard *guard);
 
 /* region_profile.c */
 bool weigh_profile_prepare(void);

@@ -25,25 +25,24 @@ static struct names {
 static _Atomic uint32_t names_count;
 static uint32_t texts_bytes;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int cancellable;
+static struct guard locked; /* of the thread that has the lock */
 uint8_t *weigh_name_flags;
 
-/* A thread that is cancelled would take the lock along. */
 void weigh_names_lock(void)
 {
-	int before;
+	struct guard guard;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	weigh_guard_begin(&guard);
 	pthread_mutex_lock(&lock);
-	cancellable = before;
+	locked = guard;
 }
 
 void weigh_names_unlock(void)
 {
-	int before = cancellable;
+	struct guard guard = locked;
 
 	pthread_mutex_unlock(&lock);
-	pthread_setcancelstate(before, &before);
+	weigh_guard_end(&guard);
 }
 
 /* Writes a text into the profile; its first word, or NO_NUMBER. The lock is held, or nobody else is there. */

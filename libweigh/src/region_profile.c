@@ -206,18 +206,19 @@ static bool start_once(void)
 /* Makes the process's profile, the first time in it. False: there is none. */
 bool weigh_profile_prepare(void)
 {
-	int before = errno, cancellable;
+	struct guard guard;
+	int before = errno;
 	bool is_there;
 
 	if (has_profile())
 		return true;
 	if (!weigh_regions_active || weigh_here.is_inside)
 		return false;
+	weigh_guard_begin(&guard);
 	weigh_here.is_inside = 1;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
 	is_there = start_once();
-	pthread_setcancelstate(cancellable, &cancellable);
 	weigh_here.is_inside = 0;
+	weigh_guard_end(&guard);
 	errno = before;
 	return is_there;
 }

@@ -77,6 +77,28 @@ static void begin_calls(struct region_thread *t, uint64_t *record)
 	weigh_here.top = t->open;
 }
 
+/* Faults of the thread's own come all the same: where they are blocked they end the process. */
+void weigh_guard_begin(struct guard *guard)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP };
+	sigset_t all;
+
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		sigdelset(&all, faults[i]);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard->cancellable);
+	/* Of the thread alone, as pthread_sigmask(), which older glibc has in another library. */
+	sigprocmask(SIG_BLOCK, &all, &guard->signals);
+}
+
+void weigh_guard_end(const struct guard *guard)
+{
+	int before;
+
+	sigprocmask(SIG_SETMASK, &guard->signals, 0);
+	pthread_setcancelstate(guard->cancellable, &before);
+}
+
 static struct region_thread *take_record(void)
 {
 	uint64_t number = weigh_profile_take(PROFILE_THREADS);
@@ -100,10 +122,12 @@ static struct region_thread *take_record(void)
 struct region_thread *weigh_thread_attach(void)
 {
 	struct region_thread *t;
+	struct guard guard;
 	int before = errno;
 
 	if (!weigh_profile_prepare() || weigh_here.lost_in == weigh_regions.generation)
 		return 0;
+	weigh_guard_begin(&guard);
 	weigh_here.is_inside = 1;
 	t = take_record();
 	weigh_here.thread = t ? t : &nobody;
@@ -117,6 +141,7 @@ struct region_thread *weigh_thread_attach(void)
 			pthread_setspecific(key, t);
 	}
 	weigh_here.is_inside = 0;
+	weigh_guard_end(&guard);
 	errno = before;
 	return t;
 }

@@ -238,6 +238,89 @@ static void jumps_out(void)
 	SAME(calls_of(&p, REGION(&p, "afterwards", "often")), 1);
 }
 
+/* Minutes: so that a hang ends. */
+static void *goes_on(void *unused)
+{
+	(void)unused;
+	sleep(300);
+	CHECK(!"it goes on");
+	return 0;
+}
+
+static void *gives_out_a_name(void *unused)
+{
+	(void)unused;
+	WEIGH_REGION("of another thread");
+	return 0;
+}
+
+static void another_thread_goes_on(void)
+{
+	pthread_t watch, other;
+	sigset_t alarm;
+
+	/* The handler jumps on the first thread's stack. */
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &alarm, 0));
+	CHECK(!pthread_create(&watch, 0, goes_on, 0));
+	CHECK(!pthread_create(&other, 0, gives_out_a_name, 0));
+	CHECK(!pthread_join(other, 0));
+	CHECK(!pthread_sigmask(SIG_UNBLOCK, &alarm, 0));
+}
+
+static void gives_out_names(void)
+{
+	static volatile int number;
+	char text[32];
+
+	sprintf(text, "name %d", number++);
+	CHECK(weigh_region_name(text));
+}
+
+static void calls_once(void)
+{
+	WEIGH_REGION("first of a child");
+}
+
+/* In children a handler leaves what is done over and over, at another moment each time: their other threads go on. */
+static void jumps_out_in_children(void (*over_and_over)(void), int first_us)
+{
+	struct itimerval soon = { { 0, 0 }, { 0, 0 } };
+
+	CHECK(signal(SIGALRM, jumps) != SIG_ERR);
+	for (int i = 1; i <= 150; i++) {
+		pid_t child;
+
+		soon.it_value.tv_usec = first_us + 2 * i;
+		child = fork();
+		if (!child) {
+			if (!sigsetjmp(again, 1)) {
+				setitimer(ITIMER_REAL, &soon, 0);
+				for (;;)
+					over_and_over();
+			}
+			another_thread_goes_on();
+			SAME(weigh_regions_why() != 0, 0);
+			_exit(0);
+		}
+		child_succeeds(child);
+		while (receive_profile(listener, &p))
+			munmap((void *)p.words, head(&p, PROFILE_AT_BYTES));
+	}
+}
+
+static void jumps_out_of_names(void)
+{
+	jumps_out_in_children(gives_out_names, 500);
+}
+
+/* It makes the profile, and gives the thread its place. */
+static void jumps_out_of_the_first_call(void)
+{
+	jumps_out_in_children(calls_once, 0);
+}
+
 static pthread_key_t late_key;
 
 static void late(void *unused)
@@ -439,7 +522,8 @@ int main(int count, char **arguments)
 		{ "threads", threads_end },	  { "others", other_threads_ends }, { "signals", signals },
 		{ "late", late_calls },		  { "jumps", jumps_out },	    { "anywhere", killed_anywhere },
 		{ "together", first_together },	  { "killed", lives_in_parts },
-		{ "descriptors", no_descriptor_is_left },
+		{ "descriptors", no_descriptor_is_left }, { "names", jumps_out_of_names },
+		{ "first", jumps_out_of_the_first_call },
 	};
 
 	listener = listener_of_this(arguments);

@@ -70,7 +70,7 @@ static bool read_once(const struct profile *p, uint64_t *last, int *unequal)
 int main(int count, char **arguments)
 {
 	int listener = listener_of_this(arguments), threads = count > 1 ? atoi(arguments[1]) : 1, unequal = 0, reads = 0;
-	uint64_t last = 0, until = monotonic_ns() + 20000000000;
+	uint64_t last = 0, until = monotonic_ns() + 180000000000;
 	struct profile p;
 	pid_t child = fork();
 

@@ -3,8 +3,8 @@
  * ITT: a program loads the library that $INTEL_LIBITTNOTIFY64 names, and calls __itt_api_init(), which puts functions
  * into the program's list.
  *
- * Tasks and events are regions; overlapped tasks, frames and regions of ITT are ranges; counters are counters, and
- * markers are events. A name in a domain is `domain:name`. All else is off, as without a tool: LLVM's OpenMP runtime
+ * Tasks and events are regions; overlapped tasks, frames and regions of ITT are ranges; counters are counters; markers,
+ * pauses and resumes are events. A name in a domain is `domain:name`. All else is off, as without a tool: LLVM's OpenMP runtime
  * goes wrong where it finds some functions without others. Frames that were measured elsewhere (submitted) are none of
  * ours: that runtime has them for what it tells by OMPT.
  */
@@ -61,9 +61,6 @@ struct counter {
 	struct counter *next;
 };
 enum { TYPE_U64 = 1, TYPE_S64, TYPE_U32, TYPE_S32, TYPE_U16, TYPE_S16, TYPE_FLOAT, TYPE_DOUBLE };
-struct id {
-	unsigned long long d1, d2, d3;
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -149,78 +146,19 @@ static struct counter *counter_create_v3(const struct domain *domain, const char
 	return counter_create_typed(name, domain ? domain->name : NULL, type);
 }
 
-/* What overlaps is known by its domain and number: open ones, in a table that is looked through from its hash on. */
-enum { OPEN = 1024 };
-static struct open_range {
-	const void *owner;
-	struct id id;
-	uint64_t range;
-} opened[OPEN];
-
-static unsigned hash_of(const void *owner, struct id id)
-{
-	uint64_t hash = (uintptr_t)owner * 31 + id.d1 * 0x9E3779B97F4A7C15ULL + id.d2 * 7 + id.d3;
-
-	return (unsigned)(hash ^ hash >> 29) % OPEN;
-}
-
-static bool is_same(const struct open_range *range, const void *owner, struct id id)
-{
-	return range->owner == owner && range->id.d1 == id.d1 && range->id.d2 == id.d2 && range->id.d3 == id.d3;
-}
-
-/* The open range of an owner and number, or with `range` a free place for it. */
-static struct open_range *find(const void *owner, struct id id, bool is_new)
-{
-	unsigned start = hash_of(owner, id);
-
-	for (unsigned i = 0; i < OPEN; i++) {
-		struct open_range *at = &opened[(start + i) % OPEN];
-		if (is_new ? !at->range : at->range && is_same(at, owner, id))
-			return at;
-	}
-	return NULL;
-}
-
-static void begin_range(const void *owner, struct id id, weigh_name name)
-{
-	uint64_t range = tools_api.weigh_range_begin(name);
-
-	pthread_mutex_lock(&lock);
-	struct open_range *at = range ? find(owner, id, true) : NULL;
-	if (at)
-		*at = (struct open_range){ owner, id, range };
-	pthread_mutex_unlock(&lock);
-}
-
-/* One that is not open is ended as number 0, which is counted. */
-static void end_range(const void *owner, struct id id)
-{
-	uint64_t range = 0;
-
-	pthread_mutex_lock(&lock);
-	struct open_range *at = find(owner, id, false);
-	if (at) {
-		range = at->range;
-		at->range = 0;
-	}
-	pthread_mutex_unlock(&lock);
-	tools_api.weigh_range_end(range);
-}
-
 static weigh_name name_in(const struct domain *domain, const struct string_handle *name)
 {
 	return tools_name_in(domain ? domain->name : NULL, name ? name->text : NULL);
 }
 
-static void task_begin(const struct domain *domain, struct id id, struct id parent, struct string_handle *name)
+static void task_begin(const struct domain *domain, struct tools_id id, struct tools_id parent, struct string_handle *name)
 {
 	(void)id, (void)parent;
 	if (tools_active())
 		tools_begin(domain, name_in(domain, name));
 }
 
-static void task_begin_fn(const struct domain *domain, struct id id, struct id parent, void *function)
+static void task_begin_fn(const struct domain *domain, struct tools_id id, struct tools_id parent, void *function)
 {
 	Dl_info about;
 	bool known = dladdr(function, &about) && about.dli_sname;
@@ -236,38 +174,38 @@ static void task_end(const struct domain *domain)
 		tools_end(domain, "ITT task end without begin");
 }
 
-static void task_begin_overlapped(const struct domain *domain, struct id id, struct id parent,
+static void task_begin_overlapped(const struct domain *domain, struct tools_id id, struct tools_id parent,
 				  struct string_handle *name)
 {
 	(void)parent;
 	if (tools_active())
-		begin_range(domain, id, name_in(domain, name));
+		tools_range_begin(domain, id, name_in(domain, name));
 }
 
-static void task_end_overlapped(const struct domain *domain, struct id id)
+static void task_end_overlapped(const struct domain *domain, struct tools_id id)
 {
 	if (tools_active())
-		end_range(domain, id);
+		tools_range_end(domain, id);
 }
 
-static void region_begin(const struct domain *domain, struct id id, struct id parent, struct string_handle *name)
+static void region_begin(const struct domain *domain, struct tools_id id, struct tools_id parent, struct string_handle *name)
 {
 	task_begin_overlapped(domain, id, parent, name);
 }
 
 /* A frame has no name but its domain's; no number is that of the domain's only one. */
-static void frame_begin(const struct domain *domain, const struct id *id)
+static void frame_begin(const struct domain *domain, const struct tools_id *id)
 {
 	if (tools_active())
-		begin_range(domain, id ? *id : (struct id){ 0 }, tools_name_in(NULL, domain ? domain->name : "frame"));
+		tools_range_begin(domain, id ? *id : (struct tools_id){ 0 }, tools_name_in(NULL, domain ? domain->name : "frame"));
 }
 
-static void frame_end(const struct domain *domain, const struct id *id)
+static void frame_end(const struct domain *domain, const struct tools_id *id)
 {
-	task_end_overlapped(domain, id ? *id : (struct id){ 0 });
+	task_end_overlapped(domain, id ? *id : (struct tools_id){ 0 });
 }
 
-static void marker(const struct domain *domain, struct id id, struct string_handle *name, int scope)
+static void marker(const struct domain *domain, struct tools_id id, struct string_handle *name, int scope)
 {
 	(void)id, (void)scope;
 	if (tools_active())
@@ -353,6 +291,19 @@ static int event_end(int event)
 	return 0;
 }
 
+/* What weigh is told is measured still. */
+static void tell_pause(void)
+{
+	if (tools_active())
+		tools_api.weigh_event_tell(tools_api.weigh_region_name("ITT pause"), 1);
+}
+
+static void tell_resume(void)
+{
+	if (tools_active())
+		tools_api.weigh_event_tell(tools_api.weigh_region_name("ITT resume"), 1);
+}
+
 static const struct {
 	const char *name;
 	void *function;
@@ -386,6 +337,8 @@ static const struct {
 	{ "__itt_event_createA", event_create },
 	{ "__itt_event_start", event_start },
 	{ "__itt_event_end", event_end },
+	{ "__itt_pause", tell_pause },
+	{ "__itt_resume", tell_resume },
 };
 
 static void *function_of(const char *name)

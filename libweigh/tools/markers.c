@@ -84,3 +84,25 @@ TOOL int roctxRangePop(void)
 		tools_end(names, "ROCTX pop without push");
 	return result;
 }
+
+/* The program has the number that its own library gives out. */
+TOOL uint64_t roctxRangeStartA(const char *text);
+TOOL uint64_t roctxRangeStartA(const char *text)
+{
+	static _Atomic uint64_t last;
+	REAL(ROCTX, uint64_t, roctxRangeStartA, const char *);
+	uint64_t id = roctxRangeStartA_real ? roctxRangeStartA_real(text) : ++last;
+	if (text && listens(ROCTX))
+		tools_range_begin(names, (struct tools_id){ .d1 = id }, tools_api.weigh_region_name(text));
+	return id;
+}
+
+TOOL void roctxRangeStop(uint64_t id);
+TOOL void roctxRangeStop(uint64_t id)
+{
+	REAL(ROCTX, void, roctxRangeStop, uint64_t);
+	if (roctxRangeStop_real)
+		roctxRangeStop_real(id);
+	if (listens(ROCTX))
+		tools_range_end(names, (struct tools_id){ .d1 = id });
+}

@@ -3,18 +3,14 @@
  * MPI in C: each function is a region of its name, calls MPI's own by its profiling name, and adds its bytes to the
  * counter `NAME bytes`; a message, to those of its peer (`MPI to rank N bytes`, `... ns`; `from`).
  *
- * Ranks are those of MPI_COMM_WORLD. A receive's bytes are what came; of MPI_Irecv they are told where the program waits for
- * it (mpi_requests.c). What MPI's functions call of MPI themselves is not told.
+ * Ranks are those of MPI_COMM_WORLD. A receive's bytes are what came; of requests they are told where the program waits for
+ * them (mpi_requests.c). What MPI's functions call of MPI themselves is not told.
  */
 #include "mpi.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
 
 static const struct mpi_function functions[] = {
 #define ROW(name, fortran, count, moves, ...) { "MPI_" #name, MOVES_##moves, __VA_ARGS__ },
@@ -150,7 +146,7 @@ void mpi_begin(struct mpi_call *call, enum mpi_number number, const arg *args, b
 	*call = (struct mpi_call){ 0 };
 	if (depth || !mpi_listens())
 		return;
-	*call = (struct mpi_call){ &functions[number], args, number, is_fortran, 0, NULL };
+	*call = (struct mpi_call){ .function = &functions[number], .args = args, .number = number, .is_fortran = is_fortran };
 	depth++;
 	tools_begin(&owner, cached(&regions[number], "%s", functions[number].name));
 	if (functions[number].peer)
@@ -310,6 +306,16 @@ void mpi_tell_bytes_from(int world, int64_t bytes)
 	tools_api.weigh_counter_add(peer_name(world, true, false), bytes);
 }
 
+void mpi_tell_bytes_to(int world, int64_t bytes)
+{
+	tools_api.weigh_counter_add(peer_name(world, false, false), bytes);
+}
+
+int64_t mpi_bytes_at(const struct mpi_call *call, unsigned count_at, unsigned type_at)
+{
+	return mpi_number_at(call, count_at) * size_of_type(mpi_handle_at(call, type_at, mpi_abi.type_of));
+}
+
 static int64_t sum_listed(const struct mpi_call *call, unsigned at, int ranks)
 {
 	const int *counts = (const int *)call->args[at - 1];
@@ -376,7 +382,7 @@ static int64_t tell_message(const struct mpi_call *call, arg *status_room, uint6
 	if (f->moves == MOVES_FROM)
 		return tell_received(call, status_of(call, 7, status_room), f->type, f->comm, ns);
 	arg comm = mpi_handle_at(call, f->comm, mpi_abi.comm_of);
-	int64_t sent = mpi_number_at(call, f->count) * size_of_type(mpi_handle_at(call, f->type, mpi_abi.type_of));
+	int64_t sent = mpi_bytes_at(call, f->count, f->type);
 	tell_peer(comm, (int)mpi_number_at(call, f->peer), false, sent, ns);
 	if (f->moves == MOVES_BOTH)
 		tell_received(call, status_of(call, 12, status_room), 8, f->comm, ns);
@@ -403,14 +409,25 @@ void mpi_tell_bytes(enum mpi_number number, int64_t bytes)
 	tools_api.weigh_counter_add(cached(&bytes_of[number], "%s bytes", functions[number].name), bytes);
 }
 
-static void tell(const struct mpi_call *call, arg *status_room)
+static void tell(struct mpi_call *call, arg *status_room)
 {
 	uint64_t ns = call->begun_ns ? now_ns() - call->begun_ns : 0;
 
-	if (call->function->moves == MOVES_POSTS)
-		mpi_request_posted(call);
-	else if (call->function->moves < MOVES_NOTHING_YET)
-		mpi_tell_bytes(call->number, bytes_moved(call, status_room, ns));
+	switch (call->function->moves) {
+	case MOVES_POSTS:
+		return mpi_request_posted(call);
+	case MOVES_STARTS:
+		return mpi_requests_started(call);
+	case MOVES_FINDS:
+		return mpi_message_found(call);
+	case MOVES_MATCHES:
+		return mpi_message_received(call, status_of(call, 5, status_room));
+	case MOVES_MATCHES_LATER:
+		return mpi_message_posted(call);
+	default:
+		if (call->function->moves < MOVES_NOTHING_YET)
+			mpi_tell_bytes(call->number, bytes_moved(call, status_room, ns));
+	}
 }
 
 void mpi_end(struct mpi_call *call, arg *status_room, bool failed)
@@ -527,65 +544,4 @@ TOOL int MPI_Comm_disconnect(arg *comm);
 TOOL int MPI_Comm_disconnect(arg *comm)
 {
 	return free_comm("MPI_Comm_disconnect", "PMPI_Comm_disconnect", comm);
-}
-
-/* Programs call MPI_Pcontrol() with a level alone, too: then what is behind it is anything. */
-enum { MOST_LABEL = 128 };
-
-/* Copies a text that may not be one; its length, or 0. */
-static size_t copy_label(char *to, const char *from, size_t most)
-{
-	struct iovec here = { to, most }, there = { (void *)from, most };
-	int kept = errno;
-	ssize_t got = from ? process_vm_readv(getpid(), &here, 1, &there, 1, 0) : -1;
-
-	/* It may lie at the end of its page. */
-	size_t in_page = 4096 - ((uintptr_t)from & 4095);
-	if (got < 0 && from && in_page < most) {
-		here.iov_len = there.iov_len = in_page;
-		got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
-	}
-	errno = kept;
-	for (ssize_t i = 0; i < got; i++) {
-		if (!to[i])
-			return (size_t)i;
-		if (to[i] < ' ' || to[i] > '~')
-			return 0;
-	}
-	return most < MOST_LABEL && got == (ssize_t)most ? most : 0;
-}
-
-/* As IPM has it: 1 enters a region, -1 leaves it, 0 tells an event; without a label 2 publishes. */
-void mpi_control(int level, const char *label, size_t length)
-{
-	char text[MOST_LABEL];
-	size_t known;
-
-	if (!mpi_listens())
-		return;
-	if (level < -1 || level > 1 || !(known = copy_label(text, label, length))) {
-		if (level == 2)
-			tools_api.weigh_publish();
-		return;
-	}
-	weigh_name name = tools_api.weigh_region_name_of(text, known);
-	if (level == 1)
-		tools_begin((const void *)(uintptr_t)name, name);
-	else if (level == -1)
-		tools_end((const void *)(uintptr_t)name, "MPI_Pcontrol end without begin");
-	else
-		tools_api.weigh_event_tell(name, 1);
-}
-
-TOOL int MPI_Pcontrol(const int level, ...);
-TOOL int MPI_Pcontrol(const int level, ...)
-{
-	int (*real)(int, ...) = mpi_real("PMPI_Pcontrol");
-	va_list list;
-
-	va_start(list, level);
-	const char *label = va_arg(list, const char *);
-	va_end(list);
-	mpi_control(level, label, MOST_LABEL);
-	return real ? real(level, label) : 0;
 }

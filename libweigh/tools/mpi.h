@@ -24,7 +24,11 @@ enum mpi_moves {
 	MOVES_EACH, /* so much for each rank */
 	MOVES_LISTED, /* a list of numbers, one for each rank */
 	MOVES_NOTHING_YET, /* those that follow are about requests */
-	MOVES_POSTS, /* MPI_Irecv */
+	MOVES_POSTS, /* MPI_Irecv, and persistent requests */
+	MOVES_STARTS, /* MPI_Start, MPI_Startall */
+	MOVES_FINDS, /* MPI_Mprobe, MPI_Improbe */
+	MOVES_MATCHES, /* MPI_Mrecv */
+	MOVES_MATCHES_LATER, /* MPI_Imrecv */
 	MOVES_DROPS, /* MPI_Request_free */
 	/* Waits for requests; the status is the last argument: the second and so on. */
 	MOVES_WAITS2,
@@ -51,14 +55,19 @@ struct mpi_function {
 	DO(Irsend, irsend, 7, TO, 2, 3, 4, 6)                  \
 	DO(Recv, recv, 7, FROM, 2, 3, 4, 6)                    \
 	DO(Irecv, irecv, 7, POSTS, 0, 0, 4, 6)                 \
-	DO(Mrecv, mrecv, 5, NOTHING, 0, 0, 0, 0)               \
-	DO(Imrecv, imrecv, 5, NOTHING, 0, 0, 0, 0)             \
+	DO(Mrecv, mrecv, 5, MATCHES, 0, 0, 0, 0)               \
+	DO(Imrecv, imrecv, 5, MATCHES_LATER, 0, 0, 0, 0)       \
+	DO(Send_init, send_init, 7, POSTS, 2, 3, 4, 6)         \
+	DO(Bsend_init, bsend_init, 7, POSTS, 2, 3, 4, 6)       \
+	DO(Ssend_init, ssend_init, 7, POSTS, 2, 3, 4, 6)       \
+	DO(Rsend_init, rsend_init, 7, POSTS, 2, 3, 4, 6)       \
+	DO(Recv_init, recv_init, 7, POSTS, 0, 0, 4, 6)         \
 	DO(Sendrecv, sendrecv, 12, BOTH, 2, 3, 4, 11)          \
 	DO(Sendrecv_replace, sendrecv_replace, 9, OVER, 2, 3, 4, 8) \
 	DO(Probe, probe, 4, NOTHING, 0, 0, 0, 0)               \
 	DO(Iprobe, iprobe, 5, NOTHING, 0, 0, 0, 0)             \
-	DO(Mprobe, mprobe, 5, NOTHING, 0, 0, 0, 0)             \
-	DO(Improbe, improbe, 6, NOTHING, 0, 0, 0, 0)           \
+	DO(Mprobe, mprobe, 5, FINDS, 0, 0, 0, 0)               \
+	DO(Improbe, improbe, 6, FINDS, 0, 0, 0, 0)             \
 	DO(Wait, wait, 2, WAITS2, 0, 0, 0, 0)                  \
 	DO(Waitall, waitall, 3, WAITS3, 0, 0, 0, 0)            \
 	DO(Waitany, waitany, 4, WAITS4, 0, 0, 0, 0)            \
@@ -68,8 +77,8 @@ struct mpi_function {
 	DO(Testany, testany, 5, WAITS5, 0, 0, 0, 0)            \
 	DO(Testsome, testsome, 5, WAITS5, 0, 0, 0, 0)          \
 	DO(Request_free, request_free, 1, DROPS, 0, 0, 0, 0)   \
-	DO(Start, start, 1, NOTHING, 0, 0, 0, 0)               \
-	DO(Startall, startall, 2, NOTHING, 0, 0, 0, 0)         \
+	DO(Start, start, 1, STARTS, 0, 0, 0, 0)                \
+	DO(Startall, startall, 2, STARTS, 0, 0, 0, 0)          \
 	DO(Barrier, barrier, 1, NOTHING, 0, 0, 0, 0)           \
 	DO(Bcast, bcast, 5, ALL, 2, 3, 0, 5)                   \
 	DO(Gather, gather, 8, ALL, 2, 3, 0, 8)                 \
@@ -151,6 +160,12 @@ struct mpi_function {
 #define MPI_STATUS_BOTH a12 = mpi_status_for(&call, a12, status);
 #define MPI_STATUS_OVER a9 = mpi_status_for(&call, a9, status);
 #define MPI_STATUS_POSTS
+#define MPI_STATUS_STARTS
+#define MPI_STATUS_FINDS
+#define MPI_STATUS_MATCHES                                                        \
+	mpi_message_taken(&call);                                                 \
+	a5 = mpi_status_for(&call, a5, status);
+#define MPI_STATUS_MATCHES_LATER mpi_message_taken(&call);
 #define MPI_STATUS_DROPS mpi_request_dropped(&call);
 #define MPI_STATUS_WAITS2 a2 = mpi_statuses_for(&call, a2);
 #define MPI_STATUS_WAITS3 a3 = mpi_statuses_for(&call, a3);
@@ -164,6 +179,14 @@ enum mpi_number {
 	MPI_NUMBERS
 };
 
+/* A message that was matched by a probe: who sends it. */
+struct mpi_message {
+	bool is_known;
+	uint8_t source;
+	int rank;
+	arg group;
+};
+
 /* A call that is being made. */
 struct mpi_call {
 	const struct mpi_function *function; /* NULL: nobody listens, or it is MPI's own call */
@@ -172,6 +195,7 @@ struct mpi_call {
 	bool is_fortran;
 	uint64_t begun_ns;
 	struct mpi_waiting *waiting; /* receives that it waits for */
+	struct mpi_message message; /* that it receives */
 };
 
 /* What differs between implementations. */
@@ -212,14 +236,23 @@ int mpi_rank_in_world(arg group, int rank);
 /* The handle of a communicator is gone. */
 void mpi_forget(arg comm);
 
-/* Counters of a function, and of whom a message came from. */
+/* So many elements of a type. */
+int64_t mpi_bytes_at(const struct mpi_call *call, unsigned count_at, unsigned type_at);
+
+/* Counters of a function, and of whom a message came from, or goes to. */
 void mpi_tell_bytes(enum mpi_number number, int64_t bytes);
 void mpi_tell_bytes_from(int world, int64_t bytes);
+void mpi_tell_bytes_to(int world, int64_t bytes);
 
-/* mpi_requests.c: MPI_Irecv() has begun, a request is freed, a call is to wait for requests (by the statuses that it
- * gets then), and has. */
+/* mpi_requests.c: a request is there, is started, is freed; a call is to wait for requests (by the statuses that it gets
+ * then), and has; a message is matched, is to be received, and is, at once or by a request. */
 void mpi_request_posted(const struct mpi_call *call);
+void mpi_requests_started(const struct mpi_call *call);
 void mpi_request_dropped(const struct mpi_call *call);
+void mpi_message_found(const struct mpi_call *call);
+void mpi_message_taken(struct mpi_call *call);
+void mpi_message_received(const struct mpi_call *call, arg status);
+void mpi_message_posted(struct mpi_call *call);
 arg mpi_statuses_for(struct mpi_call *call, arg given);
 void mpi_requests_waited(struct mpi_call *call, bool failed);
 

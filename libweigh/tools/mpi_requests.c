@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Bytes that MPI_Irecv() receives: they are known where the program waits for its request, by the status of that call. Where
- * the program wants none, the wrapper has statuses of its own.
+ * Bytes that requests move. What is received is known where the program waits for its request, by the status of that call. Where
+ * the program wants none, the wrapper has statuses of its own. What a persistent request sends is known from its begin on.
  *
- * A request is remembered from its begin to its end. While a call waits for it, it is that call's alone: the handle may be
- * another request's as soon as the call is back.
+ * A request is remembered from its begin to its end, a persistent one to MPI_Request_free(), a matched message to its receive.
+ * While a call waits for a request, it is that call's alone: the handle may be another request's as soon as the call is back.
  */
 #include "mpi.h"
 
@@ -18,11 +18,28 @@ enum source {
 	SOURCE_OF_GROUP, /* the same, in a group */
 };
 
+/* Whose a handle is: handles of one of these are numbers of their own. */
+enum handle {
+	HANDLE_OF_C,
+	HANDLE_OF_FORTRAN,
+	MESSAGE_OF_C,
+	MESSAGE_OF_FORTRAN,
+};
+
+enum state {
+	STATE_PENDING,
+	STATE_IDLE, /* a persistent request that is not started */
+	STATE_STARTED,
+	STATE_SENDS, /* a persistent request, whether started or not */
+};
+
 struct receive {
 	arg request, group;
+	int64_t bytes; /* that are sent each time */
 	int rank; /* in MPI_COMM_WORLD */
-	uint8_t source, is_fortran, is_there;
+	uint8_t source, handle, is_there, state, number;
 };
+_Static_assert(MPI_NUMBERS <= UINT8_MAX, "a function's number");
 
 /* What a call waits for, in the order of its requests. */
 struct mpi_waiting {
@@ -36,12 +53,12 @@ static struct receive table[BUCKETS][WAYS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic unsigned remembered;
 
-static struct receive *find(arg request, bool is_fortran)
+static struct receive *find(arg request, enum handle handle)
 {
 	struct receive *bucket = table[(uint64_t)request * 0x9E3779B97F4A7C15ULL >> 52];
 
 	for (unsigned i = 0; i < WAYS; i++)
-		if (bucket[i].is_there && bucket[i].request == request && bucket[i].is_fortran == is_fortran)
+		if (bucket[i].is_there && bucket[i].request == request && bucket[i].handle == handle)
 			return &bucket[i];
 	return NULL;
 }
@@ -58,20 +75,25 @@ static struct receive *free_place(arg request)
 
 static void let_go(struct receive *receive)
 {
-	int (*free_group)(arg *) = mpi_real("PMPI_Group_free");
+	int (*free_group)(arg *);
 
-	if (receive->source == SOURCE_OF_GROUP && receive->group && free_group)
-		free_group(&receive->group);
 	receive->is_there = false;
+	if (receive->source != SOURCE_OF_GROUP || !receive->group)
+		return;
+	free_group = mpi_real("PMPI_Group_free");
+	if (free_group)
+		free_group(&receive->group);
 }
 
-/* Takes it out of the table. */
-static bool take(arg request, bool is_fortran, struct receive *taken)
+/* Takes it out of the table. One that nothing has begun stays, unless it is to be dropped. */
+static bool take(arg request, enum handle handle, bool is_dropped, struct receive *taken)
 {
 	struct receive *found;
 
 	pthread_mutex_lock(&lock);
-	found = find(request, is_fortran);
+	found = find(request, handle);
+	if (found && !is_dropped && (found->state == STATE_IDLE || found->state == STATE_SENDS))
+		found = NULL;
 	if (found) {
 		*taken = *found;
 		found->is_there = false;
@@ -86,7 +108,7 @@ static void put(struct receive *receive)
 	struct receive *place, old = { 0 };
 
 	pthread_mutex_lock(&lock);
-	place = find(receive->request, receive->is_fortran);
+	place = find(receive->request, receive->handle);
 	if (place)
 		old = *place;
 	else if ((place = free_place(receive->request)))
@@ -99,7 +121,7 @@ static void put(struct receive *receive)
 	if (place)
 		return;
 	let_go(receive);
-	tools_api.weigh_counter_add(tools_api.weigh_region_name("MPI_Irecv without a place"), 1);
+	tools_api.weigh_counter_add(tools_api.weigh_region_name("MPI request without a place"), 1);
 }
 
 static unsigned request_bytes(const struct mpi_call *call)
@@ -114,33 +136,117 @@ static arg request_at(const struct mpi_call *call, arg requests, unsigned number
 	return request_bytes(call) == sizeof(int) ? *(const int *)at : *(const arg *)at;
 }
 
-/* MPI_Irecv() has begun to receive. */
-void mpi_request_posted(const struct mpi_call *call)
+/* Whom the source of a call names. False: nobody. */
+static bool find_source(const struct mpi_call *call, unsigned source_at, unsigned comm_at, struct receive *receive)
 {
-	struct receive receive = { .is_fortran = call->is_fortran, .is_there = true };
-	int source = (int)mpi_number_at(call, call->function->peer);
-	arg comm = mpi_handle_at(call, call->function->comm, mpi_abi.comm_of);
+	int source = (int)mpi_number_at(call, source_at);
+	arg comm = mpi_handle_at(call, comm_at, mpi_abi.comm_of);
 
 	if (source == mpi_abi.no_rank)
-		return;
-	receive.request = request_at(call, call->args[6], 0);
+		return false;
 	if (source >= 0) {
-		receive.rank = mpi_world_rank(comm, source);
+		receive->rank = mpi_world_rank(comm, source);
 	} else if (mpi_is_world(comm)) {
-		receive.source = SOURCE_OF_WORLD;
+		receive->source = SOURCE_OF_WORLD;
 	} else {
 		/* The program may free its communicator before. */
-		receive.source = SOURCE_OF_GROUP;
-		receive.group = mpi_group_of(comm);
+		receive->source = SOURCE_OF_GROUP;
+		receive->group = mpi_group_of(comm);
 	}
+	return true;
+}
+
+/* MPI_Irecv() has begun to receive, or a persistent request is made. */
+void mpi_request_posted(const struct mpi_call *call)
+{
+	struct receive receive = { .handle = call->is_fortran, .is_there = true, .number = (uint8_t)call->number };
+	bool is_receive = call->number == MPI_NUMBER_Irecv || call->number == MPI_NUMBER_Recv_init;
+
+	if (!find_source(call, call->function->peer, call->function->comm, &receive))
+		return;
+	if (!is_receive) {
+		receive.state = STATE_SENDS;
+		receive.bytes = mpi_bytes_at(call, call->function->count, call->function->type);
+	} else if (call->number == MPI_NUMBER_Recv_init) {
+		receive.state = STATE_IDLE;
+	}
+	receive.request = request_at(call, call->args[6], 0);
 	put(&receive);
+}
+
+static void start(const struct mpi_call *call, arg request)
+{
+	struct receive *found, sends = { 0 };
+
+	pthread_mutex_lock(&lock);
+	found = find(request, call->is_fortran);
+	if (found && found->state == STATE_IDLE)
+		found->state = STATE_STARTED;
+	else if (found && found->state == STATE_SENDS)
+		sends = *found;
+	pthread_mutex_unlock(&lock);
+	if (!sends.is_there)
+		return;
+	mpi_tell_bytes(sends.number, sends.bytes);
+	mpi_tell_bytes_to(sends.rank, sends.bytes);
+}
+
+/* MPI_Start() or MPI_Startall() has begun them. */
+void mpi_requests_started(const struct mpi_call *call)
+{
+	bool is_one = call->number == MPI_NUMBER_Start;
+	int64_t count = is_one ? 1 : mpi_number_at(call, 1);
+
+	for (int64_t i = 0; remembered && i < count; i++)
+		start(call, request_at(call, call->args[is_one ? 0 : 1], (unsigned)i));
+}
+
+/* MPI_Mprobe() or MPI_Improbe() has found a message: who sends it is in the communicator of that call. */
+void mpi_message_found(const struct mpi_call *call)
+{
+	struct receive message = { .handle = call->is_fortran ? MESSAGE_OF_FORTRAN : MESSAGE_OF_C, .is_there = true };
+	bool may_fail = call->number == MPI_NUMBER_Improbe;
+
+	if ((may_fail && !*(const int *)call->args[3]) || !find_source(call, 1, 3, &message))
+		return;
+	message.request = request_at(call, call->args[may_fail ? 4 : 3], 0);
+	put(&message);
+}
+
+/* MPI_Mrecv() and MPI_Imrecv() are about to receive it: the handle is gone afterwards. */
+void mpi_message_taken(struct mpi_call *call)
+{
+	struct receive taken;
+
+	if (!call->function || !remembered)
+		return;
+	if (take(request_at(call, call->args[3], 0), call->is_fortran ? MESSAGE_OF_FORTRAN : MESSAGE_OF_C, true, &taken))
+		call->message = (struct mpi_message){ true, taken.source, taken.rank, taken.group };
+}
+
+/* Its request goes on as that of MPI_Irecv() does. */
+void mpi_message_posted(struct mpi_call *call)
+{
+	struct receive receive = {
+		.request = request_at(call, call->args[4], 0),
+		.group = call->message.group,
+		.rank = call->message.rank,
+		.source = call->message.source,
+		.handle = call->is_fortran,
+		.is_there = true,
+		.number = (uint8_t)call->number,
+	};
+
+	if (call->message.is_known)
+		put(&receive);
+	call->message = (struct mpi_message){ 0 };
 }
 
 void mpi_request_dropped(const struct mpi_call *call)
 {
 	struct receive receive;
 
-	if (call->function && remembered && take(request_at(call, call->args[0], 0), call->is_fortran, &receive))
+	if (call->function && remembered && take(request_at(call, call->args[0], 0), call->is_fortran, true, &receive))
 		let_go(&receive);
 }
 
@@ -169,7 +275,7 @@ static unsigned take_all(const struct mpi_call *call, struct mpi_waiting *waitin
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < waiting->count; i++)
-		found += take(request_at(call, requests, i), call->is_fortran, &waiting->receives[i]);
+		found += take(request_at(call, requests, i), call->is_fortran, false, &waiting->receives[i]);
 	return found;
 }
 
@@ -194,11 +300,15 @@ arg mpi_statuses_for(struct mpi_call *call, arg given)
 /* Bytes, whatever has become of the type; 0 of what was cancelled. */
 static int64_t bytes_of(arg status)
 {
-	int (*count)(arg, arg, long long *) = mpi_real("PMPI_Get_elements_x");
-	int (*test_cancelled)(arg, int *) = mpi_real("PMPI_Test_cancelled");
+	static int (*count)(arg, arg, long long *);
+	static int (*test_cancelled)(arg, int *);
 	long long bytes = 0;
 	int is_cancelled = 0;
 
+	if (!count)
+		count = mpi_real("PMPI_Get_elements_x");
+	if (!test_cancelled)
+		test_cancelled = mpi_real("PMPI_Test_cancelled");
 	if (!count || count(status, mpi_abi.byte, &bytes) || bytes < 0)
 		return 0;
 	if (test_cancelled && !test_cancelled(status, &is_cancelled) && is_cancelled)
@@ -217,6 +327,17 @@ static int sender(const struct receive *receive, arg status)
 	return receive->group ? mpi_rank_in_world(receive->group, rank) : -1;
 }
 
+void mpi_message_received(const struct mpi_call *call, arg status)
+{
+	const struct mpi_message *message = &call->message;
+	struct receive receive = { .source = message->source, .rank = message->rank, .group = message->group };
+	int64_t bytes = bytes_of(status);
+
+	mpi_tell_bytes(call->number, bytes);
+	if (message->is_known)
+		mpi_tell_bytes_from(sender(&receive, status), bytes);
+}
+
 /* The request in this place has come to its end; its status is in that place. */
 static void has_ended(struct mpi_waiting *waiting, int64_t place, unsigned status_place)
 {
@@ -227,9 +348,12 @@ static void has_ended(struct mpi_waiting *waiting, int64_t place, unsigned statu
 	if (place < 0 || place >= waiting->count || !receive->is_there)
 		return;
 	bytes = bytes_of(status);
-	mpi_tell_bytes(MPI_NUMBER_Irecv, bytes);
+	mpi_tell_bytes(receive->number, bytes);
 	mpi_tell_bytes_from(sender(receive, status), bytes);
-	let_go(receive);
+	if (receive->state == STATE_STARTED)
+		receive->state = STATE_IDLE;
+	else
+		let_go(receive);
 }
 
 static void all_have_ended(struct mpi_waiting *waiting)
@@ -286,7 +410,9 @@ static void tell_ended(const struct mpi_call *call)
 void mpi_requests_waited(struct mpi_call *call, bool failed)
 {
 	struct mpi_waiting *waiting = call->waiting;
+	struct receive message = { .source = call->message.source, .group = call->message.group };
 
+	let_go(&message);
 	if (!waiting)
 		return;
 	if (!failed)

@@ -72,6 +72,16 @@ static inline bool tools_active(void)
 void tools_begin(const void *owner, weigh_name name);
 void tools_end(const void *owner, const char *orphan);
 
+/*
+ * A range of a convention that knows it by a number, which may be used again once it has ended. One that is not open is
+ * ended as number 0, which is counted.
+ */
+struct tools_id {
+	unsigned long long d1, d2, d3;
+};
+void tools_range_begin(const void *owner, struct tools_id id, weigh_name name);
+void tools_range_end(const void *owner, struct tools_id id);
+
 /* `domain:text`, or the text alone where the domain has no name. */
 weigh_name tools_name_in(const char *domain, const char *text);
 

@@ -31,6 +31,7 @@ from ._library import SettledCallback, library
 from ._numbers import Numbers, OwnPart, bit_of, part_names, why_unknown
 from ._region import (
     Control,
+    Sent,
     count,
     event,
     gauge,
@@ -41,6 +42,7 @@ from ._region import (
     publish_every,
     region,
     regions_why,
+    send_control,
 )
 from ._trace import Event, Trace, trace
 
@@ -52,6 +54,7 @@ __all__ = [
     "Event",
     "OwnPart",
     "Peer",
+    "Sent",
     "Trace",
     "account",
     "count",
@@ -69,6 +72,7 @@ __all__ = [
     "refused",
     "region",
     "regions_why",
+    "send_control",
     "subsystems",
     "token",
     "trace",

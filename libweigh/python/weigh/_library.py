@@ -84,6 +84,10 @@ _FUNCTIONS = {
     "weigh_publish": (None, []),
     "weigh_publish_every": (None, [ctypes.c_double, ctypes.c_uint32, _U64]),
     "weigh_poll_control_": (ctypes.c_int, [_POINTER]),
+    "weigh_control_send": (
+        ctypes.c_int,
+        [ctypes.c_char_p, _POINTER, ctypes.c_double, _POINTER],
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import os
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from ._library import library
@@ -32,6 +33,24 @@ class _Control(ctypes.Structure):
         ("key", ctypes.c_char * 65),
         ("text", ctypes.c_char * 169),
     ]
+
+
+class _Sent(ctypes.Structure):
+    """struct weigh_sent."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint32) for name in ("processes", "taken", "waiting", "ended", "refused")),
+        ("why", ctypes.c_char * 200),
+    ]
+
+
+class Sent(NamedTuple):
+    """What became of a request: of `processes` so many have taken it, have not yet, or have ended."""
+
+    processes: int
+    taken: int
+    waiting: int
+    ended: int
 
 
 class Control(NamedTuple):
@@ -165,6 +184,37 @@ def poll_control() -> Optional[Control]:
         control.number,
         control.text.decode(errors="replace"),
     )
+
+
+#: What `send_control` sends, as `weigh control` names it.
+_KINDS = {"set": 1, "publish": 2, "on": 3, "off": 4, "publish-every": 5}
+
+
+def send_control(
+    target: Union[int, str, "os.PathLike[str]"],
+    request: str,
+    key: _Text = "",
+    value: Union[_Text, float] = "",
+    wait: float = 2.0,
+) -> Sent:
+    """Sends a request to programs under ``weigh run``, and waits so many seconds until they have taken it.
+
+    `target` is the PID of one of them or of its ``weigh run``, the job's name, or the directory of its recording. Requests
+    are ``"set"`` with a key and a value, ``"publish"``, ``"on"`` and ``"off"`` with a pattern of regions as `key`, and
+    ``"publish-every"`` with seconds as `value`. Raises OSError with the reason where it was not sent.
+    """
+    kind = _KINDS.get(request)
+    if kind is None:
+        raise ValueError(f"no request {request!r}: there are {', '.join(_KINDS)}")
+    control, outcome = _Control(kind=kind), _Sent()
+    if kind == _KINDS["publish-every"]:
+        control.number = float(value)
+    control.key, control.text = _bytes(key), _bytes(value if isinstance(value, (str, bytes)) else repr(value))
+    if library.weigh_control_send(
+        os.fsencode(str(target) if isinstance(target, int) else target), ctypes.byref(control), wait, ctypes.byref(outcome)
+    ):
+        raise OSError(f"{target}: {outcome.why.decode(errors='replace')}")
+    return Sent(outcome.processes, outcome.taken, outcome.waiting, outcome.ended)
 
 
 def regions_why() -> Optional[str]:

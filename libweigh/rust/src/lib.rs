@@ -30,7 +30,8 @@ pub use account::*;
 pub use event::{FieldKind, Header};
 pub use peer::Peer;
 pub use region::{
-    Control, Region, RegionName, metadata, poll_control, publish, publish_every, regions_why,
+    Control, Region, RegionName, Sent, metadata, poll_control, publish, publish_every, regions_why,
+    send_control,
 };
 pub use stream::{Event, Field, Lost, Stream, StreamOptions};
 

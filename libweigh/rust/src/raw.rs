@@ -44,6 +44,17 @@ pub struct TraceLost {
 
 pub type Settled = extern "C" fn(u64, *const Account, *mut c_void);
 
+/// `struct weigh_sent`.
+#[repr(C)]
+pub struct Sent {
+    pub processes: u32,
+    pub taken: u32,
+    pub waiting: u32,
+    pub ended: u32,
+    pub refused: u32,
+    pub why: [u8; 200],
+}
+
 /// `struct weigh_control`.
 #[repr(C)]
 pub struct Control {
@@ -136,4 +147,10 @@ unsafe extern "C" {
     pub fn weigh_publish();
     pub fn weigh_publish_every(seconds: f64, phase: u32, iterations: u64);
     pub fn weigh_poll_control_(control: *mut Control) -> c_int;
+    pub fn weigh_control_send(
+        target: *const c_char,
+        request: *const Control,
+        seconds: f64,
+        outcome: *mut Sent,
+    ) -> c_int;
 }

@@ -14,6 +14,7 @@
 //! ```
 
 use std::ffi::{CStr, CString};
+use std::time::Duration;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -172,12 +173,63 @@ pub fn poll_control() -> Option<Control> {
     if unsafe { raw::weigh_poll_control_(&mut control) } == 0 {
         return None;
     }
-    let text = |bytes: &[u8]| {
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    };
     let (key, text_of) = (text(&control.key), text(&control.text));
     Some(Control { kind: control.kind, number: control.number, key, text: text_of })
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Programs that it concerns.
+    pub processes: u32,
+    /// Of these: which have taken it.
+    pub taken: u32,
+    /// Which have not yet.
+    pub waiting: u32,
+    /// Which have ended.
+    pub ended: u32,
+}
+
+/// Sends a request to programs under `weigh run`, and waits at most so long until they have taken it. The target is the PID of
+/// one of them or of its `weigh run`, the job's name, or the directory of its recording.
+///
+/// # Errors
+/// With the reason if it was not sent to each program.
+pub fn send_control(target: &str, request: &Control, wait: Duration) -> Result<Sent, String> {
+    let target = CString::new(target).map_err(|_| "a target has no zero byte".to_string())?;
+    let mut sent = raw::Control {
+        kind: request.kind,
+        number: request.number,
+        key: [0; 65],
+        text: [0; 169],
+    };
+    put(&mut sent.key, &request.key)?;
+    put(&mut sent.text, &request.text)?;
+    let mut outcome =
+        raw::Sent { processes: 0, taken: 0, waiting: 0, ended: 0, refused: 0, why: [0; 200] };
+    // SAFETY: texts end with a zero; the outcome is written as a whole.
+    let failed = unsafe {
+        raw::weigh_control_send(target.as_ptr(), &sent, wait.as_secs_f64(), &mut outcome)
+    };
+    if failed != 0 {
+        return Err(text(&outcome.why));
+    }
+    let raw::Sent { processes, taken, waiting, ended, .. } = outcome;
+    Ok(Sent { processes, taken, waiting, ended })
+}
+
+/// With a zero behind it.
+fn put(room: &mut [u8], text: &str) -> Result<(), String> {
+    if text.len() >= room.len() || text.contains('\0') {
+        return Err(format!("a key or value has at most {} bytes, none of them zero", room.len() - 1));
+    }
+    room[..text.len()].copy_from_slice(text.as_bytes());
+    Ok(())
 }
 
 /// Why no regions are kept; none if they are.

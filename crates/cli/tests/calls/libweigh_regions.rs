@@ -23,6 +23,8 @@ fn threads_signals_and_kills_leave_whole_profiles() {
         "late",
         "signals",
         "jumps",
+        "names",
+        "first",
         "together",
         "killed",
         "anywhere",

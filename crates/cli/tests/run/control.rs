@@ -1,7 +1,8 @@
 //! `weigh control`: what is sent to a program under `weigh run` is what it gets, and who may not send is refused.
 
 use std::io::Read as _;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -11,7 +12,7 @@ use serde_json::Value;
 use weigh_schema::control::ADDRESS_PREFIX;
 use weigh_schema::region::RegionRow;
 
-use crate::support::library::program;
+use crate::support::library::{folder, must, program, python_module};
 use crate::support::measured::Measured;
 use crate::support::run::{Running, Scratch, Weigh, weigh, weigh_as};
 
@@ -94,6 +95,116 @@ fn a_program_gets_what_it_is_sent_and_its_library_does_what_concerns_it() {
     assert_eq!(measured.summary().regions.as_ref().map(|found| found.publishes_total), Some(1));
     let (quiet, loud) = (calls(&measured, "quiet step"), calls(&measured, "loud step"));
     assert!(loud > 0 && quiet > loud + 50, "{quiet} {loud}");
+}
+
+/// By C and by Python, to a process, a run, and the job of a recording.
+#[test]
+fn libweigh_sends_as_the_command_does() {
+    let (running, pid) = start("control");
+    let by_c = |target: &str, request: [&str; 4], wait: &str| {
+        let mut command = Command::new(program("control_send"));
+        let output = command.arg(target).args(request).arg(wait).output().expect("it starts");
+        said(&output)
+    };
+    let recording = running.scratch.path("recording").display().to_string();
+    let taken = "1 processes, 1 taken, 0 waiting, 0 ended\n";
+    for (target, request) in [
+        (&pid, ["2", "0", "", ""]),
+        (&running.pid().to_string(), ["4", "0", "lo\"ud\\*", ""]),
+        (&recording, ["1", "0", "a", "7.25 \t\u{e9}"]),
+        (&pid, ["5", "0.125", "", ""]),
+    ] {
+        assert_eq!(by_c(target, request, "20"), taken, "{target} {request:?}");
+    }
+    let by_python = |code: &str| {
+        let mut command = Command::new("python3");
+        let code = format!("import weigh, sys\nprint({code})");
+        command.args(["-B", "-c", &code, &pid]).env("PYTHONPATH", python_module());
+        said(&command.output().expect("it starts"))
+    };
+    let told = by_python("weigh.send_control(int(sys.argv[1]), 'set', 'b', 12, wait=20)");
+    assert_eq!(told, "Sent(processes=1, taken=1, waiting=0, ended=0)\n");
+    by_python("weigh.send_control(sys.argv[1], 'on', 'quiet*', wait=20)");
+    let told = by_python("weigh.send_control(sys.argv[1], 'set', 'k' * 65, wait=20)");
+    assert!(told.contains("too long"), "{told}");
+    assert!(by_python("weigh.send_control(1, 'sett')").contains("no request 'sett'"));
+    let nobody = by_python("weigh.send_control(2147483646, 'publish')");
+    assert!(nobody.contains("OSError: 2147483646: no `weigh run`"), "{nobody}");
+    assert!(by_c(&pid, ["6", "0", "", ""], "1").starts_with("not sent: a request is 1 to 5"));
+    assert!(by_c(&pid, ["5", "-1", "", ""], "1").starts_with("not sent: "));
+    assert!(by_c("no-such-job", ["2", "0", "", ""], "1").starts_with("not sent: no `weigh run`"));
+    end(&running, &pid);
+    let stdout = running.end().stdout;
+    let lines: Vec<String> = String::from_utf8_lossy(&stdout).lines().map(String::from).collect();
+    assert_eq!(
+        lines,
+        [
+            "begun",
+            "2 0 [] []",
+            "4 0 [lo\"ud\\*] []",
+            "1 0 [a] [7.25 \t\u{e9}]",
+            "5 0.125 [] []",
+            "1 12 [b] [12]",
+            "3 0 [quiet*] []",
+            "1 0 [end] [now]",
+        ]
+    );
+}
+
+/// The library, and a program in Fortran beside it.
+fn fortran_program(folder: &Path) -> PathBuf {
+    let installed = program("regions_run").parent().expect("a folder").to_path_buf();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/tests/controlled.f90");
+    let to = folder.join("controlled");
+    let mut compile = Command::new("gfortran");
+    compile.arg("-o").arg(&to).arg(installed.join("include/weigh_region.f90")).arg(source);
+    compile.arg(installed.join("lib/libweigh.a")).arg("-pthread").current_dir(folder);
+    must(&mut compile);
+    to
+}
+
+#[test]
+fn a_program_in_fortran_gets_what_it_is_sent() {
+    let place = folder();
+    let program = fortran_program(place.path()).display().to_string();
+    let mut running = Weigh::run([program.clone()]).start();
+    let pid = running.process(&program).to_string();
+    let scratch = Scratch::new();
+    let is_known = || weigh(&scratch, &["control", &pid]).status.success();
+    running.wait_until("the program tells of its regions", 20.0, is_known);
+    send_to(&running, &[&pid, "set", "output_every=2.5", "longer_than_its_room_is=123456789"]);
+    end(&running, &pid);
+    let measured = running.end();
+    let stdout = String::from_utf8_lossy(&measured.stdout).into_owned();
+    assert_eq!(
+        stdout,
+        "1 2.50 [output_every] [2.5]\n1 123456789.00 [longer_than_its_] [12345678]\n1 .00 [end] [now]\n"
+    );
+    assert_eq!(calls(&measured, "overlapping"), 1);
+}
+
+/// A program that does not take it in time; another user's run.
+#[test]
+fn what_libweigh_sends_in_vain_is_told() {
+    let (running, pid) = start("deaf");
+    let mut command = Command::new(program("control_send"));
+    command.args([&pid, "2", "0", "", "", "0.05"]);
+    let output = command.output().expect("it starts");
+    assert_eq!(said(&output), "1 processes, 0 taken, 1 waiting, 0 ended\n");
+    if crate::support::is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--clear-groups", "--"]).arg(program("control_send"));
+        command.args([&pid, "2", "0", "", "", "1"]);
+        let output = command.output().expect("it starts");
+        let told = said(&output);
+        assert!(told.starts_with("not sent: no `weigh run` that may be asked has that"), "{told}");
+    }
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid.parse().expect("a PID")),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .expect("it runs");
+    running.end();
 }
 
 #[test]

@@ -268,6 +268,41 @@ fn kernels_of_kokkos_are_told() {
     report.agrees_with(&output);
 }
 
+/// Kokkos 5, against a tool that counts. Its own warning of OpenMP is there as without weigh, and no other.
+#[test]
+fn kernels_of_a_newer_kokkos_are_told_as_another_tool_counts_them() {
+    let [python, script] = python("kokkos_pores.py");
+    let scratch = Scratch::new();
+    let truth = scratch.path("truth").display().to_string();
+    let witness = build("witness.so", "cc", &["-shared", "-fPIC"], "kokkos_witness.c");
+    let witness = witness.display().to_string();
+    let counted = [("KOKKOS_TOOLS_LIBS", witness.as_str()), ("WITNESS", truth.as_str())];
+    assert!(run(&scratch, &counted, None, &[&python, &script]).status.success());
+    let (output, report) = listen_to("auto", &[], &[&python, &script]);
+    assert!(text(&output).1.contains("OMP_PROC_BIND"), "{output:?}");
+    let truth = std::fs::read_to_string(truth).expect("what the other tool counted");
+    for line in truth.lines() {
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        let [_, number, name] = words[..] else { panic!("{line}") };
+        assert_eq!(report.number("calls", name).to_string(), number, "{name}: {:#?}", report.rows);
+    }
+    assert!(truth.lines().count() > 10, "{truth}");
+}
+
+/// A Kokkos that cannot load a tool is not told of one; it hears of another that the job itself names.
+#[test]
+fn a_kokkos_that_cannot_load_a_tool_warns_of_none() {
+    let program = build("without_dlopen", "cc", &[], "kokkos_without_dlopen.c");
+    let program = program.display().to_string();
+    let (output, _) = listen_to("auto", &[], &[&program]);
+    assert_eq!(text(&output).1, "");
+    let theirs =
+        ["env", "KOKKOS_TOOLS_LIBS=/theirs.so", "KOKKOS_PROFILE_LIBRARY=/old.so", &program];
+    let (output, _) = listen_to("auto", &[], &theirs);
+    let said = text(&output).1;
+    assert!(said.contains("=/theirs.so") && said.contains("=/old.so"), "{said}");
+}
+
 #[test]
 fn timers_of_perfstubs_are_told_where_that_was_asked_for() {
     let program = build("perfstubs", "cc", &["-ldl"], "perfstubs_timers.c").display().to_string();

@@ -212,14 +212,16 @@ impl Plan {
         let missing = |what: &str| format!("{name}: {what}; it stands aside");
         let library = paths.library.clone();
         match loadable {
-            Loadable::Alone => {
+            Loadable::Alone | Loadable::AloneByFirst => {
                 if let Some(taken) = variables.iter().find(|name| given(name).is_some()) {
                     return Err(missing(&format!(
                         "{taken} is set already, and names another tool"
                     )));
                 }
-                variables.iter().for_each(|variable| self.set(variable, library.clone().into()));
-                Ok(Vec::new())
+                let is_by_first = *loadable == Loadable::AloneByFirst;
+                let own = if is_by_first { &variables[..1] } else { variables };
+                own.iter().for_each(|variable| self.set(variable, library.clone().into()));
+                Ok(is_by_first.then_some(library).into_iter().collect())
             }
             Loadable::Listener => match variables.iter().find(|name| given(name).is_some()) {
                 Some(taken) => Err(missing(&format!("{taken} is set already"))),
@@ -292,6 +294,15 @@ mod tests {
         assert_eq!(value(&plan, "KOKKOS_TOOLS_LIBS"), "(not set)");
         assert_eq!(value(&plan, "NVTX_INJECTION64_PATH"), "/w/tools.so");
         assert_eq!(value(&plan, TOOLS), "nvtx,itt,ompt,mpi,likwid,papi,roctx");
+    }
+
+    /// A Kokkos that knows the newer one warns of the older.
+    #[test]
+    fn of_variables_for_versions_the_newer_one_is_set() {
+        let plan = plan("kokkos", &[]);
+        assert_eq!(value(&plan, "KOKKOS_TOOLS_LIBS"), "/w/tools.so");
+        assert_eq!(value(&plan, "KOKKOS_PROFILE_LIBRARY"), "(not set)");
+        assert_eq!(value(&plan, PRELOAD), "/w/tools.so");
     }
 
     #[test]

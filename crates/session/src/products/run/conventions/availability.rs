@@ -50,7 +50,8 @@ fn availability(
     if let Some(why) = &here.library {
         return unavailable(format!("the library for programs has no place: {why}"));
     }
-    let is_alone = matches!(loadable, Loadable::Alone | Loadable::Listener);
+    let is_alone =
+        matches!(loadable, Loadable::Alone | Loadable::AloneByFirst | Loadable::Listener);
     if let Some(taken) = variables.iter().find(|name| is_alone && is_set(name)) {
         return unavailable(format!("{taken} is set already; it stands aside"));
     }

@@ -13,6 +13,8 @@ pub(super) enum Loadable {
     /// The library, which is the one tool that the program loads: one of the user's stays, and the convention stands
     /// aside.
     Alone,
+    /// The library, by the first variable, as `Alone`; and before programs, for those that know another one alone.
+    AloneByFirst,
     /// The library, before others of a list.
     Library,
     /// The library, and that for PerfStubs.
@@ -65,6 +67,7 @@ const OTLP_VARIABLES: [&str; 6] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
 ];
+/// Kokkos from 3.7 on warns where the second one is set; up to 3.6 it knows no other (`libweigh/tools/getenv.c`).
 const KOKKOS: [&str; 2] = ["KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"];
 
 pub(super) const CONVENTIONS: [Convention; 12] = [
@@ -75,7 +78,7 @@ pub(super) const CONVENTIONS: [Convention; 12] = [
         Loadable::Alone,
         "PyTorch, oneTBB, OpenVINO, OpenCV, Intel OpenMP",
     ),
-    usual("kokkos", &KOKKOS, Loadable::Alone, "Kokkos 3 and 4"),
+    usual("kokkos", &KOKKOS, Loadable::AloneByFirst, "Kokkos 3 to 5"),
     usual("ompt", &["OMP_TOOL_LIBRARIES"], Loadable::Alone, "OpenMP of LLVM, Intel, AMD, NVIDIA"),
     Convention {
         commands: &["mpirun", "mpiexec", "srun"],
