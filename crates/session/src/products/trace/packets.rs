@@ -49,7 +49,7 @@ const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
 const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
 /// Bytes of each ring: at least, at most.
-const RING: (u64, u64) = (8 << 20, 128 << 20);
+const RING: (u64, u64) = (8 << 20, 256 << 20);
 /// So many packets of the greatest length a ring has room for.
 const PACKETS_OF_RING: u64 = 65_536;
 /// Bytes of a packet's record besides, with its stamp.
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
         let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
-        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [16, 32, 128, 128]);
-        assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 128]);
+        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [16, 32, 128, 256]);
+        assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
         assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
     }
 
