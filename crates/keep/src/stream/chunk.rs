@@ -62,12 +62,12 @@ pub(super) struct Pages {
 }
 
 impl Chunk {
-    /// One without pages. They are compressed if that is worth it and may be.
-    pub(super) fn new(may_compress: bool) -> Chunk {
+    /// One without pages.
+    pub(super) fn new() -> Chunk {
         Chunk {
             pages: Vec::new(),
             hows: Vec::new(),
-            is_compressed: (!may_compress).then_some(false),
+            is_compressed: None,
             rows: 0,
             values: 0,
             uncompressed: 0,
@@ -83,6 +83,11 @@ impl Chunk {
     /// Rows that have no value.
     pub(super) fn missing(&self) -> u64 {
         (self.rows - self.values) as u64
+    }
+
+    /// Its pages are not compressed, unless the first one was.
+    pub(super) fn keep_plain(&mut self) {
+        self.is_compressed.get_or_insert(false);
     }
 
     /// One more page.

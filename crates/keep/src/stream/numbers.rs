@@ -61,7 +61,7 @@ impl Numbers {
                 false => Codes::Values(Dictionary::new(), false),
             },
             range: None,
-            chunk: Chunk::new(true),
+            chunk: Chunk::new(),
             indices: Vec::with_capacity(PAGE_ROWS),
             column,
         }
@@ -165,7 +165,7 @@ impl Numbers {
         self.values.clear();
         self.present.clear();
         self.range = None;
-        self.chunk = Chunk::new(true);
+        self.chunk = Chunk::new();
         match &mut self.known {
             Codes::Values(dictionary, is_full) => {
                 dictionary.clear();
@@ -199,7 +199,7 @@ impl Numbers {
                 (names.len(), Statistics::byte_array(least, most, None, missing, false))
             }
         };
-        let chunk = std::mem::replace(&mut self.chunk, Chunk::new(true));
+        let chunk = std::mem::replace(&mut self.chunk, Chunk::new());
         chunk.close(self.column.clone(), (dictionary, count), statistics)
     }
 }

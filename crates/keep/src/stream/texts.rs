@@ -17,11 +17,14 @@ use super::presence::Presence;
 /// More of them are too many for a dictionary, and so are longer ones.
 const MOST: usize = 2048;
 const LONGEST: usize = 64;
+/// To compress bytes that are shorter, as the beginnings of packets, takes longer than to write them.
+const SHORT_BYTES: usize = 256;
 
 /// A column.
 pub(super) struct Texts {
     column: ColumnDescPtr,
-    may_compress: bool,
+    /// Whether they are texts, not bytes.
+    is_text: bool,
     present: Presence,
     /// Of the page that is being made: which of the dictionary each is; or, once that has ended, they themselves.
     indices: Vec<u16>,
@@ -42,16 +45,15 @@ struct Dictionary {
 }
 
 impl Texts {
-    /// Compressed, if that is worth it and may be.
-    pub(super) fn new(column: ColumnDescPtr, may_compress: bool) -> Texts {
+    pub(super) fn new(column: ColumnDescPtr, is_text: bool) -> Texts {
         Texts {
-            may_compress,
+            is_text,
             present: Presence::new(column.max_def_level() > 0),
             indices: Vec::new(),
             plain: Vec::new(),
             values: 0,
             dictionary: Dictionary::default(),
-            chunk: Chunk::new(may_compress),
+            chunk: Chunk::new(),
             column,
         }
     }
@@ -107,6 +109,9 @@ impl Texts {
             }
         };
         let values = std::mem::take(&mut self.values);
+        if !self.is_text && self.plain.len() < values * SHORT_BYTES {
+            self.chunk.keep_plain();
+        }
         self.indices.clear();
         self.plain.clear();
         self.chunk.add(page, rows, values, how)
@@ -119,7 +124,7 @@ impl Texts {
         self.values = 0;
         self.present.clear();
         self.dictionary = Dictionary::default();
-        self.chunk = Chunk::new(self.may_compress);
+        self.chunk = Chunk::new();
     }
 
     /// What the row group gets. All pages have been ended.
@@ -130,7 +135,7 @@ impl Texts {
         let statistics = Statistics::byte_array(least, most, None, missing, false);
         let mut bytes = Vec::new();
         dictionary.all.iter().for_each(|text| put_plain(&mut bytes, text));
-        let chunk = std::mem::replace(&mut self.chunk, Chunk::new(self.may_compress));
+        let chunk = std::mem::replace(&mut self.chunk, Chunk::new());
         chunk.close(self.column.clone(), (bytes, dictionary.all.len()), statistics)
     }
 }
