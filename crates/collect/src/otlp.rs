@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
 
-pub use weigh_parse::otlp::{MetricPoint, OtlpRefusal, PointValue, each_metric, each_span};
+pub use weigh_parse::otlp::{
+    MetricAttribute, MetricPoint, OtlpRefusal, PointValue, each_metric, each_span,
+};
 
 /// So much of the list of connections is read, and so many descriptors are looked at.
 const MOST_LIST: u64 = 8 << 20;

@@ -10,7 +10,7 @@ use weigh_schema::region::span::SpanRecord;
 
 pub use fields::OtlpRefusal;
 use fields::{Value, cut, each_field, each_message};
-pub use metrics::{MetricPoint, PointValue, each_metric};
+pub use metrics::{MetricAttribute, MetricPoint, PointValue, each_metric};
 
 /// Reads a message, span by span. Spans before what is wrong with it have been emitted.
 ///

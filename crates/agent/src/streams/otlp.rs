@@ -4,14 +4,13 @@
 //! of `weigh push`. Emits gauges as they are, counters and histograms as totals; growth is added up. Refuses who is not known,
 //! more values than a user may publish now, and more series than there is room for.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use weigh_collect::otlp::{MetricPoint, PointValue, each_metric, peer_user};
+use weigh_collect::otlp::{MetricAttribute, MetricPoint, PointValue, each_metric, peer_user};
 use weigh_schema::Unit;
 use weigh_schema::stream::{MOST_NAME_BYTES, PushedSample};
 use weigh_schema::update::Scope;
@@ -234,7 +233,7 @@ fn unit_of(ucum: &str) -> (Option<Unit>, f64) {
 
 /// `node`; of a service `service:NAME`, with its attributes behind it in the order of their keys.
 fn scope_of(point: &MetricPoint<'_>) -> Scope {
-    let mut attributes: Vec<&(Cow<'_, str>, Cow<'_, str>)> = point.attributes.iter().collect();
+    let mut attributes: Vec<&MetricAttribute<'_>> = point.attributes.iter().collect();
     attributes.sort();
     if point.service.is_empty() && attributes.is_empty() {
         return Scope::Node;
@@ -270,7 +269,7 @@ mod tests {
     fn point<'a>(
         name: &'a str,
         unit: &'a str,
-        attributes: &'a [(Cow<'a, str>, Cow<'a, str>)],
+        attributes: &'a [MetricAttribute<'a>],
         value: PointValue,
     ) -> MetricPoint<'a> {
         MetricPoint { service: "shop", name, unit, attributes, value }

@@ -37,6 +37,9 @@ pub enum PointValue {
     },
 }
 
+/// Key and value of an attribute.
+pub type MetricAttribute<'a> = (Cow<'a, str>, Cow<'a, str>);
+
 /// One data point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricPoint<'a> {
@@ -47,7 +50,7 @@ pub struct MetricPoint<'a> {
     /// Its unit, by UCUM.
     pub unit: &'a str,
     /// Keys and values of its attributes, those that are texts, whole numbers or truth values.
-    pub attributes: &'a [(Cow<'a, str>, Cow<'a, str>)],
+    pub attributes: &'a [MetricAttribute<'a>],
     /// Its value.
     pub value: PointValue,
 }
@@ -157,10 +160,10 @@ fn emit_point(
     let (mut number_value, mut count, mut sum) = (None, None, None);
     each_field(point, |number, value| {
         match (number, value) {
-            (n, Value::Bytes(attribute)) if n == of_attributes => {
-                if attributes.len() < MOST_ATTRIBUTES {
-                    attributes.extend(attribute_of(attribute)?);
-                }
+            (n, Value::Bytes(attribute))
+                if n == of_attributes && attributes.len() < MOST_ATTRIBUTES =>
+            {
+                attributes.extend(attribute_of(attribute)?);
             }
             (n, Value::Number(number)) if n == of_flags => flags = number,
             (4, Value::Number(number)) if is_histogram => count = Some(number as f64),
@@ -196,7 +199,7 @@ fn emit_point(
 }
 
 /// Key and value of an attribute; none where it holds something else.
-fn attribute_of(attribute: &[u8]) -> Result<Option<(Cow<'_, str>, Cow<'_, str>)>, OtlpRefusal> {
+fn attribute_of(attribute: &[u8]) -> Result<Option<MetricAttribute<'_>>, OtlpRefusal> {
     let (mut key, mut found) = (Cow::Borrowed(""), None);
     each_field(attribute, |number, value| {
         match (number, value) {
