@@ -14,9 +14,9 @@
 //! ```
 
 use std::ffi::{CStr, CString};
-use std::time::Duration;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::raw;
 
@@ -202,12 +202,8 @@ pub struct Sent {
 /// With the reason if it was not sent to each program.
 pub fn send_control(target: &str, request: &Control, wait: Duration) -> Result<Sent, String> {
     let target = CString::new(target).map_err(|_| "a target has no zero byte".to_string())?;
-    let mut sent = raw::Control {
-        kind: request.kind,
-        number: request.number,
-        key: [0; 65],
-        text: [0; 169],
-    };
+    let mut sent =
+        raw::Control { kind: request.kind, number: request.number, key: [0; 65], text: [0; 169] };
     put(&mut sent.key, &request.key)?;
     put(&mut sent.text, &request.text)?;
     let mut outcome =
@@ -226,7 +222,10 @@ pub fn send_control(target: &str, request: &Control, wait: Duration) -> Result<S
 /// With a zero behind it.
 fn put(room: &mut [u8], text: &str) -> Result<(), String> {
     if text.len() >= room.len() || text.contains('\0') {
-        return Err(format!("a key or value has at most {} bytes, none of them zero", room.len() - 1));
+        return Err(format!(
+            "a key or value has at most {} bytes, none of them zero",
+            room.len() - 1
+        ));
     }
     room[..text.len()].copy_from_slice(text.as_bytes());
     Ok(())
