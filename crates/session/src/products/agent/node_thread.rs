@@ -199,10 +199,14 @@ impl NodeStreams {
     }
 }
 
+/// Clients that wait for a time wait no longer than this for a wake with others.
+const MOST_SLACK: Duration = Duration::from_millis(20);
+
 /// Lets the kernel wake this thread up to a fiftieth of an interval late, together with others: a value has the time at which
 /// it was read.
 fn allow_late_wakes(interval: Duration) {
-    let slack = u64::try_from((interval / 50).as_nanos()).ok().and_then(NonZeroU64::new);
+    let slack = (interval / 50).min(MOST_SLACK);
+    let slack = u64::try_from(slack.as_nanos()).ok().and_then(NonZeroU64::new);
     // Without it the thread is woken on its own.
     let _ = rustix::thread::set_current_timer_slack(slack);
 }
