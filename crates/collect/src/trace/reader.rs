@@ -14,6 +14,8 @@ use super::ring::{RingItem, Rings};
 const AT_ONCE: u64 = 256 * 1024;
 /// The same of all rings together, where they are shown in the order of their times.
 const IN_ORDER_AT_ONCE: u64 = 1024 * 1024;
+/// So many records are shown in order together, and no more: short ones are still in a processor's first cache then.
+const RUN: usize = 64;
 /// After so many bytes it is said that their place is free.
 const STRIDE: u64 = 64 * 1024;
 
@@ -151,8 +153,8 @@ impl Reader {
             match self.rings.record(ring, at, head) {
                 RingItem::Record(record, next) => {
                     let time_ns = time_of(record).min(u64::MAX - 1);
-                    if last_ns.is_none_or(|last| time_ns > last) || at.wrapping_sub(first) >= STRIDE
-                    {
+                    let is_long = run.len() >= RUN || at.wrapping_sub(first) >= STRIDE;
+                    if last_ns.is_none_or(|last| time_ns > last) || is_long {
                         break time_ns;
                     }
                     run.push(record);

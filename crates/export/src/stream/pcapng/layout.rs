@@ -153,14 +153,15 @@ mod tests {
 
     #[test]
     fn a_name_ends_with_its_first_0() {
-        for (room, name) in [
-            (*b"lo\0garbage\0\x80\xff\x01.", &b"lo"[..]),
-            (*b"0123456789abcdef", b"0123456789abcdef"),
-            (*b"0123456789abcde\0", b"0123456789abcde"),
-            ([0; 16], b""),
-            (*b"\x01\x80\xff\x01\0\x01\0\0\0\0\0\0\0\0\0\x01", b"\x01\x80\xff\x01"),
-        ] {
-            assert_eq!(Name(until_end(u128::from_le_bytes(room))).text(), name, "{room:?}");
+        let cases: [(&[u8; 16], &[u8]); 5] = [
+            (b"lo\0garbage\0\x80\xff\x01..", b"lo"),
+            (b"0123456789abcdef", b"0123456789abcdef"),
+            (b"0123456789abcde\0", b"0123456789abcde"),
+            (&[0; 16], b""),
+            (b"\x01\x80\xff\x01\0\x01\0\0\0\0\0\0\0\0\0\x01", b"\x01\x80\xff\x01"),
+        ];
+        for (room, name) in cases {
+            assert_eq!(Name(until_end(u128::from_le_bytes(*room))).text(), name, "{room:?}");
         }
     }
 }
