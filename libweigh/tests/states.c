@@ -7,7 +7,9 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define MOVES 20
 #define SENDS 5

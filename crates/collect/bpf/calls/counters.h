@@ -119,6 +119,8 @@ static __always_inline void start_counting(struct counting *counting, __u64 want
 		return;
 	counting->wanted = wanted & counts;
 	counting->of_interval = 0;
+	/* An interval ends unseen. */
+	counting->running = 0;
 	resume_counting(counting);
 }
 
