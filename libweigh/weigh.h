@@ -56,6 +56,11 @@ extern "C" {
  * counters were asked for has one descriptor more for each, until its handle is closed.
  */
 
+/*
+ * WEIGH_BY_PART beside them has allocations, and the counters that are asked for, told of each part of the kernel: see
+ * weigh_read_parts(). It is not in WEIGH_ALL.
+ */
+
 /* A thread that is measured. */
 typedef struct weigh weigh;
 
@@ -180,6 +185,20 @@ int weigh_follows(const weigh *w);
  * It stays readable until the process ends, and is the token's own until weigh_release().
  */
 const struct weigh_account *weigh_read(weigh *w, uint64_t token);
+
+/*
+ * What the code of each part of the kernel did itself, of an account whose intervals wanted WEIGH_BY_PART: allocations, with
+ * the part WEIGH_MEMORY, and the counters that were asked for. NULL if it has none: 128 accounts of a process can have them at
+ * once, others have WEIGH_BY_PART in `unmeasured`. Memory as that of weigh_read(), until weigh_release().
+ *
+ *	weigh_begin(w, 17, WEIGH_ALL | WEIGH_BY_PART);
+ *	write(file, page, size);
+ *	weigh_end(w);
+ *	p = weigh_read_parts(w, 17);
+ *	if (p)
+ *		printf("%llu objects in the file system\n", (unsigned long long)p->of[WEIGH_FS].allocations);
+ */
+const struct weigh_parts *weigh_read_parts(weigh *w, uint64_t token);
 
 /*
  * Gives the account back. What is still pending of it is not charged to anybody. No thread may have

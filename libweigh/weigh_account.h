@@ -63,6 +63,9 @@ enum weigh_counter {
 #define WEIGH_FIRST_COUNTER 28
 #define WEIGH_COUNTERS 0x30000000ULL
 
+/* In the same sets: allocations, and the counters that are asked for, of each part. */
+#define WEIGH_BY_PART 0x40000000ULL
+
 #define WEIGH_OWN_NUMBERS 8
 
 struct weigh_part {
@@ -71,10 +74,25 @@ struct weigh_part {
 	WEIGH_U64 entries; /* times it was entered */
 };
 
+/* On request: WEIGH_BY_PART. */
+struct weigh_by_part {
+	WEIGH_U64 cycles; /* cycles of the CPU in this part, less those of parts that it called */
+	WEIGH_U64 instructions; /* instructions that were done there */
+	WEIGH_U64 allocations; /* objects that its code took from kmalloc and the slab caches */
+	WEIGH_U64 allocated_bytes; /* their sizes, as the caches round them */
+	WEIGH_U64 pages; /* pages that its code took from the page allocator */
+};
+
+/* Beside an account that wants it. */
+struct weigh_parts {
+	struct weigh_by_part of[WEIGH_SUBSYSTEMS]; /* by number */
+};
+
 struct weigh_sched {
 	WEIGH_U64 run_queue_ns; /* runnable, but another thread had the CPU */
 	WEIGH_U64 switches; /* times the thread left the CPU to wait */
 	WEIGH_U64 preemptions; /* times the CPU was taken from it */
+	WEIGH_U64 migrations; /* times it was moved to another CPU, as the kernel counts them for each thread */
 };
 
 struct weigh_irq {
@@ -127,6 +145,9 @@ struct weigh_block {
 	WEIGH_U64 foreign_bytes; /* these bytes: another program's, or written before anybody was followed. Metadata and journals of file systems are nobody's, and not in it, nor what the kernel's own threads sent to the device. Known with `pagecache` */
 	WEIGH_U64 carried_queue_ns; /* of `queue`, the share of the bytes `carried`: whose they are have it in their accounts, too, so a sum over accounts is that of `queue` less that of this. Known with `pagecache` */
 	WEIGH_U64 carried_device_ns; /* of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with `pagecache` */
+	WEIGH_U64 issued; /* requests that a part of the call's was first in, and that were seen as the device got them */
+	WEIGH_U64 in_flight; /* requests that the device had when it got one of these, this one included, added up over them: divided by `issued` it is the mean length of the device's queue. What it got before anybody looked is not in it */
+	WEIGH_U64 in_flight_most; /* the most at once of these */
 };
 
 struct weigh_socket {
@@ -138,6 +159,10 @@ struct weigh_tcp {
 	WEIGH_U64 retransmits; /* segments sent again while the call lasted */
 	WEIGH_U64 transmitted_bytes; /* of its payload, handed to the network by itself */
 	WEIGH_U64 retransmitted_bytes; /* of these, sent again */
+	WEIGH_U64 srtt_ns; /* smoothed round-trip time of the connection it sent by last, as TCP had it then */
+	WEIGH_U64 cwnd; /* its congestion window then, in segments */
+	WEIGH_U64 unacked; /* its segments then that were sent and not acknowledged */
+	WEIGH_U64 observations; /* times a connection was looked at so: as payload was handed to TCP (Linux 6.16), and as it left for the network while the call lasted */
 };
 
 struct weigh_udp {
@@ -156,6 +181,8 @@ struct weigh_qdisc {
 	WEIGH_U64 packets; /* packets that the call itself put into a queue */
 	WEIGH_U64 dropped; /* packets that a queue threw away because the call's came, most often those */
 	WEIGH_U64 queue_ns; /* in a queue, of those that the call itself took out again */
+	WEIGH_U64 in_queue; /* packets in the queue when one of these was put into it, this one included, added up over them: divided by `packets` it is the mean length of the queue */
+	WEIGH_U64 in_queue_most; /* the most at once of these */
 };
 
 struct weigh_workqueue {
@@ -197,6 +224,8 @@ struct weigh_later {
 	WEIGH_U64 lost; /* things it left behind that found no room to be remembered, at least so many: what they cost later is missing */
 	WEIGH_U64 block_carried_queue_ns; /* of `block_queue`, the share of bytes that are in other accounts, too, as `carried_queue` of `block`; known with `pagecache` [block] */
 	WEIGH_U64 block_carried_device_ns; /* of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; known with `pagecache` [block] */
+	WEIGH_U64 block_issued; /* of its own requests, those whose issue was seen, as `issued` of `block` [block] */
+	WEIGH_U64 block_in_flight; /* requests that devices had when they got these, added up, as `in_flight` of `block` [block] */
 };
 
 struct weigh_account {
@@ -231,6 +260,11 @@ struct weigh_account {
 	WEIGH_U64 own[WEIGH_OWN_NUMBERS]; /* by the configuration */
 	struct weigh_later later;
 };
+
+/* Numbers that are no sums, by their places in an account: of several the greatest holds, or the latest that was
+ * seen, which a number behind it says: its place, else 0. */
+#define WEIGH_IS_GREATEST(place) (0 || (place) == 128 || (place) == 148)
+#define WEIGH_LATEST_SEEN(place) (0 ? 0 : (place) == 134 ? 137 : (place) == 135 ? 137 : (place) == 136 ? 137 : 0)
 
 /* Tokens of a process that can be in use at once. */
 #define WEIGH_ACCOUNTS 1024

@@ -28,7 +28,7 @@
 #define KNOWN_PARTS                                                                                \
 	(((1ULL << WEIGH_FIRST_OWN) - 1) |                                                         \
 	 atomic_load_explicit(&weigh_own_parts, memory_order_relaxed))
-#define KNOWN (KNOWN_PARTS | WEIGH_COUNTERS)
+#define KNOWN (KNOWN_PARTS | WEIGH_COUNTERS | WEIGH_BY_PART)
 /* Of those that the agent has: others stand in the places of the program's there, perhaps. */
 #define SHOWN (~atomic_load_explicit(&weigh_hidden_parts, memory_order_relaxed))
 
@@ -152,6 +152,11 @@ static inline WEIGH_U64 *wanted_of(struct weigh_account *account)
 	return &((union element *)account)->wanted;
 }
 
+static inline WEIGH_U64 *parts_element_of(struct weigh_account *account)
+{
+	return wanted_of(account) + 1;
+}
+
 #define load(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
 #define store(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
 #define add(place, value) ((void)__atomic_fetch_add(place, value, __ATOMIC_RELAXED))
@@ -182,9 +187,14 @@ struct weigh_account *weigh_find(uint64_t token);
 struct weigh_account *weigh_take(uint64_t token);
 bool weigh_token_of(uint32_t number, uint64_t *token);
 void weigh_forget_accounts(void);
+bool weigh_take_parts(struct weigh_account *account);
+void weigh_give_parts_back(struct weigh_account *account);
+void weigh_forget_parts(void);
+void weigh_carry_parts(union element *fresh);
 bool weigh_has_had_accounts(void);
 
 /* parts.c */
+void weigh_lack(struct weigh_account *account, uint64_t lacking);
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);
 void weigh_note_wanted(struct weigh_account *account, uint64_t wanted);
 bool weigh_is_measured(struct weigh_account *account);

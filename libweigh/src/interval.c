@@ -83,6 +83,10 @@ static enum weigh_reason begin(struct weigh *w, uint64_t token, uint64_t wanted,
 		now = clock_now();
 	followed = calls && !reason && weigh_process.follows_calls;
 	weigh_note_wanted(account, wanted);
+	if (wanted & WEIGH_BY_PART && !weigh_take_parts(account)) {
+		weigh_lack(account, WEIGH_BY_PART);
+		wanted &= ~WEIGH_BY_PART;
+	}
 	weigh_check_parts(account, followed ? wanted : wanted & ~WEIGH_COUNTERS, reason);
 	w->next_calls = calls;
 	if (wanted & WEIGH_COUNTERS && !followed) {

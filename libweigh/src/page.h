@@ -2,12 +2,12 @@
 #ifndef WEIGH_PAGE_H
 #define WEIGH_PAGE_H
 
-#define WEIGH_LAYOUT 0xf91a1fce69624ccdULL
+#define WEIGH_LAYOUT 0xde24a19e9a5b3c77ULL
 #define WEIGH_AGENT_SOCKET "/run/weigh/agent.sock"
 #define WEIGH_AGENT_VARIABLE "WEIGH_SOCKET"
 #define WEIGH_INSIDE_VARIABLE "WEIGH_CALLS_SOCKET"
 
-#define ELEMENT_BYTES 1408
+#define ELEMENT_BYTES 1536
 #define SLOT_ELEMENTS 256
 #define SLOTS_PER_ELEMENT 16
 #define MAX_SLOTS 4096
@@ -16,7 +16,9 @@
 #define MAX_CLIENTS 4096
 #define FIRST_SLOT_ELEMENT 1
 #define FIRST_ACCOUNT 257
-#define ELEMENTS 1281
+#define MAX_PARTS 128
+#define FIRST_PARTS 1281
+#define ELEMENTS 1409
 
 /* What a page begins with. */
 struct page_head {
@@ -41,14 +43,16 @@ struct slot {
 	WEIGH_U64 unused[4];
 };
 
-/* The first is a head, then come slots, then accounts. */
+/* The first is a head, then come slots, then accounts, then their numbers of each part. */
 union element {
 	struct page_head head;
 	struct slot slots[SLOTS_PER_ELEMENT];
 	struct {
 		struct weigh_account account;
 		WEIGH_U64 wanted; /* bit set of what its intervals were to account: by the program */
+		WEIGH_U64 parts_element; /* 0: it has no numbers of each part; else the number of their element + 1: by the program */
 	};
+	struct weigh_parts parts;
 	unsigned char bytes[ELEMENT_BYTES];
 };
 

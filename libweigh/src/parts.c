@@ -14,13 +14,17 @@ static uint64_t attached(enum weigh_reason reason)
 	return reason ? 0 : load(&page_head()->attached) & SHOWN;
 }
 
-/* Notes in an account what it wanted and did not get. */
-void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason)
+/* Notes in an account what it lacks. */
+void weigh_lack(struct weigh_account *account, uint64_t lacking)
 {
-	uint64_t lacking = wanted & KNOWN & ~attached(reason);
-
 	if (lacking & ~load(&account->unmeasured))
 		__atomic_fetch_or(&account->unmeasured, lacking, __ATOMIC_RELAXED);
+}
+
+/* The same of what it wanted and did not get. */
+void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason)
+{
+	weigh_lack(account, wanted & KNOWN & ~attached(reason));
 }
 
 /* Notes with an account what an interval of it is to account: what is not in it may be 0 for that alone. */

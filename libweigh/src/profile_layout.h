@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define PROFILE_LAYOUT 0xc2ccd190936f1177ULL
+#define PROFILE_LAYOUT 0x54000c95de17e7d0ULL
 #define PROFILE_IS 0x00656c69666f7270ULL
 #define PROFILE_OTHER_NAME "(other)"
 #define PROFILE_VARIABLE "WEIGH_REGIONS"
@@ -16,7 +16,7 @@
 #define PROFILE_BRAKE_CALLS 100000ULL
 #define PROFILE_BRAKE_NS 2000ULL
 #define PROFILE_BRAKED_TIMED 64ULL
-#define PROFILE_ACCOUNT_LAYOUT 0xcdde90627a6d8ec9ULL
+#define PROFILE_ACCOUNT_LAYOUT 0xa6a17ca8bde2bfd6ULL
 
 #define PROFILE_NAMES 0 /* a section */
 #define PROFILE_NAMES_WORDS 4
@@ -40,7 +40,7 @@
 #define PROFILE_METADATA_WORDS 4
 #define PROFILE_METADATA_RECORDS 1024
 #define PROFILE_COSTS 7 /* a section */
-#define PROFILE_COSTS_WORDS 180
+#define PROFILE_COSTS_WORDS 192
 #define PROFILE_COSTS_RECORDS 512
 #define PROFILE_CONTROL 8 /* a section */
 #define PROFILE_CONTROL_WORDS 32
@@ -103,7 +103,7 @@
 #define COSTS_AT_WANTED 3 /* bit set of the parts of the kernel that were to be looked into */
 #define COSTS_AT_REASON 4 /* why a call was not measured, of the last one that was not: enum weigh_reason */
 #define COSTS_AT_NUMBERS 5 /* struct weigh_account */
-#define COSTS_LENGTH 180
+#define COSTS_LENGTH 192
 
 #define FRAME_AT_NODE 0 /* of the region */
 #define FRAME_AT_BEGUN 1 /* ticks; 0: this call is not timed */

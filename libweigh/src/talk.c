@@ -171,6 +171,7 @@ static bool carry_over(int array)
 		/* Who would have told that it is done is gone. */
 		fresh[FIRST_ACCOUNT + i].account.later.pending = 0;
 	}
+	weigh_carry_parts(fresh);
 	fresh[0].head.refused = page[0].head.refused;
 	munmap(fresh, PAGE_BYTES);
 	return true;

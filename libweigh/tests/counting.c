@@ -3,9 +3,9 @@
  * Counters of the CPU, of intervals. What stands in for them counts nanoseconds on a CPU (for cycles, and there are no
  * instructions), or page faults and those without I/O, or there are none.
  *
- * usage: counting clock|faults|next|missing
+ * usage: counting clock|faults|next|parts|missing
  *
- * next: of faults, where each call is followed
+ * next: of faults, where each call is followed; parts: nanoseconds, of each part of the kernel
  */
 #include "check.h"
 #include <fcntl.h>
@@ -134,6 +134,46 @@ static void counts_the_next_call(weigh *w)
 	counts(w, 21);
 }
 
+/* What stands in for cycles is what the part's time is, but for the reading. */
+static void counts_parts(weigh *w)
+{
+	uint64_t wanted = WEIGH_ALL | bit(WEIGH_CYCLES) | WEIGH_BY_PART, time = 0, cycles = 0;
+	const struct weigh_account *account;
+	const struct weigh_parts *parts;
+	int file = open(".", O_TMPFILE | O_RDWR, 0600);
+
+	CHECK(file >= 0);
+	CHECK(!weigh_begin(w, 30, wanted));
+	for (int i = 0; i < 100; i++) {
+		SAME(pwrite(file, "x", 1, i * PAGE), 1);
+		CHECK(!fsync(file));
+	}
+	work();
+	weigh_end(w);
+	account = weigh_read(w, 30);
+	parts = weigh_read_parts(w, 30);
+	CHECK(parts && !(account->unmeasured & (WEIGH_BY_PART | bit(WEIGH_CYCLES))));
+	for (int part = 0; part < WEIGH_SUBSYSTEMS; part++) {
+		SAME(parts->of[part].instructions, 0);
+		if (part == WEIGH_KERNEL)
+			continue;
+		time += account->parts[part].time_ns;
+		cycles += parts->of[part].cycles;
+	}
+	/* What the program does itself is no part's. */
+	SAME(parts->of[WEIGH_KERNEL].cycles, 0);
+	CHECK(time > 0 && cycles > time / 2 && cycles < 2 * time);
+	CHECK(account->cycles > COMPUTED && cycles < account->cycles);
+	/* Without them nothing of it is counted. */
+	CHECK(!weigh_begin(w, 31, WEIGH_ALL | WEIGH_BY_PART));
+	CHECK(!fsync(file));
+	weigh_end(w);
+	parts = weigh_read_parts(w, 31);
+	CHECK(parts);
+	for (int part = 0; part < WEIGH_SUBSYSTEMS; part++)
+		SAME(parts->of[part].cycles, 0);
+}
+
 static void *thread(void *unused)
 {
 	weigh *w = measured();
@@ -189,6 +229,10 @@ int main(int count, char **arguments)
 	CHECK(count == 2);
 	if (!strcmp(arguments[1], "missing")) {
 		is_missing(w);
+		return 0;
+	}
+	if (!strcmp(arguments[1], "parts")) {
+		counts_parts(w);
 		return 0;
 	}
 	if (!strcmp(arguments[1], "next")) {

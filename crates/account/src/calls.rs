@@ -93,6 +93,7 @@ pub fn call_kinds(cells: &[Cell], owners: &Owners, name: &dyn Fn(u64) -> String)
             waiting_at_sockets_seconds: seconds(cell.waits_at_sockets_ns),
             counters: cell.account.counters(),
             parts: cell.account.parts(),
+            by_part: cell.by_part.as_ref().map(|p| p.numbers(&cell.account)).unwrap_or_default(),
             later: cell.account.later_numbers(),
             later_ratio: None,
         })
@@ -240,6 +241,7 @@ mod tests {
             waits_at_pipes_ns: 0,
             waits_at_sockets_ns: 0,
             account: account(calls, time_ns),
+            by_part: None,
             times: histogram,
         }
     }

@@ -14,6 +14,7 @@ use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS};
 
 /// `PERF_TYPE_SOFTWARE`, and two of its events.
 const SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
 const TASK_CLOCK: u64 = 1;
 const PAGE_FAULTS: u64 = 2;
 const MINOR_FAULTS: u64 = 5;
@@ -39,19 +40,22 @@ fn serve(counters: Counters, way: &str) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
+    let by_part = way == "parts";
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let wanted = CallsRequest {
-        subsystems: SUBSYSTEMS.iter().filter(|part| part.name == "sched").collect(),
+        subsystems: SUBSYSTEMS.iter().filter(|p| by_part || p.name == "sched").collect(),
         grouping: Grouping::Call,
         sharing: Sharing::Bytes,
         every_call: way == "next",
         counters,
+        by_part,
     };
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()).unwrap();
     let socket = folder.path().join("socket");
     let mut server = Server::new(&socket, Settings::default()).unwrap();
     let mut command = Command::new(program(folder.path()));
-    let mut child = command.arg(way).env("WEIGH_SOCKET", &socket).spawn().unwrap();
+    let mut child =
+        command.arg(way).current_dir(folder.path()).env("WEIGH_SOCKET", &socket).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     let status = loop {
         assert!(Instant::now() < until, "it hangs");
@@ -81,6 +85,12 @@ fn the_next_call_has_what_its_thread_did_in_it_where_calls_are_followed() {
     let counter = |name| CpuCounter::named(name).unwrap();
     let faults = Counters::default().instead(counter("cycles"), SOFTWARE, PAGE_FAULTS);
     serve(faults.instead(counter("instructions"), SOFTWARE, MINOR_FAULTS), "next");
+}
+
+#[test]
+fn each_part_of_an_interval_has_what_its_thread_did_there() {
+    let counter = |name| CpuCounter::named(name).unwrap();
+    serve(Counters::default().instead(counter("cycles"), SOFTWARE, CPU_CLOCK), "parts");
 }
 
 #[test]

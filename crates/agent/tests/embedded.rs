@@ -41,6 +41,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
         sharing: Sharing::Bytes,
         every_call: true,
         counters: Counters::default(),
+        by_part: false,
     };
     let mut calls = KernelCalls::open(&wanted).unwrap();
     let socket = folder.path().join("socket");

@@ -24,6 +24,7 @@ impl From<&AgentArguments> for AgentSettings {
             socket: arguments.socket.clone(),
             subsystems: arguments.subsystems.clone(),
             config: arguments.config.clone(),
+            functions: arguments.functions.clone(),
             every_call: arguments.every_call,
             sharing: arguments.share.into(),
             programs_per_user: arguments.per_user,

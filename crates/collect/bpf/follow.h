@@ -24,6 +24,7 @@ struct followed_types {
 	__u32 address_space;
 	__u32 hlist_head;
 	__u32 tcphdr;
+	__u32 tcp_sock;
 	__u32 tcp_skb_cb;
 	__u32 softnet_data;
 };

@@ -85,6 +85,7 @@ enum bpf_map_type {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 nr_migrations;
 };
 
 struct sched_info {
@@ -505,6 +506,7 @@ struct bio {
 };
 
 struct request {
+	void *q; /* of the device */
 	struct bio *bio;
 	unsigned int cmd_flags;
 	unsigned int __data_len;

@@ -84,6 +84,38 @@ struct softnet_data {
 
 struct tcp_sock {
 	__u32 write_seq;
+	__u32 srtt_us; /* eight times as much */
+	__u32 snd_cwnd;
+	__u32 packets_out; /* sent and not acknowledged */
+};
+
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct Qdisc_ops {
+	char id[16];
+};
+
+struct Qdisc {
+	unsigned int flags;
+	const struct Qdisc_ops *ops;
+	struct qdisc_skb_head q;
+	long privdata[0];
+};
+
+/* A ring of packets, as queues without a lock have them. */
+struct ptr_ring {
+	int producer, consumer_head, size;
+	void **queue;
+};
+
+struct skb_array {
+	struct ptr_ring ring;
+};
+
+struct pfifo_fast_priv {
+	struct skb_array q[3];
 };
 
 struct tcp_skb_cb {

@@ -2,12 +2,12 @@
 //!
 //! Loads `libnvidia-ml.so.1` at run time, so weigh runs where there is none; then the collector is
 //! `unavailable` with the loader's reason. Emits, per sample, the memory that processes of the job
-//! hold over all GPUs and the use of the GPUs they are on (with whatever else runs there). NVML
+//! hold over all GPUs, all together and each, and the use of the GPUs they are on (with whatever else runs there). NVML
 //! names processes by their PIDs in the initial PID namespace. It knows no history: what happens
 //! between two samples is not seen. Opening can take a second where no daemon keeps the driver
 //! awake, a sample some milliseconds: call it from a thread that nobody waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use nvml_wrapper::Nvml;
@@ -61,6 +61,8 @@ pub struct GpuSample {
     pub gpus: u32,
     /// Processes of the job on a GPU.
     pub processes: u32,
+    /// Memory that each of them holds, over all GPUs; `None` if it is hidden for one.
+    pub memory_by_process: BTreeMap<u32, Option<u64>>,
 }
 
 /// One GPU as a whole, by all that use it; what it does not tell is `None`.
@@ -116,9 +118,8 @@ impl Gpus {
 
     /// Looks at all GPUs for processes that `of_job` picks.
     pub fn sample(&self, of_job: &dyn Fn(u32) -> bool) -> Result<GpuSample, GpuError> {
-        let mut memory = Some(0u64);
         let mut uses = Vec::new();
-        let mut pids = std::collections::BTreeSet::new();
+        let mut by_process: BTreeMap<u32, Option<u64>> = BTreeMap::new();
         let mut gpus = 0;
         for gpu in 0..self.count {
             let call_failed = |call| move |source| GpuError::Call { call, gpu, source };
@@ -137,9 +138,9 @@ impl Gpus {
                 continue;
             }
             gpus += 1;
-            pids.extend(held.keys().copied());
-            for bytes in held.into_values() {
-                memory = memory.zip(bytes).map(|(sum, bytes)| sum + bytes);
+            for (pid, bytes) in held {
+                let sum = by_process.entry(pid).or_insert(Some(0));
+                *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
             }
             match device.utilization_rates() {
                 Ok(rates) => uses.push(f64::from(rates.gpu) / 100.0),
@@ -149,11 +150,12 @@ impl Gpus {
             }
         }
         Ok(GpuSample {
-            memory_bytes: memory,
+            memory_bytes: by_process.values().copied().sum(),
             utilization_ratio: (!uses.is_empty())
                 .then(|| uses.iter().sum::<f64>() / uses.len() as f64),
             gpus,
-            processes: pids.len() as u32,
+            processes: by_process.len() as u32,
+            memory_by_process: by_process,
         })
     }
 

@@ -78,6 +78,45 @@ fn events_of_a_call_are_counted_and_those_between_calls_are_not() {
     assert_eq!(counted(followed.cell("preadv2"), instructions()), followed.truth("faults_kernel"));
 }
 
+/// The parts' numbers of that name, added up.
+fn over_parts(cell: &Cell, key: &str) -> u64 {
+    let parts = cell.by_part.as_ref().unwrap().numbers(&cell.account);
+    parts.values().filter_map(|numbers| numbers.get(key)).map(|n| n.as_f64() as u64).sum()
+}
+
+#[test]
+fn what_parts_have_adds_up_to_what_the_call_has() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let wanted = CallsRequest { counters: faults(), by_part: true, ..wanted(&all()) };
+    let followed = costs(&wanted);
+    let mut sums = [0; 2];
+    for cell in &followed.cells {
+        for (key, counter) in [("cycles_total", cycles()), ("instructions_total", instructions())] {
+            assert_eq!(over_parts(cell, key), counted(cell, counter), "{key} of {}", cell.number);
+        }
+        for (key, slot) in [
+            ("allocations_total", "allocations"),
+            ("allocated_bytes_total", "allocated_bytes"),
+            ("pages_total", "pages"),
+        ] {
+            let all = field(&cell.account, "memory", slot);
+            assert_eq!(over_parts(cell, key), all, "{key} of {}", cell.number);
+        }
+        sums[0] += over_parts(cell, "allocations_total");
+        sums[1] += over_parts(cell, "cycles_total");
+    }
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
+    assert_eq!(
+        over_parts(followed.cell("preadv2"), "cycles_total"),
+        followed.truth("faults_kernel")
+    );
+    // Nobody asked.
+    let followed = costs(&CallsRequest { by_part: false, ..wanted });
+    assert!(followed.cells.iter().all(|cell| cell.by_part.is_none()));
+}
+
 #[test]
 fn what_a_call_s_thread_does_on_a_cpu_is_counted_and_nothing_else() {
     if !rustix::process::geteuid().is_root() {
@@ -147,7 +186,8 @@ fn nothing_is_counted_where_nobody_asks_and_what_can_not_be_had_says_why() {
 }
 
 /// The program's own CPU time for so many calls.
-const GETPPID: &str = r#"
+const CALLS: &str = r#"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -159,11 +199,16 @@ static long long cpu(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 int main(void) {
-    long long began = cpu();
+    int file = open(".", O_TMPFILE | O_RDWR, 0600);
+    long long began = cpu(), took[2];
     for (int i = 0; i < 200000; i++) syscall(SYS_getppid);
-    long long took = cpu() - began;
+    took[0] = cpu() - began;
+    pwrite(file, "x", 1, 0);
+    began = cpu();
+    for (int i = 0; i < 200000; i++) pwrite(file, "x", 1, 0);
+    took[1] = cpu() - began;
     FILE *to = fopen(getenv("TRUTH_FILE"), "w");
-    return fprintf(to, "took=%lld\n", took) < 0 || fclose(to);
+    return fprintf(to, "getppid=%lld\npwrite=%lld\n", took[0], took[1]) < 0 || fclose(to);
 }
 "#;
 
@@ -173,22 +218,39 @@ int main(void) {
 #[ignore = "prints figures"]
 fn what_counting_costs_each_call() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (source, program) = (folder.path().join("getppid.c"), folder.path().join("getppid"));
-    std::fs::write(&source, GETPPID).unwrap();
-    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
+    let (source, program) = (folder.path().join("calls.c"), folder.path().join("calls"));
+    std::fs::write(&source, CALLS).unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "-D_GNU_SOURCE", "-o"]).arg(&program).arg(&source).status();
     assert!(compiled.unwrap().success());
-    let ways = [("none", Counters::default()), ("one", clock()), ("two", faults())];
-    let mut took = [(); 3].map(|()| Vec::new());
+    let run = format!("cd {} && exec {}", folder.path().display(), program.display());
+    let parts = ["memory", "fs", "journal", "pagecache"];
+    let none = Counters::default;
+    let ways = [
+        ("none", &["socket"][..], none(), false),
+        ("one", &["socket"], clock(), false),
+        ("two", &["socket"], faults(), false),
+        ("parts", &parts, none(), false),
+        ("parts, allocations by part", &parts, none(), true),
+        ("parts, one", &parts, clock(), false),
+        ("parts, one by part", &parts, clock(), true),
+        ("parts, two by part", &parts, faults(), true),
+    ];
+    let mut took = [(); 8].map(|()| [Vec::new(), Vec::new()]);
     for _ in 0..9 {
-        for ((_, counters), took) in ways.iter().zip(&mut took) {
-            let wanted = CallsRequest { counters: counters.clone(), ..wanted(&["socket"]) };
+        for ((_, parts, counters, by_part), took) in ways.iter().zip(&mut took) {
+            let (counters, by_part) = (counters.clone(), *by_part);
+            let wanted = CallsRequest { counters, by_part, ..wanted(parts) };
             let mut calls = KernelCalls::open(&wanted).unwrap();
-            let followed = command::run(&mut calls, &[program.to_str().unwrap()], |_| {});
-            took.push(followed.truth("took") / 200_000);
+            let followed = command::run(&mut calls, &["sh", "-c", &run], |_| {});
+            for (call, took) in ["getppid", "pwrite"].iter().zip(took) {
+                took.push(followed.truth(call) / 200_000);
+            }
         }
     }
-    for ((name, _), took) in ways.iter().zip(&mut took) {
-        took.sort_unstable();
-        println!("{name}: {} ns a call, {took:?}", took[took.len() / 2]);
+    for ((name, ..), took) in ways.iter().zip(&mut took) {
+        took.iter_mut().for_each(|took| took.sort_unstable());
+        let medians = took.each_ref().map(|took| took[took.len() / 2]);
+        println!("{name}: getppid and pwrite {medians:?} ns a call, {took:?}");
     }
 }

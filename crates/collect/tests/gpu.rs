@@ -67,10 +67,7 @@ fn only_the_job_s_processes_count() {
     let gpus = open(&[]).unwrap();
     assert_eq!(gpus.count(), 3);
     let nobody = gpus.sample(&|_| false).unwrap();
-    assert_eq!(
-        nobody,
-        GpuSample { memory_bytes: Some(0), utilization_ratio: None, gpus: 0, processes: 0 }
-    );
+    assert_eq!(nobody, GpuSample { memory_bytes: Some(0), ..GpuSample::default() });
     let one = gpus.sample(&|pid| pid == 100).unwrap();
     assert_eq!((one.memory_bytes, one.gpus, one.processes), (Some(1070), 2, 1));
     assert!((one.utilization_ratio.unwrap() - 0.6).abs() < 1e-12);
@@ -79,6 +76,9 @@ fn only_the_job_s_processes_count() {
     assert_eq!(drawing.utilization_ratio, Some(0.9));
     let hidden = gpus.sample(&|pid| pid >= 200).unwrap();
     assert_eq!((hidden.memory_bytes, hidden.gpus, hidden.processes), (None, 2, 2));
+    let all = gpus.sample(&|_| true).unwrap();
+    let expected = [(100, Some(1070)), (200, Some(5000)), (300, None)].into();
+    assert_eq!(all.memory_by_process, expected, "on two GPUs, in two lists, hidden");
     assert_eq!(hidden.utilization_ratio, Some(0.9), "of the one that tells");
     assert_eq!(gpu::status(Ok(())).status, CollectorState::Active);
 }

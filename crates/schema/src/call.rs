@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::quality::Mechanism;
-use crate::subsystem::{Account, LaterNumbers};
+use crate::subsystem::{Account, LaterNumbers, PartCounts};
 use crate::zero::is_zero;
 pub use numbers::Numbers;
 pub use transfers::{COMPATIBLE_NAME, TRANSFERS, moves_bytes};
@@ -117,6 +117,8 @@ pub struct Cell {
     pub waits_at_sockets_ns: u64,
     /// The sums.
     pub account: Account,
+    /// What the code of each part did itself, if that was asked for.
+    pub by_part: Option<PartCounts>,
     /// How many took how long, in nanoseconds.
     pub times: TimeHistogram,
 }
@@ -488,6 +490,9 @@ pub struct CallKind {
     pub counters: Numbers,
     /// Where the time went, and what was done, by part of the kernel; they add up to the time.
     pub parts: BTreeMap<String, Numbers>,
+    /// What the code of each part did itself, if that was asked for; what is 0 is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_part: BTreeMap<String, Numbers>,
     /// What they caused that happened after they had returned.
     pub later: Numbers,
     /// Of their time and all time of what came later, the latter's part: how much of what they cost was asynchronous.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival, moves_bytes};
 use crate::error_names::error_name;
-use crate::subsystem::{Account, Field, LATER, PART, SUBSYSTEMS, Subsystem, later_part};
+use crate::subsystem::{Account, Field, LATER, Merge, PART, SUBSYSTEMS, Subsystem, later_part};
 use crate::unit::Unit;
 
 /// What a call returned: a whole number with a sign.
@@ -106,6 +106,8 @@ pub struct CostColumn {
     /// What is kept there.
     pub field: &'static Field,
     place: usize,
+    /// Where an account tells whether it was seen, of a state.
+    seen: Option<usize>,
     /// Its place among [`COST_COLUMNS`].
     number: usize,
 }
@@ -113,10 +115,15 @@ pub struct CostColumn {
 /// The numbers of each part of the kernel, in their order.
 pub static COST_COLUMNS: LazyLock<Vec<CostColumn>> = LazyLock::new(|| {
     let columns = |subsystem: &'static Subsystem| {
-        let (parts, fields) = (subsystem.part_start(), subsystem.fields_start());
+        let (parts, fields_start) = (subsystem.part_start(), subsystem.fields_start());
         let parts = PART.iter().enumerate().map(move |(i, field)| (parts + i, field));
-        let fields = subsystem.fields.iter().enumerate().map(move |(i, f)| (fields + i, f));
+        let fields = subsystem.fields.iter().enumerate().map(move |(i, f)| (fields_start + i, f));
+        let seen = move |field: &Field| {
+            let Merge::Latest { seen } = field.merge else { return None };
+            Some(fields_start + subsystem.fields.iter().position(|other| other.name == seen)?)
+        };
         parts.chain(fields).map(move |(place, field)| CostColumn {
+            seen: seen(field),
             name: format!("{}_{}", subsystem.name, field.key()),
             help: format!("{}: {}", subsystem.name, field.help),
             unit: field.unit,
@@ -135,6 +142,9 @@ impl CostColumn {
     /// not have it. Of some parts the scheduler knows that they are waited for, even where nothing looks into them.
     pub fn raw(&self, row: &CallRow) -> Option<u64> {
         if row.absent.0 & 1 << self.number != 0 {
+            return None;
+        }
+        if self.seen.is_some_and(|seen| row.account.number(seen) == 0) {
             return None;
         }
         let number = row.account.number(self.place);

@@ -15,6 +15,7 @@ fn main() -> anyhow::Result<()> {
         page: None,
         socket: socket.into(),
         subsystems: Vec::new(),
+        functions: Vec::new(),
         config: None,
         every_call: false,
         sharing: Sharing::default(),

@@ -167,6 +167,7 @@ pub fn be_helper() -> ExitCode {
         sharing: Sharing::default(),
         every_call: false,
         counters: Counters::all(),
+        by_part: true,
     };
     let Ok(listener) = std::io::stdin().as_fd().try_clone_to_owned() else {
         return ExitCode::FAILURE;

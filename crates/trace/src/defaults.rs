@@ -29,6 +29,8 @@ pub(crate) fn fields(btf: &Btf, event: &Event, signature: &Signature) -> Vec<Fie
     let mut fields = match &event.point {
         Point::Call { .. } => finder.of_call(),
         Point::Tracepoint { name, .. } => finder.of_tracepoint(name),
+        // Of an instruction the registers that functions are given their arguments in.
+        Point::Function { plus: 1.., .. } => finder.plain(|a| a.name.starts_with("arg")),
         // What a function is given is what it is about, addresses as well.
         Point::Raw { .. } | Point::Function { .. } | Point::User { .. } | Point::Usdt { .. } => {
             finder.plain(|_| true)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! net:net_dev_queue{len=skb->len, dev=skb->dev->name} if skb->len > 1000 sample 1/100
-//! fn:vfs_write%return{ret}   user:/lib/x.so:malloc{arg0}   usdt:/lib/x.so:provider:name   net
+//! fn:vfs_write%return{ret}   fn:vfs_write+0x1c{si}   user:/lib/x.so:malloc{arg0}   usdt:/lib/x.so:provider:name   net
 //! raw:net_dev_queue{arg0}    fn:sunrpc:cache_check
 //! openat    syscall:openat   syscalls:sys_enter_openat   (as strace, bpftrace and perf write them)
 //! ```
@@ -58,6 +58,8 @@ pub enum Point {
         module: Option<String>,
         /// Its name.
         name: String,
+        /// At the instruction so far behind its beginning; 0: as it is called.
+        plus: u64,
         /// When it returns, not when it is called.
         returns: bool,
     },
@@ -234,11 +236,10 @@ impl Point {
             Point::Tracepoint { group: None, name } => name.clone(),
             Point::Raw { name } => format!("raw:{name}"),
             Point::Call { name, moment } => format!("{}{name}", moment.prefix()),
-            Point::Function { module: None, name, returns } => {
-                format!("fn:{name}{}", suffix(*returns))
-            }
-            Point::Function { module: Some(module), name, returns } => {
-                format!("fn:{module}:{name}{}", suffix(*returns))
+            Point::Function { module, name, plus, returns } => {
+                let module = module.as_ref().map_or_else(String::new, |m| format!("{m}:"));
+                let plus = if *plus == 0 { String::new() } else { format!("+{plus:#x}") };
+                format!("fn:{module}{name}{plus}{}", suffix(*returns))
             }
             Point::User { path, name, plus: 0, returns } => {
                 format!("user:{path}:{name}{}", suffix(*returns))
@@ -280,10 +281,9 @@ pub(crate) fn point(cursor: &mut Cursor<'_>) -> Result<(Point, Span), Refusal> {
         "fn" if cursor.eat(":") => {
             let module = Some(name);
             let Some((name, span)) = cursor.name() else { return Err(cursor.expected("a name")) };
-            let (name, returns) = (name.to_string(), cursor.eat(RETURN));
-            return Ok((Point::Function { module, name, returns }, span));
+            return Ok((function(cursor, module, name.to_string())?, span));
         }
-        "fn" => Point::Function { module: None, name, returns: cursor.eat(RETURN) },
+        "fn" => function(cursor, None, name)?,
         "raw" => Point::Raw { name },
         "syscall" | "syscalls" => {
             let known = match first {
@@ -328,6 +328,25 @@ fn no_call(name: &str, span: Span, text: &str) -> Refusal {
     let near = nearest(bare, syscall::all().map(|(_, name)| name));
     let near = near.iter().map(|name| format!("{prefix}{name}")).collect();
     span.refuse(text, Wrong::NoCall(bare.to_string())).near(near)
+}
+
+/// `vfs_read`, `vfs_read+0x1c`, `vfs_read%return`: what stands behind the name.
+fn function(
+    cursor: &mut Cursor<'_>,
+    module: Option<String>,
+    name: String,
+) -> Result<Point, Refusal> {
+    let begin = cursor.at();
+    let plus = if cursor.eat("+") { cursor.need_number()?.0 } else { 0 };
+    let returns = cursor.eat(RETURN);
+    if returns && plus > 0 {
+        let wrong = Wrong::Unsupported(format!(
+            "a function returns to its caller, not from one instruction: it is fn:{name}+{plus:#x} or fn:{name}%return"
+        ));
+        let span = Span { at: begin, length: cursor.at() - begin };
+        return Err(span.refuse(cursor.text(), wrong));
+    }
+    Ok(Point::Function { module, name, plus, returns })
 }
 
 fn file(cursor: &mut Cursor<'_>, expected: &'static str) -> Result<String, Refusal> {
@@ -511,6 +530,8 @@ mod tests {
             "io_uring_register",
             "fn:vfs_write",
             "fn:sunrpc:cache_check%return",
+            "fn:vfs_write+0x1c",
+            "fn:sunrpc:cache_check+0x8",
             "raw:sched_switch",
             "fn:vfs_write%return",
             "user:/lib/x.so:malloc",
@@ -527,6 +548,8 @@ mod tests {
             "net:",
             "fn:",
             "fn:a:",
+            "fn:a+",
+            "fn:a+0x1c%return",
             "raw:",
             "raw:a:b",
             "user:",

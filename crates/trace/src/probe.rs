@@ -236,6 +236,9 @@ pub fn signature_of(btf: &Btf, event: &Event, files: Files<'_>) -> Result<Signat
         // How many arguments it has only the kernel knows.
         Point::Raw { name } => Ok(signature::of_raw(name, 0)),
         Point::Call { name, moment } => signature::of_call(btf, name, *moment),
+        Point::Function { name, plus, .. } if *plus > 0 => {
+            signature::of_instruction(btf, name, *plus)
+        }
         Point::Function { name, returns, .. } => signature::of_function(btf, name, *returns),
         Point::User { path, name, plus, returns } => {
             files(path).and_then(|file| signature::of_user(&file, name, *plus, *returns))

@@ -13,12 +13,14 @@ use crate::usdt::UsdtPoint;
 mod call;
 mod kernel;
 mod layout;
+mod registers;
 
 pub use crate::error::NoSignature;
 pub use call::of_call;
 pub(crate) use call::{REGISTERS_OF_CALL, SAVED_HEAD, SAVED_REGISTERS, call_number_slot};
-pub use kernel::{of_function, of_raw};
+pub use kernel::{of_function, of_instruction, of_raw};
 pub use layout::{Argument, Attach, CallArgument, CallPlace, OneCall, Signature, Site};
+use registers::REGISTERS;
 
 /// What a tracepoint hands over.
 pub fn of_tracepoint(btf: &Btf, name: &str) -> Result<Signature, NoSignature> {
@@ -26,12 +28,6 @@ pub fn of_tracepoint(btf: &Btf, name: &str) -> Result<Signature, NoSignature> {
     call::extend(name, &mut signature.arguments);
     Ok(signature)
 }
-
-/// Where the first six arguments, and what is returned, lie in the registers that are handed over.
-#[cfg(target_arch = "x86_64")]
-const REGISTERS: ([i16; 6], i16) = ([112, 104, 96, 88, 72, 64], 80);
-#[cfg(target_arch = "aarch64")]
-const REGISTERS: ([i16; 6], i16) = ([0, 8, 16, 24, 32, 40], 0);
 
 /// What a function of a program is given, or returns: registers, for nobody tells their types.
 pub fn of_user(

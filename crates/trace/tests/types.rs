@@ -275,6 +275,18 @@ fn constants_and_what_a_function_returns_are_known() {
 }
 
 #[test]
+fn an_instruction_hands_over_registers() {
+    let probe = check("fn:f+0x1c{sp, arg0}").unwrap();
+    assert_eq!(probe.attach, Attach::Instruction { name: "f".to_string(), plus: 0x1c });
+    assert!(probe.fields.iter().all(|field| field.bytes == 8), "{:?}", probe.fields);
+    // What first arguments of functions lie in, where nothing is named.
+    let names: Vec<String> = check("fn:f+1").unwrap().fields.into_iter().map(|f| f.name).collect();
+    assert_eq!(names, ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "comm"]);
+    assert!(check("fn:f+1{n}").unwrap_err().contains("no argument"), "its types are of the call");
+    assert!(check("fn:g+1").unwrap_err().contains("no function 'g'"));
+}
+
+#[test]
 fn fields_lie_behind_the_header_without_gaps() {
     let probe = check("x{n, o, o->in->low, t=str(o->in->name), stack(2)}").unwrap();
     let mut places: Vec<_> = probe.fields.iter().map(|f| (f.offset, f.bytes)).collect();

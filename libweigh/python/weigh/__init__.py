@@ -26,7 +26,7 @@ import time
 from typing import Iterable, Iterator, Optional, Type, Union
 
 from . import _library
-from ._fields import COUNTERS, SUBSYSTEMS, UNMEASURED, Reason
+from ._fields import COUNTERS, ON_REQUEST_BY_PART, SUBSYSTEMS, UNMEASURED, Reason
 from ._library import SettledCallback, library
 from ._numbers import Numbers, OwnPart, bit_of, part_names, why_unknown
 from ._region import (
@@ -88,7 +88,9 @@ Token = Union[int, str, bytes]
 class Account(Numbers):
     """An account of this process; a context manager that opens an interval. See :func:`account`."""
 
-    __slots__ = ("_reason", "_token", "_unknown", "_wanted")
+    __slots__ = ("_parts", "_reason", "_token", "_unknown", "_wanted")
+
+    _parts: Optional[_library.Words]
 
     def __init__(
         self,
@@ -96,11 +98,14 @@ class Account(Numbers):
         subsystems: Optional[Iterable[str]] = None,
         counters: Iterable[str] = (),
         own: Optional[Iterable[str]] = None,
+        by_part: bool = False,
     ) -> None:
         self._token = _library.token(token)
         bits, self._unknown = _library.own_bits(own, subsystems is None)
         self._wanted = _library.bits(subsystems, counters) | bits
-        self._words = None
+        if by_part:
+            self._wanted |= ON_REQUEST_BY_PART
+        self._words = self._parts = None
         self._reason: int = Reason.NO_TOKEN
 
     def __repr__(self) -> str:
@@ -125,6 +130,10 @@ class Account(Numbers):
 
     def _find(self) -> None:
         self._words = _library.words(library.weigh_read(_library.handle(), self._token))
+        self._parts = _library.part_words(library.weigh_read_parts(_library.handle(), self._token))
+
+    def _part_words(self) -> Optional[_library.Words]:
+        return self._parts
 
     def _missing(self) -> frozenset[str]:
         return self._unknown
@@ -189,7 +198,7 @@ class Account(Numbers):
 
     def release(self) -> None:
         """Gives the account back: a process has 1,024. Its numbers are gone then."""
-        self._words = None
+        self._words = self._parts = None
         self._reason = Reason.NO_TOKEN
         library.weigh_release(_library.handle(), self._token)
 
@@ -202,17 +211,19 @@ def account(
     subsystems: Optional[Iterable[str]] = None,
     counters: Iterable[str] = (),
     own: Optional[Iterable[str]] = None,
+    by_part: bool = False,
 ) -> Account:
     """Accounts for what this thread does in a ``with`` block.
 
     ``subsystems`` are the parts of the kernel wanted, of :data:`SUBSYSTEMS`; all by default. ``counters``
     are those of the CPU, of :data:`COUNTERS`; none by default, for reading them takes microseconds in a
     virtual machine. ``own`` are the parts that the agent's configuration defines, by their names there; all if
-    ``subsystems`` is not given either. Which there are depends on the agent: what it does not have is in
+    ``subsystems`` is not given either. ``by_part`` has allocations, and these counters, told of each part, too
+    (:meth:`Account.by_part`): then they are read wherever a part is entered or left. Which there are depends on the agent: what it does not have is in
     ``unmeasured``. Raises ValueError for other names of parts that are built in, and of counters, TypeError for what
     is no token or no collection of names, and nothing for whatever keeps it from measuring: see ``why``.
     """
-    return Account(token, subsystems, counters, own)
+    return Account(token, subsystems, counters, own, by_part)
 
 
 def token(of: Token) -> int:

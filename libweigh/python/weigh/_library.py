@@ -9,7 +9,16 @@ import pathlib
 import threading
 from typing import Iterable, NamedTuple, Optional, Tuple, Union
 
-from ._fields import COUNTERS, FIRST_OWN, LAST_OWN, LAYOUT, OWN_NUMBERS, SUBSYSTEMS, WORDS
+from ._fields import (
+    BY_PART_WORDS,
+    COUNTERS,
+    FIRST_OWN,
+    LAST_OWN,
+    LAYOUT,
+    OWN_NUMBERS,
+    SUBSYSTEMS,
+    WORDS,
+)
 
 Words = ctypes.Array
 Position = ctypes.c_uint32
@@ -42,6 +51,7 @@ _FUNCTIONS = {
     "weigh_begin": (ctypes.c_int, [_POINTER, _U64, _U64]),
     "weigh_end": (ctypes.c_int, [_POINTER]),
     "weigh_read": (_POINTER, [_POINTER, _U64]),
+    "weigh_read_parts": (_POINTER, [_POINTER, _U64]),
     "weigh_release": (ctypes.c_int, [_POINTER, _U64]),
     "weigh_refused": (_U64, [_POINTER]),
     "weigh_settled": (ctypes.c_int, [_POINTER, _U64]),
@@ -225,6 +235,11 @@ def own_bits(names: Optional[Iterable[str]], is_all: bool) -> Tuple[int, frozens
 def words(address: Optional[int]) -> Optional[Words]:
     """The numbers of the account that lies there."""
     return (_U64 * WORDS).from_address(address) if address else None
+
+
+def part_words(address: Optional[int]) -> Optional[Words]:
+    """What lies there of each part."""
+    return (_U64 * BY_PART_WORDS).from_address(address) if address else None
 
 
 def open_peer(pid: int) -> Tuple[Optional[int], int]:

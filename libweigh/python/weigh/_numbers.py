@@ -6,6 +6,7 @@ from typing import Optional
 
 from . import _library
 from ._fields import (
+    BY_PART,
     CALLS,
     COUNTED,
     COUNTERS,
@@ -20,6 +21,7 @@ from ._fields import (
     TOUCHED,
     UNMEASURED,
     WANTED,
+    ByPart,
     Parts,
     Reason,
 )
@@ -146,6 +148,31 @@ class OwnPart:
         return self._of._count(OWN + part.numbers[name][0], 1 << part.place)
 
 
+class _PartSource:
+    """What an account has of one part on request."""
+
+    __slots__ = ("_of", "_start")
+
+    def __init__(self, of: "Numbers", place: int) -> None:
+        self._of, self._start = of, place * BY_PART
+
+    def _count(self, index: int, parts: int) -> Optional[int]:
+        words = self._of._part_words()
+        if words is None:
+            return None
+        number, measured = words[self._start + index], self._of._measured()
+        return number if number or measured & parts == parts else None
+
+    def _seconds(self, index: int, parts: int) -> Optional[float]:
+        raise NotImplementedError
+
+    def _later_count(self, index: int, parts: int) -> Optional[int]:
+        raise NotImplementedError
+
+    def _later_seconds(self, index: int, parts: int) -> Optional[float]:
+        raise NotImplementedError
+
+
 class Numbers(Parts):
     """An account's numbers: they change while they are read."""
 
@@ -155,6 +182,10 @@ class Numbers(Parts):
 
     def _number(self, index: int) -> int:
         return self._words[index] if self._words is not None else 0
+
+    def _part_words(self) -> Optional[_library.Words]:
+        """What it has of each part; only this process's own accounts have that."""
+        return None
 
     def _lacking(self) -> int:
         return self._number(UNMEASURED)
@@ -205,6 +236,14 @@ class Numbers(Parts):
     def own(self, name: str) -> OwnPart:
         """The numbers of a part that the agent's configuration defines; all None if it defines no such part."""
         return OwnPart(self, name)
+
+    def by_part(self, part: str) -> ByPart:
+        """What the code of a part did itself, if that was asked for; all None if it was not.
+
+        Raises ValueError for a part that there is not, built in or of the agent's configuration.
+        """
+        own = _library.own_parts().get(part)
+        return ByPart(_PartSource(self, own.place if own else bit_of(part).bit_length() - 1))
 
     def _said(self) -> str:
         lost = self._number(LOST)

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0xf91a1fce69624ccd;
+pub(crate) const LAYOUT: u64 = 0xde24a19e9a5b3c77;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +70,9 @@ pub enum Counter {
 
 /// All of them.
 pub const COUNTERS: u64 = 0x30000000;
+
+/// With parts, and counters: allocations, and these counters, of each part.
+pub const BY_PART: u64 = 0x40000000;
 
 /// All parts of the kernel; of some of them: `Subsystem::Block.bit() | Subsystem::Sched.bit()`.
 pub const ALL: u64 = 0xfffffff;
@@ -207,6 +210,30 @@ pub struct Part {
     pub entries: Number,
 }
 
+/// What is known of a part on request: [`BY_PART`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct ByPart {
+    /// Cycles of the CPU in this part, less those of parts that it called.
+    pub cycles: Number,
+    /// Instructions that were done there.
+    pub instructions: Number,
+    /// Objects that its code took from kmalloc and the slab caches.
+    pub allocations: Number,
+    /// Their sizes, as the caches round them.
+    pub allocated_bytes: Number,
+    /// Pages that its code took from the page allocator.
+    pub pages: Number,
+}
+
+/// Numbers of each part.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Parts {
+    /// By the number of [`Subsystem`].
+    pub of: [ByPart; 28],
+}
+
 /// Waiting that no other part asked for, and the scheduler's doings.
 #[derive(Debug)]
 #[repr(C)]
@@ -217,6 +244,8 @@ pub struct Sched {
     pub switches: Number,
     /// Times the CPU was taken from it.
     pub preemptions: Number,
+    /// Times it was moved to another CPU, as the kernel counts them for each thread.
+    pub migrations: Number,
 }
 
 /// Interrupts and softirqs that ran on top of the thread: work of others, most of it.
@@ -321,6 +350,12 @@ pub struct Block {
     pub carried_queue_ns: Number,
     /// Of `device`, the share of the bytes `carried`, which is in their accounts, too. Known with `pagecache`.
     pub carried_device_ns: Number,
+    /// Requests that a part of the call's was first in, and that were seen as the device got them.
+    pub issued: Number,
+    /// Requests that the device had when it got one of these, this one included, added up over them: divided by `issued` it is the mean length of the device's queue. What it got before anybody looked is not in it.
+    pub in_flight: Number,
+    /// The most at once of these.
+    pub in_flight_most: Number,
 }
 
 /// Payload through sockets (tracepoints of Linux 6.3; before, the functions of IP, Unix and netlink sockets).
@@ -343,6 +378,14 @@ pub struct Tcp {
     pub transmitted_bytes: Number,
     /// Of these, sent again.
     pub retransmitted_bytes: Number,
+    /// Smoothed round-trip time of the connection it sent by last, as TCP had it then.
+    pub srtt_ns: Number,
+    /// Its congestion window then, in segments.
+    pub cwnd: Number,
+    /// Its segments then that were sent and not acknowledged.
+    pub unacked: Number,
+    /// Times a connection was looked at so: as payload was handed to TCP (Linux 6.16), and as it left for the network while the call lasted.
+    pub observations: Number,
 }
 
 /// UDP, of what socket has (tracepoints of Linux 6.3; before, functions).
@@ -379,6 +422,10 @@ pub struct Qdisc {
     pub dropped: Number,
     /// In a queue, of those that the call itself took out again.
     pub queue_ns: Number,
+    /// Packets in the queue when one of these was put into it, this one included, added up over them: divided by `packets` it is the mean length of the queue.
+    pub in_queue: Number,
+    /// The most at once of these.
+    pub in_queue_most: Number,
 }
 
 /// Work that is left to kernel threads.
@@ -459,6 +506,10 @@ pub struct Later {
     pub block_carried_queue_ns: Number,
     /// Of `block_device`, the share of bytes that are in other accounts, too, as `carried_device` of `block`; known with `pagecache`.
     pub block_carried_device_ns: Number,
+    /// Of its own requests, those whose issue was seen, as `issued` of `block`.
+    pub block_issued: Number,
+    /// Requests that devices had when they got these, added up, as `in_flight` of `block`.
+    pub block_in_flight: Number,
 }
 
 /// An account.

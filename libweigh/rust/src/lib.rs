@@ -220,6 +220,15 @@ impl Thread {
         unsafe { account.as_ref() }.filter(|_| is_of_this_layout())
     }
 
+    /// What the code of each part did itself, of an account whose intervals wanted [`BY_PART`]; none if it has none: see
+    /// `weigh_read_parts()`.
+    pub fn read_parts(&self, token: u64) -> Option<&'static Parts> {
+        // SAFETY: the handle is this thread's.
+        let parts = unsafe { raw::weigh_read_parts(self.raw(), token) };
+        // SAFETY: as in `read`.
+        unsafe { parts.as_ref() }.filter(|_| is_of_this_layout())
+    }
+
     /// Gives the account back.
     pub fn release(&self, token: u64) -> Result<(), Reason> {
         // SAFETY: the handle is this thread's.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::Account;
+use crate::{Account, Parts};
 
 /// `weigh`, of which nobody outside knows what it holds.
 #[repr(C)]
@@ -87,6 +87,7 @@ unsafe extern "C" {
     pub fn weigh_next_n(w: *mut Handle, token: u64, wanted: u64, calls: u32) -> u32;
     pub fn weigh_follows(w: *const Handle) -> c_int;
     pub fn weigh_read(w: *mut Handle, token: u64) -> *const Account;
+    pub fn weigh_read_parts(w: *mut Handle, token: u64) -> *const Parts;
     pub fn weigh_release(w: *mut Handle, token: u64) -> u32;
     pub fn weigh_refused(w: *const Handle) -> u64;
     pub fn weigh_settled(w: *mut Handle, token: u64) -> c_int;

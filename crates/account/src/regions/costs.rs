@@ -8,7 +8,7 @@ use weigh_schema::library::Reason;
 use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{CostsLink, ProfileCosts, ProfileNode, ProfileSnapshot};
 use weigh_schema::region::{KernelCosts, NO_ROOM};
-use weigh_schema::subsystem::{Account, COUNTED_RATIO, LATER, SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{Account, COUNTED_RATIO, Field, LATER, SUBSYSTEMS, Subsystem};
 
 /// Those of a node; none where no account is bound to its region.
 pub(super) fn kernel_costs(
@@ -62,11 +62,14 @@ fn parts_of(set: u64) -> impl Iterator<Item = &'static Subsystem> {
     SUBSYSTEMS.iter().filter(move |part| set & part.bit() != 0)
 }
 
-/// The numbers that are not 0.
+/// The numbers that are not 0, and states that were seen.
 fn parts(account: &Account) -> BTreeMap<String, Numbers> {
     let mut parts = account.parts();
-    for numbers in parts.values_mut() {
-        numbers.retain(|_, number| number.as_f64() != 0.0);
+    for (part, numbers) in &mut parts {
+        let part = Subsystem::named(part);
+        let is_state =
+            |key: &str| part.and_then(|part| part.field(key)).is_some_and(Field::is_state);
+        numbers.retain(|key, number| number.as_f64() != 0.0 || is_state(key));
     }
     parts.retain(|_, numbers| !numbers.is_empty());
     parts

@@ -26,6 +26,7 @@ Examples:
   weigh calls --slowest 20 -- ./server --once
   weigh calls --per-call calls.parquet -- ./server --once; weigh explain calls.parquet
   weigh calls --counters cycles,instructions -- ./server --once
+  weigh calls --by-part --counters cycles -s memory,fs,block -- ./server --once
   weigh calls --pid 4711 --for 10s --subsystems block,fs,lock --json -
 
 See also: the page `calls` of weigh's documentation (each part of the kernel, each number, what it costs).";
@@ -60,6 +61,12 @@ pub struct CallsArguments {
     /// machine. With --mechanism bpf.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = counter)]
     pub counters: Vec<&'static CpuCounter>,
+
+    /// Tell of each part of the kernel what its own code did, too: the allocations that it made (with the part
+    /// `memory`) and, of --counters, what the CPU counted there. Counters are then read wherever a call comes into a part
+    /// or leaves it. With --mechanism bpf.
+    #[arg(long)]
+    pub by_part: bool,
 
     /// Mark these calls only, by their names in the table, or `network`: accept, receive and send in all their
     /// forms, and read, write, sendfile and splice by sockets. The others cost nothing. With --mechanism preload.

@@ -195,6 +195,11 @@ pub struct AgentArguments {
     /// all programs that are served: see the page `subsystems`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
+    /// Probe functions at the borders of these parts while a program wants them, where the kernel allows it: `vfs`,
+    /// `socket`, for which no kernel has tracepoints. Every process pays for it at each call of these functions; what one
+    /// costs here the agent says when it starts.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub functions: Vec<String>,
     /// Follow every system call, which makes weigh_next() exact; every process of the machine pays
     /// for it at each of its calls.
     #[arg(long)]

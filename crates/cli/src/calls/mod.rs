@@ -34,6 +34,7 @@ impl From<&CallsArguments> for CallsSettings {
             subsystems: arguments.subsystems.clone(),
             config: arguments.config.clone(),
             boundaries: arguments.functions.then(|| arguments.reached_by.clone()),
+            by_part: arguments.by_part,
             counters: arguments.counters.clone(),
             only: arguments.only.clone(),
             grouping: arguments.by.into(),

@@ -25,6 +25,23 @@ fn accounts_of_many_threads_are_exact_to_the_byte() {
 }
 
 #[test]
+fn moves_and_connections_are_as_the_kernel_says() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    must(&mut agent.command("states"));
+    must(&mut agent.as_nobody("states"));
+}
+
+#[test]
+fn allocations_of_parts_add_up_to_those_of_the_account() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.command("by_part").arg(storage.path()));
+    must(agent.as_nobody("by_part").arg(storage.path()));
+}
+
+#[test]
 fn where_calls_are_followed_the_next_call_is_all_that_is_accounted() {
     needs_root!();
     let agent = Agent::start(&["--every-call"]);

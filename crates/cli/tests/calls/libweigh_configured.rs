@@ -65,6 +65,32 @@ impl Sent {
     }
 }
 
+/// `--functions` takes no file: the VFS and the socket layer have time where functions can be probed, and else the agent
+/// does not start.
+#[test]
+fn the_vfs_and_the_socket_layer_have_time_by_functions_or_the_agent_says_why_not() {
+    needs_root!();
+    let place = folder();
+    let start = |functions: &str| {
+        let mut agent = Command::new(weigh_binary());
+        agent.arg("agent").arg("--socket").arg(place.path().join("refused"));
+        agent.args(["--functions", functions]).output().expect("weigh starts")
+    };
+    let refused = |functions: &str, words: &str| {
+        let output = start(functions);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(125) && said.contains(words), "{said}");
+    };
+    refused("vfs,scoket", "there are vfs and socket, not 'scoket'");
+    if !functions_can_be_probed() {
+        refused("vfs", "this kernel lets no function be probed");
+        return leave_to_guest(NO_FUNCTION_PROBES);
+    }
+    let agent = Agent::start(&["--functions", "vfs,socket"]);
+    must(&mut agent.command("functions"));
+    must(&mut agent.as_nobody("functions"));
+}
+
 fn why(program: &mut Asked, part: &str) -> (Option<Reason>, String) {
     let answer = program.say(&format!("why {part}"));
     let (number, text) = answer.split_once(' ').unwrap_or((&answer, ""));

@@ -7,6 +7,7 @@ mod support;
 mod accounts;
 mod accuracy;
 mod by_library;
+mod by_part;
 mod explain;
 mod foreign;
 mod functions;

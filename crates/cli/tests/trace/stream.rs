@@ -349,6 +349,43 @@ fn a_function_is_followed_as_it_is_called_and_as_it_returns() {
     assert_eq!(std::fs::metadata(scratch.path("written")).expect("a file").len(), 7 * 1003);
 }
 
+/// A function begins with an instruction of five bytes that tracers put there, behind one of four on some kernels: at one of
+/// the two places its first own instruction begins, and its arguments are where they were.
+#[test]
+fn an_instruction_of_the_kernel_is_followed_or_refused_with_the_reason() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("events.jsonl").display().to_string();
+    let to = format!("of={}", scratch.path("written").display());
+    let command = ["dd", "if=/dev/zero", &to, "bs=7", "count=1003"];
+    let follow = |event: &str| {
+        let options = ["trace", "-o", &file, "-e", event, "--"];
+        weigh(&scratch, &[&options[..], &command].concat())
+    };
+    let refused = |output: &std::process::Output, words: &str| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(125) && said.contains(words), "{said}");
+    };
+    refused(&follow("fn:vfs_write+0x100000"), "the function ends at +0x");
+    refused(&follow("fn:vfs_wrte+0x5"), "vfs_write");
+    let followed = [5, 9].map(|plus| follow(&format!("fn:vfs_write+{plus}{{arg2}} if arg2 == 7")));
+    if !functions_can_be_probed() {
+        for output in &followed {
+            refused(output, "an instruction has to begin there");
+        }
+        return leave_to_guest(NO_FUNCTION_PROBES);
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let (done, not): (Vec<_>, Vec<_>) = followed.iter().partition(|o| o.status.success());
+    not.iter().for_each(|output| refused(output, "an instruction has to begin there"));
+    assert!(!done.is_empty());
+    for output in done {
+        assert_eq!(counted(&succeeds(output)), (1003, 0));
+    }
+}
+
 /// Follows while `cat` reads one file that is there, and one that is not.
 #[track_caller]
 fn cats(event: &str) -> (Vec<Value>, String) {

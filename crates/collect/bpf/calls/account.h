@@ -54,6 +54,7 @@ struct window {
 	__u64 last; /* when time was split last */
 	__u64 off; /* when the thread left the CPU */
 	__u64 run_delay; /* the kernel's sum, up to which it is accounted */
+	__u64 migrations; /* the same */
 	__u64 waited; /* the last wait, which still holds the wait for a CPU at its end */
 	__u64 began; /* the call */
 	__u64 number; /* of the call */
@@ -131,6 +132,8 @@ const volatile union element element_layout;
 #define ALWAYS (BIT(WEIGH_KERNEL) | BIT(WEIGH_SCHED) | BIT(WEIGH_IRQ))
 #define add(place, amount) __sync_fetch_and_add(place, amount)
 
+const volatile bool tells_by_part; /* whether anybody may ask for numbers of each part */
+
 /* An account that is open, the window it is open in, and the subsystems that it is asked of. */
 struct open {
 	struct window *window;
@@ -175,8 +178,16 @@ static __always_inline void begin(struct window *window, struct task_struct *tas
 	window->interrupted = NOT_INTERRUPTED;
 	window->awaits = AWAITS_NOTHING;
 	window->run_delay = task->sched_info.run_delay;
+	window->migrations = task->se.nr_migrations;
 	if (names_rivals)
 		forget_rivals(&window->rivals);
+}
+
+/* Counters of an interval, whose own ones the program reads itself: those of each part. */
+static __always_inline void count_by_part(struct counting *counting, __u64 wanted)
+{
+	start_counting(counting, wanted & WEIGH_BY_PART ? wanted : 0);
+	counting->of_interval = 1;
 }
 
 static __always_inline void *page_of(__u32 client)
@@ -232,6 +243,8 @@ static __always_inline struct weigh_account *asked_for(struct window *window,
 		window->request = request;
 		/* When it was made only the program knows, and until a part is entered nobody asks. */
 		begin(window, task, 0);
+		if (counts && tells_by_part)
+			count_by_part(&window->counting, *wanted);
 	}
 	index = (__u32)request - 1;
 	if (index >= MAX_ACCOUNTS)
@@ -302,6 +315,80 @@ static __always_inline __u32 innermost(struct window *window)
 	return depth < WEIGH_SUBSYSTEMS ? depth : WEIGH_KERNEL;
 }
 
+/* Numbers of each part of the present call of a thread. Made as its first call begins: later its own memory would be counted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct weigh_parts);
+} parts_of_calls SEC(".maps");
+
+/* The same of the account that an interval of libweigh is of, where its program has taken room for them. */
+static __always_inline struct weigh_parts *parts_of_request(struct window *window)
+{
+	__u32 index = (__u32)window->request - 1, number;
+	void *page = page_of(window->client);
+	union element *element;
+
+	if (!page || index >= MAX_ACCOUNTS)
+		return 0;
+	index += FIRST_ACCOUNT;
+	element = bpf_map_lookup_elem(page, &index);
+	if (!element)
+		return 0;
+	number = *(volatile __u64 *)&element->parts_element - 1;
+	if (number >= MAX_PARTS)
+		return 0;
+	number += FIRST_PARTS;
+	element = bpf_map_lookup_elem(page, &number);
+	return element ? &element->parts : 0;
+}
+
+static __always_inline struct weigh_parts *parts_of(struct window *window)
+{
+	if (!window->inside)
+		return parts_of_request(window);
+	return bpf_task_storage_get(&parts_of_calls, bpf_get_current_task_btf(), 0, 0);
+}
+
+/* What is kept of the innermost part, if that is asked for. */
+static __always_inline struct weigh_by_part *by_part(struct open *open)
+{
+	struct window *window = open->window;
+	struct weigh_parts *parts;
+	__u32 part;
+
+	if (!tells_by_part || !(open->wanted & WEIGH_BY_PART))
+		return 0;
+	part = window->interrupted == NOT_INTERRUPTED ? innermost(window) : WEIGH_IRQ;
+	parts = parts_of(window);
+	if (!parts || part >= WEIGH_SUBSYSTEMS)
+		return 0;
+	return &parts->of[part];
+}
+
+/* The same of what the CPU does: what is left of an interval is the program's own. */
+static __always_inline struct weigh_by_part *by_part_on_cpu(struct open *open)
+{
+	struct window *window = open->window;
+
+	if (!window->inside && !window->bounded && window->interrupted == NOT_INTERRUPTED &&
+	    innermost(window) == WEIGH_KERNEL)
+		return 0;
+	return by_part(open);
+}
+
+/* The thread is at a border. Global, for the verifier's sake: see pends(). */
+__noinline int count_until_here(struct window *window, struct weigh_account *account, __u64 wanted)
+{
+	struct open open = { window, account, wanted };
+
+	if (!window || !account)
+		return 0;
+	take_counts(&window->counting, account, by_part_on_cpu(&open));
+	return 0;
+}
+
 /*
  * A wait ends when the thread is runnable; until it runs it waits for a CPU. How long that was the
  * scheduler knows a moment after it tells of the switch.
@@ -324,6 +411,18 @@ static __always_inline void settle_wait(struct open *open, struct task_struct *t
 	add(&open->account->sched.run_queue_ns, delay);
 	if (names_rivals)
 		was_behind(&window->rivals, delay);
+}
+
+/* A thread is moved while it is off the CPU: what the kernel has counted more by then is known when it is back. */
+static __always_inline void take_migrations(struct window *window, struct weigh_account *account,
+					    struct task_struct *task)
+{
+	__u64 sum = task->se.nr_migrations;
+
+	if (sum == window->migrations)
+		return;
+	add(&account->sched.migrations, sum - window->migrations);
+	window->migrations = sum;
 }
 
 /* The thread was off the CPU for so long, and has come back. */
@@ -358,6 +457,7 @@ __noinline int came_unseen(struct window *window, struct weigh_account *account,
 		return 0;
 	add(&missed_arrivals, 1);
 	was_off(window, account, now - window->off);
+	take_migrations(window, account, bpf_get_current_task_btf());
 	window->off = 0;
 	window->last = now;
 	return 0;
@@ -367,7 +467,7 @@ __noinline int came_unseen(struct window *window, struct weigh_account *account,
  * Gives the time since the last border to whose it was. Outside of system calls what is left over
  * is the program's own, mixed with the kernel's, and not told apart here.
  */
-static __always_inline void split(struct open *open, struct task_struct *task, __u64 now)
+static __always_inline void split_time(struct open *open, struct task_struct *task, __u64 now)
 {
 	struct window *window = open->window;
 	__u64 before, passed;
@@ -390,6 +490,19 @@ static __always_inline void split(struct open *open, struct task_struct *task, _
 		window->last = before;
 	if ((__s64)passed > 0 && part < WEIGH_SUBSYSTEMS)
 		add(&open->account->parts[part].time_ns, passed);
+}
+
+static __always_inline void count_border(struct open *open)
+{
+	if (counts && tells_by_part && open->wanted & WEIGH_BY_PART && open->window->counting.running)
+		count_until_here(open->window, open->account, open->wanted);
+}
+
+/* The same of all that is divided among parts; at other ends counters are read anyway. */
+static __always_inline void split(struct open *open, struct task_struct *task, __u64 now)
+{
+	count_border(open);
+	split_time(open, task, now);
 }
 
 static __always_inline void enter(__u32 subsystem)

@@ -8,6 +8,7 @@
 #define WEIGH_CALLS_BLOCK_H
 
 #include "bio_pages.h"
+#include "in_flight.h"
 #include "uring.h"
 
 #define MAX_BIOS_IN_REQUEST 256
@@ -16,6 +17,7 @@
 struct handed {
 	struct cause cause;
 	__u64 knows_owners;
+	__u64 in_flight; /* requests that the device had when it got the one that this is first in */
 };
 
 struct {
@@ -88,6 +90,25 @@ int BPF_PROG(block__frontmerge, struct bio *bio)
 	return 0;
 }
 
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(block__issue, struct request *request)
+{
+	__u64 in_flight = is_issued(request), key = (__u64)BPF_CORE_READ(request, bio);
+	struct handed *handed = in_flight ? bpf_map_lookup_elem(&bios, &key) : 0;
+
+	if (handed)
+		handed->in_flight = in_flight;
+	return 0;
+}
+
+/* The driver has given it back: it is issued again. */
+SEC("?tp_btf/block_rq_requeue")
+int BPF_PROG(block__requeue, struct request *request)
+{
+	is_over(request);
+	return 0;
+}
+
 /* A completion, and what its present bio is charged for. */
 struct completion {
 	struct bio *bio;
@@ -148,6 +169,12 @@ static long complete_bio(__u32 index, void *unused)
 	if (direct)
 		transfer->written = transfer->bytes;
 	take_times(transfer, &completion->request, transfer->bytes);
+	if (handed->in_flight) {
+		transfer->issued = 1;
+		transfer->in_flight = handed->in_flight;
+		/* What completes in parts was issued once. */
+		handed->in_flight = 0;
+	}
 	charge_transfer(found, transfer);
 	pends(found, -1);
 	bpf_map_delete_elem(&bios, &key);
@@ -162,6 +189,8 @@ int BPF_PROG(block__complete, struct request *request, int error, unsigned int b
 	struct bio *first = BPF_CORE_READ(request, bio);
 	__u32 operation;
 
+	if (bytes >= BPF_CORE_READ(request, __data_len))
+		is_over(request);
 	/* What carries no data was not taken in. */
 	if (!completion || !first || !bytes)
 		return 0;

@@ -13,6 +13,7 @@
 #include "descriptors.h"
 #include "queue.h"
 #include "call_exit.h"
+#include "part_counts.h"
 
 #define MAX_CALL_NUMBER 1024
 #define COMPATIBLE (1 << 16) /* added to the numbers of 32-bit programs: they have others */
@@ -117,7 +118,7 @@ static __always_inline void request_enters(struct window *window, struct task_st
 		start_counting(&window->counting, of_next_call(window) ? wanted : 0);
 	now = bpf_ktime_get_ns();
 	/* What came before, of an interval, is settled: all but the remainder, which is the program's. */
-	split(&open, task, now);
+	split_time(&open, task, now);
 	begin(window, task, now);
 	window->bounded = 1;
 	window->began = now;
@@ -131,8 +132,9 @@ static __always_inline void request_leaves(struct window *window, struct task_st
 
 	open.account = asked_for(window, task, &wanted);
 	if (open.account) {
-		split(&open, task, bpf_ktime_get_ns());
-		stop_counting(&window->counting, open.account);
+		open.wanted = wanted;
+		split_time(&open, task, bpf_ktime_get_ns());
+		stop_counting(&window->counting, open.account, by_part_on_cpu(&open));
 	}
 	forget_counting(&window->counting);
 	window->bounded = 0;
@@ -198,6 +200,8 @@ int BPF_PROG(call__enter, struct pt_regs *regs, long number)
 	if (!window->cell)
 		count_lost();
 	note_request(window, task);
+	if (tells_by_part)
+		prepare_parts(task);
 	start_counting(&window->counting, chosen);
 	now = bpf_ktime_get_ns();
 	begin(window, task, now);
@@ -225,6 +229,9 @@ static __always_inline void take_transfers(struct window *window, __u32 tid)
 	account->block.carried_device_ns = call->transfer.carried_device_ns;
 	account->block.foreign_requests = call->transfer.foreign_requests;
 	account->block.foreign_bytes = call->transfer.foreign;
+	account->block.issued = call->transfer.issued;
+	account->block.in_flight = call->transfer.in_flight;
+	account->block.in_flight_most = call->transfer.in_flight_most;
 	account->fuse.server_ns = call->transfer.server_ns;
 	bpf_map_delete_elem(&open_calls, &tid);
 }
@@ -255,8 +262,8 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 #pragma clang loop unroll(full)
 	for (int i = FIRST_SUM; i < NUMBERS; i++) {
 		/* How many calls an interval is, its time and its counters the program itself knows. */
-		if (source[i] && (left || i >= FIRST_PART))
-			add(&target[i], source[i]);
+		if (left || i >= FIRST_PART)
+			MERGE_NUMBER(target, source, i);
 	}
 	if (left == 1)
 		slot->request = 0;
@@ -285,8 +292,9 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 
 	open.window = window;
 	open.account = &window->account;
-	split(&open, task, bpf_ktime_get_ns());
-	stop_counting(&window->counting, open.account);
+	open.wanted = chosen;
+	split_time(&open, task, bpf_ktime_get_ns());
+	stop_counting(&window->counting, open.account, by_part_on_cpu(&open));
 	window->inside = 0;
 	window->base = WEIGH_KERNEL;
 	if (window->left_behind)
@@ -300,6 +308,8 @@ static __always_inline void finish(struct window *window, struct task_struct *ta
 	cell = bpf_map_lookup_elem(&cells, &index);
 	if (window->descriptor >= 0 && window->account.parts[WEIGH_SCHED].waiting_ns)
 		note_other_end(window, task, cell);
+	if (tells_by_part && chosen & WEIGH_BY_PART)
+		move_parts(window, task, index, interval.number);
 	is_told = time >= told_from_ns;
 	window->length = 0;
 	if (is_told)

@@ -17,6 +17,23 @@ __u64 told_from_ns = -1;
 #define FIRST_SUM (__builtin_offsetof(struct weigh_account, calls) / sizeof(__u64))
 #define SENT_MOST (GIVEN_WORDS + CALL_NUMBERS)
 
+/*
+ * Adds the number at this place of one account to another's. A state was seen if the number that says so is not 0: it lies
+ * behind the state, so that it is still there. The place is a constant.
+ */
+#define MERGE_NUMBER(target, source, place)                                                        \
+	({                                                                                         \
+		if (WEIGH_IS_GREATEST(place)) {                                                    \
+			if ((source)[place] > (target)[place])                                     \
+				(target)[place] = (source)[place];                                 \
+		} else if (WEIGH_LATEST_SEEN(place)) {                                             \
+			if ((source)[WEIGH_LATEST_SEEN(place)])                                    \
+				(target)[place] = (source)[place];                                 \
+		} else if ((source)[place]) {                                                      \
+			add(&(target)[place], (source)[place]);                                    \
+		}                                                                                  \
+	})
+
 /* What a call is part of, by its program's own word. */
 struct interval {
 	__u64 number, token;
@@ -95,10 +112,10 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 	for (int i = 0; i < NUMBERS; i++) {
 		__u64 number = source[i];
 
-		if (!number)
+		if (!number && !WEIGH_LATEST_SEEN(i))
 			continue;
 		if (target && i >= FIRST_SUM)
-			add(&target[i], number);
+			MERGE_NUMBER(target, source, i);
 		source[i] = 0;
 		if (*(volatile __u32 *)&window->length)
 			give(window, TOLD_HEAD + i, number);

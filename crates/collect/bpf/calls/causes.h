@@ -26,8 +26,16 @@ struct transfer {
 	__u64 carried_queue_ns, carried_device_ns; /* of the times: what they are charged with */
 	__u64 written; /* of the bytes: written to the device on behalf of the one who is charged */
 	__u64 foreign_requests, foreign; /* parts with bytes of files that nobody followed made dirty, and those */
+	__u64 issued, in_flight, in_flight_most; /* see in_flight.h */
 	__u64 server_ns; /* not of a device: see fuse.h */
 };
+
+static __always_inline void raise_to(__u64 *most, __u64 number)
+{
+	/* Lost races leave a smaller one of two. */
+	if (number > *most)
+		*most = number;
+}
 
 struct open_call {
 	__u64 sequence;
@@ -217,6 +225,11 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 				add(&account->block.foreign_requests, transfer->foreign_requests);
 				add(&account->block.foreign_bytes, transfer->foreign);
 			}
+			if (transfer->issued) {
+				add(&account->block.issued, transfer->issued);
+				add(&account->block.in_flight, transfer->in_flight);
+				raise_to(&account->block.in_flight_most, transfer->in_flight);
+			}
 			return 0;
 		}
 	} else {
@@ -235,6 +248,11 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 				add(&call->transfer.foreign_requests, transfer->foreign_requests);
 				add(&call->transfer.foreign, transfer->foreign);
 			}
+			if (transfer->issued) {
+				add(&call->transfer.issued, transfer->issued);
+				add(&call->transfer.in_flight, transfer->in_flight);
+				raise_to(&call->transfer.in_flight_most, transfer->in_flight);
+			}
 			return 0;
 		}
 	}
@@ -250,6 +268,10 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 			add(&later->block_carried_queue_ns, transfer->carried_queue_ns);
 			add(&later->block_carried_device_ns, transfer->carried_device_ns);
 		}
+		if (transfer->issued) {
+			add(&later->block_issued, transfer->issued);
+			add(&later->block_in_flight, transfer->in_flight);
+		}
 	}
 	tell_later(cause, block_requests, transfer->requests, transfer->bytes, transfer->written,
 		   transfer->queue_ns, transfer->device_ns);
@@ -258,6 +280,8 @@ __noinline int charge_transfer(struct cause *cause, struct transfer *transfer)
 	if (transfer->carried)
 		tell_later(cause, block_carried_queue_ns, transfer->carried_queue_ns,
 			   transfer->carried_device_ns);
+	if (transfer->issued)
+		tell_later(cause, block_issued, transfer->issued, transfer->in_flight);
 	return 0;
 }
 

@@ -20,6 +20,7 @@ struct counting {
 	__u64 wanted; /* of the open call */
 	__u64 running; /* of these, those that have been read where the thread is now */
 	__u32 cpu;
+	__u32 of_interval; /* of libweigh: what each part has of it, and no more */
 	__u64 cycles, instructions;
 	__u64 enabled_ns, counted_ns; /* how long there was an event, and it had a counter of the CPU */
 };
@@ -59,29 +60,57 @@ static __always_inline void resume_counting(struct counting *counting)
 		READ_CYCLES(counting);
 }
 
-/* It leaves the CPU, or the call is over. */
-static __always_inline void pause_counting(struct counting *counting, struct weigh_account *account)
+/*
+ * What the CPU has counted since is the account's and, if that is asked for, the part's. It goes on from here. The head of an
+ * account of an interval the program itself fills in.
+ */
+static __always_inline void take_counts(struct counting *counting, struct weigh_account *account,
+					struct weigh_by_part *part)
 {
+	__u64 running = counting->running, more;
 	struct counting now = {};
-	__u64 running;
 
-	if (!counts || !counting->running)
-		return;
-	running = counting->running;
 	counting->running = 0;
 	/* It came here unseen: what it did where it was before is not known. */
 	if (counting->cpu != bpf_get_smp_processor_id())
 		return;
-	if (running & (1ULL << WEIGH_CYCLES) && READ_CYCLES(&now))
-		__sync_fetch_and_add(&account->cycles, now.cycles - counting->cycles);
-	if (running & (1ULL << WEIGH_INSTRUCTIONS) && READ_INSTRUCTIONS(&now))
-		__sync_fetch_and_add(&account->instructions, now.instructions - counting->instructions);
+	if (running & (1ULL << WEIGH_CYCLES) && READ_CYCLES(&now)) {
+		more = now.cycles - counting->cycles;
+		counting->cycles = now.cycles;
+		if (!counting->of_interval)
+			__sync_fetch_and_add(&account->cycles, more);
+		if (part)
+			__sync_fetch_and_add(&part->cycles, more);
+	}
+	if (running & (1ULL << WEIGH_INSTRUCTIONS) && READ_INSTRUCTIONS(&now)) {
+		more = now.instructions - counting->instructions;
+		counting->instructions = now.instructions;
+		if (!counting->of_interval)
+			__sync_fetch_and_add(&account->instructions, more);
+		if (part)
+			__sync_fetch_and_add(&part->instructions, more);
+	}
 	if (!now.running)
 		return;
-	__sync_fetch_and_add(&account->counting_ns, now.enabled_ns - counting->enabled_ns);
-	__sync_fetch_and_add(&account->counted_ns, now.counted_ns - counting->counted_ns);
-	if (now.running & ~account->touched)
-		__sync_fetch_and_or(&account->touched, now.running);
+	counting->running = now.running;
+	if (!counting->of_interval) {
+		__sync_fetch_and_add(&account->counting_ns, now.enabled_ns - counting->enabled_ns);
+		__sync_fetch_and_add(&account->counted_ns, now.counted_ns - counting->counted_ns);
+		if (now.running & ~account->touched)
+			__sync_fetch_and_or(&account->touched, now.running);
+	}
+	counting->enabled_ns = now.enabled_ns;
+	counting->counted_ns = now.counted_ns;
+}
+
+/* It leaves the CPU, or the call is over. */
+static __always_inline void pause_counting(struct counting *counting, struct weigh_account *account,
+					   struct weigh_by_part *part)
+{
+	if (!counts || !counting->running)
+		return;
+	take_counts(counting, account, part);
+	counting->running = 0;
 }
 
 static __always_inline void start_counting(struct counting *counting, __u64 wanted)
@@ -89,6 +118,9 @@ static __always_inline void start_counting(struct counting *counting, __u64 want
 	if (!counts)
 		return;
 	counting->wanted = wanted & counts;
+	counting->of_interval = 0;
+	/* An interval ends unseen. */
+	counting->running = 0;
 	resume_counting(counting);
 }
 
@@ -98,11 +130,12 @@ static __always_inline void forget_counting(struct counting *counting)
 	counting->running = 0;
 }
 
-static __always_inline void stop_counting(struct counting *counting, struct weigh_account *account)
+static __always_inline void stop_counting(struct counting *counting, struct weigh_account *account,
+					  struct weigh_by_part *part)
 {
 	if (!counts)
 		return;
-	pause_counting(counting, account);
+	pause_counting(counting, account, part);
 	counting->wanted = 0;
 }
 

@@ -9,6 +9,15 @@
 
 #include "account.h"
 
+static __always_inline void took_from(struct open *open, __u64 time)
+{
+	add(&open->account->parts[WEIGH_IRQ].time_ns, time);
+	if (open->window->interrupted == IN_SOFTIRQ)
+		add(&open->account->irq.soft_ns, time);
+	else
+		add(&open->account->irq.hard_ns, time);
+}
+
 static __always_inline void stolen(struct open *open, struct task_struct *task, __u64 now)
 {
 	struct window *window = open->window;
@@ -16,12 +25,10 @@ static __always_inline void stolen(struct open *open, struct task_struct *task, 
 
 	if (window->interrupted == NOT_INTERRUPTED) {
 		split(open, task, now);
-	} else if ((__s64)passed > 0) {
-		add(&open->account->parts[WEIGH_IRQ].time_ns, passed);
-		if (window->interrupted == IN_SOFTIRQ)
-			add(&open->account->irq.soft_ns, passed);
-		else
-			add(&open->account->irq.hard_ns, passed);
+	} else {
+		count_border(open);
+		if ((__s64)passed > 0)
+			took_from(open, passed);
 	}
 	window->interrupted_at = now;
 	window->last = now;

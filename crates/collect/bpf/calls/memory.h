@@ -9,12 +9,18 @@
 
 static __always_inline void allocated(__u64 bytes)
 {
+	struct weigh_by_part *part;
 	struct open open;
 
 	if (!mine(&open, WEIGH_MEMORY))
 		return;
 	add(&open.account->memory.allocations, 1);
 	add(&open.account->memory.allocated_bytes, bytes);
+	part = by_part(&open);
+	if (!part)
+		return;
+	add(&part->allocations, 1);
+	add(&part->allocated_bytes, bytes);
 }
 
 SEC("?tp_btf/kmalloc")
@@ -37,10 +43,15 @@ int BPF_PROG(memory__slab, unsigned long where, const void *object, struct kmem_
 SEC("?tp_btf/mm_page_alloc")
 int BPF_PROG(memory__pages, struct page *page, unsigned int order)
 {
+	struct weigh_by_part *part;
 	struct open open;
 
-	if (page && mine(&open, WEIGH_MEMORY))
-		add(&open.account->memory.pages, 1ULL << (order & 31));
+	if (!page || !mine(&open, WEIGH_MEMORY))
+		return 0;
+	add(&open.account->memory.pages, 1ULL << (order & 31));
+	part = by_part(&open);
+	if (part)
+		add(&part->pages, 1ULL << (order & 31));
 	return 0;
 }
 

@@ -28,10 +28,48 @@ struct {
 
 bool has_queued;
 
-SEC("?tp_btf/qdisc_enqueue")
-int BPF_PROG(qdisc__enqueue, void *queue, void *of_device, struct sk_buff *packet)
+#define TCQ_F_CPUSTATS 0x20
+#define BANDS 3
+
+/* Of a ring that may be full. */
+static __always_inline __u64 ring_length(struct ptr_ring *ring)
 {
-	__u64 key = (__u64)packet;
+	__s32 producer = BPF_CORE_READ(ring, producer), consumer = BPF_CORE_READ(ring, consumer_head);
+	__s32 length = producer - consumer, size = BPF_CORE_READ(ring, size);
+	void **slots = BPF_CORE_READ(ring, queue), *next = 0;
+
+	if (length)
+		return length < 0 ? length + size : length;
+	bpf_probe_read_kernel(&next, sizeof(next), slots + consumer);
+	return next ? size : 0;
+}
+
+/* Packets in a queue. One that counts them on each CPU keeps them in rings: the kernel's default is the only one. */
+static __always_inline __u64 queue_length(struct Qdisc *queue)
+{
+	__u64 rings = (__u64)queue + bpf_core_field_offset(struct Qdisc, privdata), length = 0;
+	const char known[] = "pfifo_fast";
+	char name[16] = {};
+
+	if (!(BPF_CORE_READ(queue, flags) & TCQ_F_CPUSTATS))
+		return BPF_CORE_READ(queue, q.qlen);
+	if (!bpf_core_type_exists(struct pfifo_fast_priv))
+		return 0;
+	BPF_CORE_READ_INTO(&name, queue, ops, id);
+#pragma unroll
+	for (int i = 0; i < sizeof(known); i++)
+		if (name[i] != known[i])
+			return 0;
+#pragma unroll
+	for (int i = 0; i < BANDS; i++)
+		length += ring_length((void *)rings + i * bpf_core_type_size(struct skb_array));
+	return length;
+}
+
+SEC("?tp_btf/qdisc_enqueue")
+int BPF_PROG(qdisc__enqueue, struct Qdisc *queue, void *of_device, struct sk_buff *packet)
+{
+	__u64 key = (__u64)packet, length;
 	struct queued new = {};
 	struct open open;
 
@@ -43,6 +81,9 @@ int BPF_PROG(qdisc__enqueue, void *queue, void *of_device, struct sk_buff *packe
 	}
 	add(&open.account->parts[WEIGH_QDISC].entries, 1);
 	add(&open.account->qdisc.packets, 1);
+	length = queue_length(queue);
+	add(&open.account->qdisc.in_queue, length);
+	raise_to(&open.account->qdisc.in_queue_most, length);
 	name_cause(&new.cause, &open);
 	new.since = bpf_ktime_get_ns();
 	bpf_map_update_elem(&queued, &key, &new, BPF_ANY);

@@ -10,10 +10,6 @@
 
 #include "block.h"
 
-struct request___of_queue {
-	void *q;
-} __attribute__((preserve_access_index));
-
 /* Who handed in what became a request. */
 struct submitter {
 	struct rival who;
@@ -128,7 +124,7 @@ int BPF_PROG(block__rival_issue, struct request *request)
 	/* One that is issued again is in flight already. */
 	if (!submitter || bpf_map_lookup_elem(&flying, &of))
 		return 0;
-	share.queue = (__u64)BPF_CORE_READ((struct request___of_queue *)request, q);
+	share.queue = (__u64)BPF_CORE_READ(request, q);
 	share.pid = submitter->who.pid;
 	queue = bpf_map_lookup_elem(&queues, &share.queue);
 	if (!queue) {

@@ -34,8 +34,8 @@ static __always_inline void leaves(struct task_struct *task, bool preempt, __u64
 	if (!opened(&open, task, WEIGH_SCHED))
 		return;
 	window = open.window;
-	split(&open, task, read_once(now));
-	pause_counting(&window->counting, open.account);
+	split_time(&open, task, read_once(now));
+	pause_counting(&window->counting, open.account, by_part_on_cpu(&open));
 	/* Nobody is switched in an interrupt: if one seems to last, its end was missed. */
 	window->interrupted = NOT_INTERRUPTED;
 	window->off = *now;
@@ -65,6 +65,7 @@ static __always_inline void arrives(struct task_struct *task, __u64 *now)
 	if (names_rivals)
 		window->rivals.arrived = *now;
 	was_off(window, open.account, passed);
+	take_migrations(window, open.account, task);
 	resume_counting(&window->counting);
 }
 

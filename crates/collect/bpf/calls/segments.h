@@ -97,20 +97,54 @@ static __always_inline void begin_range(struct sock *sk, __u64 cookie, struct op
 	}
 }
 
-static __always_inline __u32 written_to(struct sock *sk)
-{
-	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+/* How a connection stands. */
+struct tcp_state {
+	__u32 srtt_us, cwnd, unacked;
+};
 
-	return tcp ? tcp->write_seq : 0;
+static __always_inline void observe(struct weigh_account *account, const struct tcp_state *state)
+{
+	account->tcp.srtt_ns = (__u64)state->srtt_us * (1000 / 8);
+	account->tcp.cwnd = state->cwnd;
+	account->tcp.unacked = state->unacked;
+	add(&account->tcp.observations, 1);
+}
+
+/* Not every pointer to a socket can be used as it is. */
+static __always_inline void observe_sender(struct weigh_account *account, struct sock *sk)
+{
+	struct tcp_sock *tcp = (void *)sk;
+	struct tcp_state state;
+
+	if (CAN_FOLLOW) {
+		tcp = FOLLOW(tcp_sock, sk);
+		state.srtt_us = tcp->srtt_us;
+		state.cwnd = tcp->snd_cwnd;
+		state.unacked = tcp->packets_out;
+	} else {
+		state.srtt_us = BPF_CORE_READ(tcp, srtt_us);
+		state.cwnd = BPF_CORE_READ(tcp, snd_cwnd);
+		state.unacked = BPF_CORE_READ(tcp, packets_out);
+	}
+	observe(account, &state);
 }
 
 SEC("?tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tcp__send, struct sock *sk)
 {
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	struct tcp_state state = {};
 	struct open open;
 
-	if (mine(&open, WEIGH_TCP))
-		begin_range(sk, bpf_get_socket_cookie(sk), &open, written_to(sk));
+	if (!mine(&open, WEIGH_TCP))
+		return 0;
+	begin_range(sk, bpf_get_socket_cookie(sk), &open, tcp ? tcp->write_seq : 0);
+	if (!tcp)
+		return 0;
+	state.srtt_us = tcp->srtt_us;
+	state.cwnd = tcp->snd_cwnd;
+	state.unacked = tcp->packets_out;
+	observe(open.account, &state);
 	return 0;
 }
 
@@ -216,6 +250,7 @@ static __always_inline void charge_packet(struct sk_buff *packet, struct sock *s
 	if (open->account && asks(open, WEIGH_TCP)) {
 		name_cause(&segment.now, open);
 		segment.account = open->account;
+		observe_sender(open->account, sk);
 		if (!tells_of_sending &&
 		    (!segment.sent || before(segment.sent->high, end))) {
 			begin_range(sk, cookie_of(sk), open, segment.sent ? segment.sent->high : segment.from);

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use libbpf_rs::skel::Skel as _;
-use weigh_schema::subsystem::{CpuCounter, SUBSYSTEMS, Subsystem};
+use weigh_schema::subsystem::{CPU_COUNTERS, ON_REQUEST_BY_PART, PARTS, SUBSYSTEMS, Subsystem};
 
 use super::functions::let_go;
 use super::kernel_calls::KernelCalls;
@@ -19,6 +19,10 @@ use super::program_parts::{ANYTHING, bits};
 use crate::job::{JobError, bpf};
 
 const TCP: &str = "tcp";
+const BLOCK: &str = "block";
+
+/// What is no part: counters, and numbers of each part.
+const ON_REQUEST: u64 = ((1 << (CPU_COUNTERS.len() + 1)) - 1) << PARTS;
 
 /// The parts that no configuration has defined.
 const BUILT_IN: u64 = (1 << SUBSYSTEMS.len()) - 1;
@@ -80,14 +84,18 @@ impl KernelCalls {
 
     fn plan(&mut self, parts: u64) -> Plan {
         // A program of several parts is not attached for one that it was not loaded for.
-        let target = with_always(
-            (parts | self.held) & (self.chosen_parts() | ANYTHING | CpuCounter::bits()),
-        );
+        let target =
+            with_always((parts | self.held) & (self.chosen_parts() | ANYTHING | ON_REQUEST));
         if target & !self.attached_now & bits([TCP]) != 0 {
             self.forget_senders();
         }
+        if target & !self.attached_now & bits([BLOCK]) != 0 {
+            self.forget_requests();
+        }
         self.attached_before = self.attached_now;
-        let counted = if self.follows_calls() { target & self.counting.available() } else { 0 };
+        // Of an interval the program itself reads them, but those of parts.
+        let counts = self.follows_calls() || target & ON_REQUEST_BY_PART != 0;
+        let counted = if counts { target & self.counting.available() } else { 0 };
         Plan { parts: target, packets: self.standby.seen, counted }
     }
 
@@ -113,6 +121,13 @@ impl KernelCalls {
         if let Some(variables) = self.skeleton.maps.bss_data.as_deref_mut() {
             variables.sender_cookies.fill(0);
             variables.sender_layers = 0;
+        }
+    }
+
+    /// Requests may have come to their end while nobody looked.
+    fn forget_requests(&mut self) {
+        if let Some(variables) = self.skeleton.maps.data_data.as_deref_mut() {
+            variables.flight_epoch += 1;
         }
     }
 
@@ -143,6 +158,11 @@ impl KernelCalls {
         self.attached_now & self.available_parts()
     }
 
+    /// Whether numbers of each part can be asked for.
+    pub(super) fn tells_by_part(&self) -> bool {
+        self.skeleton.maps.rodata_data.as_deref().is_some_and(|constants| constants.tells_by_part)
+    }
+
     /// The functions are attached, and stay so.
     pub(super) fn took_functions(&mut self) {
         self.attached_now |= self.chosen_parts() & !BUILT_IN;
@@ -170,7 +190,8 @@ impl KernelCalls {
         // What was attached for as long as calls were followed does not come back.
         let has_functions = self.has_functions_on_request || !self.functions.is_empty();
         let seen = if has_functions { seen } else { seen & BUILT_IN };
-        u64::from(self.follows_calls()) | seen | self.counting.available()
+        let by_part = if self.tells_by_part() { ON_REQUEST_BY_PART } else { 0 };
+        u64::from(self.follows_calls()) | seen | self.counting.available() | by_part
     }
 
     /// A program could not be attached: of those for different kernels one is enough.
@@ -198,7 +219,7 @@ fn lost() -> JobError {
 
 /// With what has to be there for the times of these parts to be right.
 fn with_always(parts: u64) -> u64 {
-    let plain = bits(WITHOUT_INTERRUPTS) | ANYTHING | CpuCounter::bits();
+    let plain = bits(WITHOUT_INTERRUPTS) | ANYTHING | ON_REQUEST;
     let interrupts = match parts & !plain {
         0 => 0,
         _ => bits([INTERRUPTS]),

@@ -36,6 +36,7 @@ fn probe() -> CollectorStatus {
         sharing: Sharing::Bytes,
         every_call: true,
         counters: Counters::of(&[]),
+        by_part: false,
     };
     let trial = KernelCalls::load(&least, Telling::PLAIN, &Functions::default());
     CollectorStatus::of_trial(INFO.name, Mechanism::Bpf, trial.map(drop))

@@ -10,9 +10,11 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use rustix::process::PidfdFlags;
 use weigh_schema::call::{
-    Call, CallCost, Cell, CounterState, FunctionProbes, LateCost, Named, Tally, TimeHistogram,
+    Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, LateCost, Named, ProbeCost,
+    Tally, TimeHistogram,
 };
 use weigh_schema::custom_subsystem::CustomParts;
+use weigh_schema::subsystem::{ON_REQUEST_BY_PART, PartCounts};
 
 use super::change::Changing;
 use super::counting::{Counting, CpuEvents};
@@ -58,6 +60,7 @@ pub struct KernelCalls {
     /// Whether there are some that come and go with those who ask, and how long that takes at most.
     pub(super) has_functions_on_request: bool,
     functions_take: Duration,
+    functions_cost: Option<ProbeCost>,
     /// The parts whose borders they are, by the numbers of their recipes.
     of_borders: Vec<Option<String>>,
     /// The parts that stay attached, whatever clients ask for.
@@ -141,6 +144,7 @@ impl KernelCalls {
             calls.attached = joined(std::mem::take(&mut calls.attached), parts);
             calls.has_functions_on_request = on_request.is_some();
             calls.functions_take = on_request.as_ref().map(OnRequest::takes).unwrap_or_default();
+            calls.functions_cost = on_request.as_ref().and_then(OnRequest::cost);
             if let Some(links) = calls.changing.links() {
                 links.on_request = on_request;
             }
@@ -172,11 +176,23 @@ impl KernelCalls {
             follow_types!(
                 constants,
                 offers,
-                [task_struct, inode, address_space, folio, tcphdr, tcp_skb_cb, softnet_data]
+                [
+                    task_struct,
+                    inode,
+                    address_space,
+                    folio,
+                    tcphdr,
+                    tcp_sock,
+                    tcp_skb_cb,
+                    softnet_data
+                ]
             );
-            constants.chosen = chosen.bits() | functions.bits() | counting.available();
-            // Those of an interval are read by the program that has opened it.
-            constants.counts = if wanted.every_call { counting.available() } else { 0 };
+            let by_part = if wanted.by_part { ON_REQUEST_BY_PART } else { 0 };
+            constants.chosen = chosen.bits() | functions.bits() | counting.available() | by_part;
+            constants.tells_by_part = wanted.by_part;
+            // Those of a whole interval are read by the program that has opened it.
+            let counts = wanted.every_call || wanted.by_part;
+            constants.counts = if counts { counting.available() } else { 0 };
             constants.at_borders = if chosen.functions { functions.at_borders() } else { 0 };
             constants.follows_calls = u32::from(wanted.every_call);
             constants.grouping = layout::grouping(wanted.grouping);
@@ -190,6 +206,13 @@ impl KernelCalls {
             constants.told_mark = u64::from(telling.room) / 8;
             constants.names_rivals = telling.rivals;
             constants.tells_later = telling.later;
+        }
+        if wanted.grouping == Grouping::Call {
+            open.maps.cells.set_max_entries(KINDS_OF_CALLS).map_err(bpf("table"))?;
+        }
+        if wanted.by_part && wanted.every_call {
+            let cells = open.maps.cells.max_entries();
+            open.maps.cell_parts.set_max_entries(cells).map_err(bpf("table of parts"))?;
         }
         open.maps.told_calls.set_max_entries(telling.room).map_err(bpf("ring buffer"))?;
         // What is made beforehand takes memory where nobody looks, too.
@@ -222,6 +245,7 @@ impl KernelCalls {
             function_probes: None,
             has_functions_on_request: false,
             functions_take: Duration::ZERO,
+            functions_cost: None,
             of_borders: functions.of_borders(),
             held: 0,
             ring,
@@ -251,6 +275,11 @@ impl KernelCalls {
     /// How long a program waits at most for the functions of a part that it wants.
     pub fn functions_take(&self) -> Duration {
         self.functions_take
+    }
+
+    /// What a probe of a function costs, of those that come and go, if it could be tried out.
+    pub fn functions_cost(&self) -> Option<ProbeCost> {
+        self.functions_cost
     }
 
     /// The counters of the CPU that were asked for, and why there are none.
@@ -392,6 +421,15 @@ impl KernelCalls {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |variables| variables.missed_arrivals)
     }
 
+    /// Numbers of each part, if calls have them.
+    fn parts_of_cell(&self, number: u32) -> Option<PartCounts> {
+        if !self.tells_by_part() || !self.follows_calls() {
+            return None;
+        }
+        let map = &self.skeleton.maps.cell_parts;
+        PartCounts::from_bytes(&map.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??)
+    }
+
     /// The table as it stands.
     pub fn cells(&self) -> Result<Vec<Cell>, JobError> {
         let maps = &self.skeleton.maps;
@@ -404,7 +442,8 @@ impl KernelCalls {
         let cells = (0..layout::cells_taken(self.tally()))
             .filter_map(|number| {
                 let value = maps.cells.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
-                layout::cell(&value, times.remove(&number).unwrap_or_default())
+                let cell = layout::cell(&value, times.remove(&number).unwrap_or_default())?;
+                Some(Cell { by_part: self.parts_of_cell(number), ..cell })
             })
             .map(|cell| match &self.own {
                 Some(own) => Cell { account: cell.account.with_own(own), ..cell },
@@ -418,6 +457,9 @@ impl KernelCalls {
         Ok(cells.collect())
     }
 }
+
+/// As many kinds of calls as there can be: by the numbers of native and of 32-bit programs.
+const KINDS_OF_CALLS: u32 = 2048;
 
 /// So many calls are taken in at once: a program may make them as fast as they are read.
 const BATCH: usize = 8 * 1024;

@@ -168,6 +168,7 @@ pub(super) fn cell(value: &[u8], times: TimeHistogram) -> Option<Cell> {
         waits_at_pipes_ns: reader.u64(offset_of!(types::cell, waits_at_pipes_ns))?,
         waits_at_sockets_ns: reader.u64(offset_of!(types::cell, waits_at_sockets_ns))?,
         account: Account::from_bytes(value.get(offset_of!(types::cell, account)..)?)?,
+        by_part: None,
         times,
     })
 }

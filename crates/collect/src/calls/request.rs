@@ -18,6 +18,8 @@ pub struct CallsRequest {
     pub every_call: bool,
     /// Counters of the CPU.
     pub counters: Counters,
+    /// Whether allocations, and these counters, can be asked of each part of the kernel.
+    pub by_part: bool,
 }
 
 /// How single calls are told.

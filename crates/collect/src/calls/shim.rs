@@ -243,6 +243,7 @@ impl Shim {
                 waits_at_pipes_ns: 0,
                 waits_at_sockets_ns: 0,
                 account: Account::default(),
+                by_part: None,
                 times: TimeHistogram::default(),
             };
             let (mut calls, mut time, mut sockets) = (0u64, 0u64, [0u64; 3]);

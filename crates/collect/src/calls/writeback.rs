@@ -59,6 +59,7 @@ impl KernelCalls {
             sharing: Sharing::Bytes,
             every_call: false,
             counters: Counters::default(),
+            by_part: false,
         };
         let mut chosen = Chosen::of(&wanted, Telling::PLAIN, &Functions::default());
         // No time is split.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use libbpf_rs::libbpf_sys as sys;
 
 use super::error::TraceError;
+use super::instruction::{self, Instruction};
 use super::{modules, user};
 use crate::join::descriptor;
 use crate::standing_threads::for_each;
@@ -36,6 +37,8 @@ pub enum Point {
         /// When it returns.
         returns: bool,
     },
+    /// At an instruction of the kernel.
+    Instruction(Instruction),
     /// In a program or library, in whatever process has it.
     User(UserPlace),
 }
@@ -83,7 +86,7 @@ pub(super) fn load(name: &str, point: &Point, code: &[u64]) -> Result<OwnedFd, T
 fn load_once(point: &Point, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
     let kind = match point {
         Point::Tracepoint { .. } => sys::BPF_TRACE_RAW_TP,
-        Point::Raw { .. } => 0,
+        Point::Raw { .. } | Point::Instruction(_) => 0,
         Point::Function { returns: false, .. } => sys::BPF_TRACE_FENTRY,
         Point::Function { returns: true, .. } => sys::BPF_TRACE_FEXIT,
         Point::User(_) => user::attach_type(),
@@ -105,7 +108,7 @@ pub(super) fn load_as(
             (sys::BPF_PROG_TYPE_TRACING, *btf_id)
         }
         Point::Raw { .. } => (sys::BPF_PROG_TYPE_RAW_TRACEPOINT, 0),
-        Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0),
+        Point::Instruction(_) | Point::User(_) => (sys::BPF_PROG_TYPE_KPROBE, 0),
     };
     let mut options = sys::bpf_prog_load_opts {
         sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
@@ -138,6 +141,7 @@ fn hint(point: &Point) -> &'static str {
     match point {
         Point::Tracepoint { .. } | Point::User(_) => "",
         Point::Raw { .. } => "; has its module gone?",
+        Point::Instruction(_) => instruction::HINT,
         Point::Function { .. } => {
             "; not every kernel lets functions be probed, nor every function: `weigh doctor` says \
              whether this one does"
@@ -162,6 +166,7 @@ pub(super) fn attach(
     let probe = || name.to_string();
     let link = match point {
         Point::User(place) => user::attach(program, place),
+        Point::Instruction(instruction) => instruction::attach(program, instruction),
         Point::Raw { name } => raw(name, program),
         // SAFETY: the program is loaded; its point was given when it was.
         _ => descriptor(unsafe {

@@ -69,6 +69,7 @@ pub fn wanted(subsystems: &[&str]) -> CallsRequest {
         sharing: Sharing::Bytes,
         every_call: true,
         counters: Counters::default(),
+        by_part: false,
     }
 }
 

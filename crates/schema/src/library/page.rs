@@ -7,8 +7,8 @@ use super::messages::Request;
 use crate::resolved_config;
 use crate::subsystem;
 
-/// Bytes of an element of a page: a head, then elements with slots, then accounts.
-pub const ELEMENT_BYTES: usize = 1408;
+/// Bytes of an element of a page: a head, then elements with slots, then accounts, then numbers of each part.
+pub const ELEMENT_BYTES: usize = 1536;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 64;
 /// Elements that hold slots.
@@ -21,8 +21,12 @@ pub const SLOTS: usize = SLOT_ELEMENTS * SLOTS_PER_ELEMENT;
 pub const ACCOUNTS: usize = 1024;
 /// The first element that is an account.
 pub const FIRST_ACCOUNT: usize = 1 + SLOT_ELEMENTS;
+/// The first element with numbers of each part.
+pub const FIRST_PARTS: usize = FIRST_ACCOUNT + ACCOUNTS;
+/// Accounts of a page that can have such numbers at once.
+pub const PARTS_ACCOUNTS: usize = 128;
 /// Elements of a page.
-pub const ELEMENTS: usize = FIRST_ACCOUNT + ACCOUNTS;
+pub const ELEMENTS: usize = FIRST_PARTS + PARTS_ACCOUNTS;
 /// Programs that can be served at once.
 pub const CLIENTS: u32 = 4096;
 /// Words of a bit set of accounts.
@@ -80,9 +84,13 @@ pub const REPLY: &[(&str, &str)] = &[
 /// What a page has behind each account: with it a part that saw nothing is told from one that nobody asked for.
 pub const WANTED: &str = "bit set of what its intervals were to account: by the program";
 
+/// What comes behind that: where numbers of each part of the kernel are.
+pub const PARTS_ELEMENT: &str =
+    "0: it has no numbers of each part; else the number of their element + 1: by the program";
+
 /// Numbers of an account on a page, and of what is behind it.
 pub fn account_on_page() -> usize {
-    wanted_at() + 1
+    wanted_at() + 2
 }
 
 /// Where [`WANTED`] is, counted from the account's first number.
@@ -125,6 +133,8 @@ pub(super) fn page_text() -> String {
         ("MAX_CLIENTS", CLIENTS as usize),
         ("FIRST_SLOT_ELEMENT", 1),
         ("FIRST_ACCOUNT", FIRST_ACCOUNT),
+        ("MAX_PARTS", PARTS_ACCOUNTS),
+        ("FIRST_PARTS", FIRST_PARTS),
         ("ELEMENTS", ELEMENTS),
     ];
     for (name, value) in constants {
@@ -145,12 +155,14 @@ pub(super) fn page_text() -> String {
     let _ = writeln!(
         text,
         "\tWEIGH_U64 unused[{}];\n}};\n\n\
-         /* The first is a head, then come slots, then accounts. */\nunion element {{\n\
+         /* The first is a head, then come slots, then accounts, then their numbers of each part. */\nunion element {{\n\
          \tstruct page_head head;\n\tstruct slot slots[SLOTS_PER_ELEMENT];\n\
-         \tstruct {{\n\t\tstruct weigh_account account;\n\t\tWEIGH_U64 wanted; /* {} */\n\t}};\n\
-         \tunsigned char bytes[ELEMENT_BYTES];\n}};\n",
+         \tstruct {{\n\t\tstruct weigh_account account;\n\t\tWEIGH_U64 wanted; /* {} */\n\
+         \t\tWEIGH_U64 parts_element; /* {} */\n\t}};\n\
+         \tstruct weigh_parts parts;\n\tunsigned char bytes[ELEMENT_BYTES];\n}};\n",
         SLOT_BYTES / 8 - SLOT.len(),
-        WANTED
+        WANTED,
+        PARTS_ELEMENT
     );
     text.push_str("/* What a program can ask for. */\nenum weigh_request_kind {\n");
     for kind in Request::ALL {

@@ -4,8 +4,10 @@ use super::messages::Reason;
 use super::page::{account_on_page, layout, wanted_at};
 use crate::custom_subsystem::OWN_NUMBERS;
 use crate::subsystem::{
-    CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS, Subsystem, later_part,
+    BY_PART, CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, Merge, ON_REQUEST_BY_PART, PART, PARTS,
+    SUBSYSTEMS, Subsystem, later_part, part_counts_length,
 };
+use crate::unit::Unit;
 
 const CLASS: &str = "
 
@@ -78,6 +80,12 @@ pub fn python_fields() -> String {
         }
     }
     // Those of configurations come in between.
+    let help = "What is known of a part on request: by_part=True";
+    text.push_str(&CLASS.replace("{name}", "ByPart").replace("{help}", help));
+    for (offset, field) in BY_PART.iter().enumerate() {
+        let needed = CpuCounter::named(field.name).map_or_else(memory, CpuCounter::bit);
+        property_known_by(&mut text, field, offset, ON_REQUEST_BY_PART | needed);
+    }
     let own = at;
     at += OWN_NUMBERS;
     let help = "What came after the calls";
@@ -96,7 +104,7 @@ pub fn python_fields() -> String {
         |c: &CpuCounter| format!("    \"{}\": ({}, {}),\n", c.name, head(c.name), c.index());
     let counters: Vec<String> = CPU_COUNTERS.iter().map(counter).collect();
     text.push_str(&format!(
-        "\n\nLAYOUT = {:#018x}\nPARTS = {}\nPART = {}\nOWN = {own}\nOWN_NUMBERS = {OWN_NUMBERS}\n\
+        "\n\nLAYOUT = {:#018x}\nPARTS = {}\nPART = {}\nBY_PART = {}\nBY_PART_WORDS = {}\nON_REQUEST_BY_PART = {:#x}\nOWN = {own}\nOWN_NUMBERS = {OWN_NUMBERS}\n\
          FIRST_OWN = {}\nLAST_OWN = {}\nWORDS = {}\nWANTED = {}\nTOUCHED = {}\nUNMEASURED = {}\nCALLS = {}\nTIME = {}\n\
          COUNTING = {}\nCOUNTED = {}\nLOST = {lost}\n\
          #: The parts that what comes later is of.\nLATER_PARTS = {later_parts:#x}\n\
@@ -105,6 +113,9 @@ pub fn python_fields() -> String {
         layout(),
         HEAD.len(),
         PART.len(),
+        BY_PART.len(),
+        part_counts_length(),
+        ON_REQUEST_BY_PART,
         SUBSYSTEMS.len(),
         PARTS - 1,
         account_on_page(),
@@ -140,19 +151,43 @@ pub fn python_fields() -> String {
     text
 }
 
-/// With the parts that have to be looked into for it to be known; `when` is of the name of what reads it.
-fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsystem>, when: &str) {
-    let (kind, reader) = match field.in_base_unit(1_000_000_000) {
-        1.0 => ("float", "_seconds"),
-        _ => ("int", "_count"),
-    };
-    let parts = field.takes(of).fold(0, |set, part| set | part.bit());
+/// What tells of allocations.
+fn memory() -> u64 {
+    Subsystem::named("memory").map_or(0, Subsystem::bit)
+}
+
+/// A number that is known where these parts were looked into.
+fn property_known_by(text: &mut String, field: &Field, index: usize, parts: u64) {
+    property_read(text, field, "", &format!("_of.{}({index}, {parts:#x})", reader(field)));
+}
+
+fn reader(field: &Field) -> &'static str {
+    if field.unit == Unit::Seconds { "_seconds" } else { "_count" }
+}
+
+fn property_read(text: &mut String, field: &Field, seen: &str, number: &str) {
+    let kind = if field.unit == Unit::Seconds { "float" } else { "int" };
     text.push_str(&format!(
         "\n    @property\n    def {}(self) -> Optional[{kind}]:\n        \"\"\"{}.\"\"\"\n        \
-         return self._of.{when}{reader}({index}, {parts:#x})\n",
+         {seen}return self.{number}\n",
         field.key(),
         sentence(field.help)
     ));
+}
+
+/// With the parts that have to be looked into for it to be known; `when` is of the name of what reads it.
+fn property(text: &mut String, field: &Field, index: usize, of: Option<&Subsystem>, when: &str) {
+    let parts = field.takes(of).fold(0, |set, part| set | part.bit());
+    // A state that was not seen is not known, whatever was looked into.
+    let seen = match field.merge {
+        Merge::Latest { seen } => of.and_then(|of| {
+            let key = of.fields.iter().find(|other| other.name == seen)?.key();
+            Some(format!("if not self.{key}:\n            return None\n        "))
+        }),
+        _ => None,
+    };
+    let number = format!("_of.{when}{}({index}, {parts:#x})", reader(field));
+    property_read(text, field, &seen.unwrap_or_default(), &number);
 }
 
 fn class_name(name: &str) -> String {

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use super::messages::Reason;
 use super::page::layout;
 use crate::custom_subsystem::OWN_NUMBERS;
-use crate::subsystem::{CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, PART, PARTS, SUBSYSTEMS};
+use crate::subsystem::{
+    BY_PART, CPU_COUNTERS, CpuCounter, Field, HEAD, LATER, ON_REQUEST_BY_PART, PART, PARTS,
+    SUBSYSTEMS,
+};
 
 /// `rust/src/account.rs`.
 pub fn rust_account() -> String {
@@ -37,6 +40,11 @@ pub fn rust_account() -> String {
         writeln!(text, "/// All of them.\npub const COUNTERS: u64 = {:#x};\n", CpuCounter::bits());
     let _ = writeln!(
         text,
+        "/// With parts, and counters: allocations, and these counters, of each part.\n\
+         pub const BY_PART: u64 = {ON_REQUEST_BY_PART:#x};\n"
+    );
+    let _ = writeln!(
+        text,
         "/// All parts of the kernel; of some of them: `Subsystem::Block.bit() | Subsystem::Sched.bit()`.\npub const ALL: u64 = {:#x};\n",
         (1u64 << PARTS) - 1
     );
@@ -65,6 +73,13 @@ pub fn rust_account() -> String {
     }
     text.push_str("            _ => return None,\n        })\n    }\n}\n\n");
     structure(&mut text, "Part", "Time and entries of one part.", PART);
+    let help = "What is known of a part on request: [`BY_PART`].";
+    structure(&mut text, "ByPart", help, BY_PART);
+    let _ = writeln!(
+        text,
+        "/// Numbers of each part.\n#[derive(Debug)]\n#[repr(C)]\npub struct Parts {{\n    \
+         /// By the number of [`Subsystem`].\n    pub of: [ByPart; {PARTS}],\n}}\n"
+    );
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
         structure(&mut text, &camel(subsystem.name), &sentence(subsystem.help), subsystem.fields);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::Numbers;
 use crate::quality::Quality;
-use crate::subsystem::{Field, Subsystem, later_part};
+use crate::subsystem::{Field, Merge, Subsystem, later_part};
 use crate::unit::{Number, Unit};
 
 /// Why nothing is known of most regions.
@@ -55,7 +55,8 @@ impl KernelCosts {
     pub fn number(&self, part: &Subsystem, field: &Field) -> Option<Number> {
         let known = self.parts.get(part.name).and_then(|numbers| numbers.get(&field.key()));
         let measured = self.measured_bits();
-        let is_known = measured & part.bit() != 0 && field.is_known_beside(measured);
+        let is_seen = measured & part.bit() != 0 && field.is_known_beside(measured);
+        let is_known = is_seen && !field.is_state();
         known.copied().or_else(|| is_known.then(|| field.unit.number(0.0)))
     }
 
@@ -72,7 +73,7 @@ impl KernelCosts {
         if field.unit != Unit::Seconds && !self.measured.iter().any(|name| name == part.name) {
             self.measured.push(part.name.to_string());
         }
-        if number != 0.0 {
+        if number != 0.0 || field.is_state() {
             let numbers = self.parts.entry(part.name.to_string()).or_default();
             numbers.insert(field.key(), field.unit.number(number));
         }
@@ -95,10 +96,11 @@ impl KernelCosts {
         let more = other.measured.iter().filter(|name| !self.has(name)).cloned();
         let more: Vec<String> = more.collect();
         self.measured.extend(more);
-        add_all(&mut self.counters, &other.counters);
-        add_all(&mut self.later, &other.later);
+        add_all(&mut self.counters, &other.counters, None);
+        add_all(&mut self.later, &other.later, None);
         for (part, numbers) in &other.parts {
-            add_all(self.parts.entry(part.clone()).or_default(), numbers);
+            let sums = self.parts.entry(part.clone()).or_default();
+            add_all(sums, numbers, Subsystem::named(part));
         }
     }
 
@@ -107,12 +109,16 @@ impl KernelCosts {
     }
 }
 
-fn add_all(sums: &mut Numbers, more: &Numbers) {
+fn add_all(sums: &mut Numbers, more: &Numbers, part: Option<&Subsystem>) {
     for (key, number) in more {
         let sum = sums.entry(key.clone()).or_insert(Number::Whole(0));
-        *sum = match (*sum, *number) {
-            (Number::Whole(a), Number::Whole(b)) => Number::Whole(a.saturating_add(b)),
-            (a, b) => Number::Real(a.as_f64() + b.as_f64()),
+        let merge = part.and_then(|part| part.field(key)).map(|field| field.merge);
+        *sum = match (merge.unwrap_or(Merge::Sum), *sum, *number) {
+            (Merge::Latest { .. }, _, latest) => latest,
+            (Merge::Greatest, a, b) if a.as_f64() > b.as_f64() => a,
+            (Merge::Greatest, _, b) => b,
+            (Merge::Sum, Number::Whole(a), Number::Whole(b)) => Number::Whole(a.saturating_add(b)),
+            (Merge::Sum, a, b) => Number::Real(a.as_f64() + b.as_f64()),
         };
     }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::field::Field;
-use super::layout::{HEAD, account_length, later_start, own_start};
+use super::field::{Field, Merge};
+use super::layout::{HEAD, account_length, later_start, own_start, states};
 use super::on_request::{COUNTED_RATIO, CPU_COUNTERS, CpuCounter};
 use super::part::Subsystem;
 use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
@@ -51,6 +51,13 @@ impl Account {
     /// Says how long the calls took.
     pub fn set_time_ns(&mut self, time_ns: u64) {
         self.set_head("time_ns", time_ns);
+    }
+
+    /// How long counters should have counted, and did.
+    #[cfg(test)]
+    pub(super) fn set_counting(&mut self, counting_ns: u64, counted_ns: u64) {
+        self.set_head("counting_ns", counting_ns);
+        self.set_head("counted_ns", counted_ns);
     }
 
     fn set_head(&mut self, name: &str, number: u64) {
@@ -104,16 +111,11 @@ impl Account {
     /// What a counter of the CPU has counted, or would have if it had done so all the time; none if it was
     /// not asked for, or never had its turn.
     pub fn counter(&self, counter: &CpuCounter) -> Option<u64> {
-        let (counting, counted) = (self.head("counting_ns"), self.head("counted_ns"));
         let count = self.head(counter.name);
-        if self.head("touched") & counter.bit() == 0 || counted == 0 {
+        if self.head("touched") & counter.bit() == 0 || self.head("counted_ns") == 0 {
             return None;
         }
-        if counted >= counting {
-            return Some(count);
-        }
-        let scaled = u128::from(count) * u128::from(counting) / u128::from(counted);
-        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+        Some(self.scaled(counter.name, count))
     }
 
     /// Puts the number of one into it: as it was counted, all the time.
@@ -194,6 +196,21 @@ impl Account {
         .collect()
     }
 
+    /// The names of the parts that a configuration defines.
+    pub(super) fn own_names(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().flat_map(|own| own.iter()).map(|part| part.name.as_str())
+    }
+
+    /// What a counter of the CPU would have counted if it had done so all the time; other numbers as they are.
+    pub(super) fn scaled(&self, name: &str, count: u64) -> u64 {
+        let (counting, counted) = (self.head("counting_ns"), self.head("counted_ns"));
+        if CpuCounter::named(name).is_none() || counted == 0 || counted >= counting {
+            return count;
+        }
+        let scaled = u128::from(count) * u128::from(counting) / u128::from(counted);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
     fn own_numbers(&self, numbers: &[OwnNumber]) -> Vec<(String, Number)> {
         let known = numbers.iter().filter_map(|number| {
             let raw = *self.numbers.get(own_start() + number.slot)?;
@@ -265,14 +282,31 @@ impl Account {
                 self.numbers[place] |= other.numbers[place];
             }
         }
+        let known: Vec<(usize, u64)> = states()
+            .map(|(place, seen)| {
+                let (mine, theirs) = (self.numbers[place], other.numbers[place]);
+                let is_seen = seen.is_some_and(|seen| other.numbers[seen] != 0);
+                (place, if is_seen || (seen.is_none() && theirs > mine) { theirs } else { mine })
+            })
+            .collect();
         for (mine, more) in self.numbers[sums..].iter_mut().zip(&other.numbers[sums..]) {
             *mine = mine.wrapping_add(*more);
+        }
+        for (place, number) in known {
+            self.numbers[place] = number;
         }
     }
 }
 
-fn named(fields: &[Field], numbers: &[u64], with_zeros: bool) -> Vec<(String, Number)> {
-    let pairs = fields.iter().zip(numbers).filter(|(_, number)| with_zeros || **number != 0);
+pub(super) fn named(fields: &[Field], numbers: &[u64], with_zeros: bool) -> Vec<(String, Number)> {
+    let is_seen = |name: &str| {
+        fields.iter().zip(numbers).any(|(field, number)| field.name == name && *number != 0)
+    };
+    let is_told = |field: &Field, number: u64| match field.merge {
+        Merge::Latest { seen } => is_seen(seen),
+        _ => with_zeros || number != 0,
+    };
+    let pairs = fields.iter().zip(numbers).filter(|(field, number)| is_told(field, **number));
     pairs.map(|(field, raw)| (field.key(), field.unit.number(field.in_base_unit(*raw)))).collect()
 }
 
@@ -293,7 +327,8 @@ mod tests {
         let parts = HEAD.len() as u64;
         assert_eq!(account.part(sched), [parts + 3, parts + 4, parts + 5]);
         let first_field = parts + 3 * PARTS as u64;
-        assert_eq!(account.fields(sched), [first_field, first_field + 1, first_field + 2]);
+        let expected: Vec<u64> = (first_field..).take(sched.fields.len()).collect();
+        assert_eq!(account.fields(sched), expected);
         assert_eq!(account.later().len(), LATER.len());
         assert_eq!(account.later().last(), numbers.last());
     }
@@ -308,6 +343,30 @@ mod tests {
         let mut sum = with([7, 1, 0b01, 0b100, 2, 100]);
         sum.add(&with([9, 5, 0b10, 0b1000, 3, 50]));
         assert_eq!(&sum.numbers[..6], [7, 1, 0b11, 0b1100, 5, 150]);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn of_a_state_the_last_one_holds_even_0_and_of_a_most_the_greatest() {
+        let of = |unacked: u64, observations: u64, most: u64| {
+            let mut account = Account::default();
+            let fields = [("unacked", unacked), ("observations", observations)];
+            account.add_part("tcp", 1, &fields);
+            account.add_part("qdisc", 1, &[("in_queue_most", most)]);
+            account
+        };
+        let told = |account: &Account| {
+            let (parts, tcp) = (account.parts(), account.parts()["tcp"].clone());
+            let most = parts["qdisc"].get("in_queue_most").copied();
+            (tcp.get("unacked").copied(), tcp.get("observations_total").copied(), most)
+        };
+        let whole = |number| Some(Number::Whole(number));
+        let mut sum = of(5, 2, 7);
+        sum.add(&of(0, 0, 4));
+        assert_eq!(told(&sum), (whole(5), whole(2), whole(7)), "the other saw no connection");
+        sum.add(&of(0, 1, 9));
+        assert_eq!(told(&sum), (whole(0), whole(3), whole(9)));
+        assert_eq!(told(&of(0, 0, 0)), (None, None, None));
     }
 
     #[test]

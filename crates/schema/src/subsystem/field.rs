@@ -2,6 +2,20 @@
 
 use crate::unit::Unit;
 
+/// How a number of several calls comes of those of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Added up.
+    Sum,
+    /// The one that was seen last; it was seen if the number of this name, of the same part and behind it, is not 0.
+    Latest {
+        /// That number's name.
+        seen: &'static str,
+    },
+    /// The greatest.
+    Greatest,
+}
+
 /// One number that is kept of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -15,13 +29,15 @@ pub struct Field {
     pub beside: Option<&'static str>,
     /// The part without which it lacks what went through the page cache.
     pub wholly_with: Option<&'static str>,
+    /// How it is that of several calls.
+    pub merge: Merge,
     /// What one of it is in a sentence, and what several are, where that is not its name.
     words: Option<[&'static str; 2]>,
 }
 
 impl Field {
     pub(super) const fn new(name: &'static str, unit: Unit, help: &'static str) -> Field {
-        Field { name, unit, help, beside: None, wholly_with: None, words: None }
+        Field { name, unit, help, beside: None, wholly_with: None, merge: Merge::Sum, words: None }
     }
 
     pub(super) const fn beside(self, part: &'static str) -> Field {
@@ -32,6 +48,15 @@ impl Field {
         Field { wholly_with: Some(part), ..self }
     }
 
+    /// A state, as it was seen last: known where the number of that name is not 0.
+    pub(super) const fn latest(self, seen: &'static str) -> Field {
+        Field { merge: Merge::Latest { seen }, ..self }
+    }
+
+    pub(super) const fn greatest(self) -> Field {
+        Field { merge: Merge::Greatest, ..self }
+    }
+
     /// For bytes and seconds, of which one is no other than several.
     pub(super) const fn in_words(self, words: &'static str) -> Field {
         self.counted(words, words)
@@ -39,6 +64,11 @@ impl Field {
 
     pub(super) const fn counted(self, one: &'static str, several: &'static str) -> Field {
         Field { words: Some([one, several]), ..self }
+    }
+
+    /// Whether it is a state that is known only where it was seen, and then 0 as well.
+    pub fn is_state(&self) -> bool {
+        matches!(self.merge, Merge::Latest { .. })
     }
 
     /// What its amount is of, in a sentence: `4 requests`, `3 dirtied pages`.
@@ -53,10 +83,12 @@ impl Field {
 
     /// Its name for readers: base units, `device_seconds`, `sent_bytes_total`, `requests_total`.
     pub fn key(&self) -> String {
-        match self.unit {
-            Unit::Seconds => format!("{}_seconds", self.name),
-            Unit::Bytes => format!("{}_bytes_total", self.name),
-            _ => format!("{}_total", self.name),
+        match (self.unit, self.merge) {
+            (Unit::Seconds, _) => format!("{}_seconds", self.name),
+            (Unit::Bytes, Merge::Sum) => format!("{}_bytes_total", self.name),
+            (Unit::Bytes, _) => format!("{}_bytes", self.name),
+            (_, Merge::Sum) => format!("{}_total", self.name),
+            _ => self.name.to_string(),
         }
     }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::field::Field;
-use super::layout::HEAD;
+use super::layout::{HEAD, states};
 use super::lookup::later_part;
-use super::on_request::{CPU_COUNTERS, CpuCounter};
+use super::on_request::{CPU_COUNTERS, CpuCounter, ON_REQUEST_BY_PART};
 use super::part::Subsystem;
-use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
+use super::table::{BY_PART, LATER, PART, PARTS, SUBSYSTEMS};
 use crate::custom_subsystem::OWN_NUMBERS;
 
 /// The structure that all sides share, as C: for BPF programs, libweigh, and programs that include it.
@@ -38,8 +38,19 @@ pub fn c_header() -> String {
         "}};\n\n#define WEIGH_FIRST_COUNTER {PARTS}\n#define WEIGH_COUNTERS {:#x}ULL\n",
         CpuCounter::bits()
     );
+    let _ = writeln!(
+        text,
+        "/* In the same sets: allocations, and the counters that are asked for, of each part. */\n\
+         #define WEIGH_BY_PART {ON_REQUEST_BY_PART:#x}ULL\n"
+    );
     let _ = writeln!(text, "#define WEIGH_OWN_NUMBERS {OWN_NUMBERS}\n");
     structure(&mut text, "weigh_part", PART, &|_| None);
+    text.push_str("/* On request: WEIGH_BY_PART. */\n");
+    structure(&mut text, "weigh_by_part", BY_PART, &|_| None);
+    text.push_str(
+        "/* Beside an account that wants it. */\nstruct weigh_parts {\n\
+         \tstruct weigh_by_part of[WEIGH_SUBSYSTEMS]; /* by number */\n};\n\n",
+    );
     for subsystem in SUBSYSTEMS.iter().filter(|s| !s.fields.is_empty()) {
         structure(&mut text, &format!("weigh_{}", subsystem.name), subsystem.fields, &|_| None);
     }
@@ -54,8 +65,27 @@ pub fn c_header() -> String {
         let _ = writeln!(text, "\tstruct weigh_{0} {0};", subsystem.name);
     }
     text.push_str("\tWEIGH_U64 own[WEIGH_OWN_NUMBERS]; /* by the configuration */\n");
-    text.push_str("\tstruct weigh_later later;\n};\n\n#endif\n");
+    text.push_str("\tstruct weigh_later later;\n};\n\n");
+    text.push_str(&state_macros());
+    text.push_str("#endif\n");
     text
+}
+
+/// How accounts are added up, where that is not by sums.
+fn state_macros() -> String {
+    let (mut greatest, mut latest) = (String::new(), String::new());
+    for (place, seen) in states() {
+        let _ = match seen {
+            None => write!(greatest, " || (place) == {place}"),
+            Some(seen) => write!(latest, " : (place) == {place} ? {seen}"),
+        };
+    }
+    format!(
+        "/* Numbers that are no sums, by their places in an account: of several the greatest holds, or the latest that was\n \
+         * seen, which a number behind it says: its place, else 0. */\n\
+         #define WEIGH_IS_GREATEST(place) (0{greatest})\n\
+         #define WEIGH_LATEST_SEEN(place) (0 ? 0{latest} : 0)\n\n"
+    )
 }
 
 /// With the part that each number is of, where the structure is not one part's.

@@ -1,5 +1,6 @@
 //! Where an account has which number.
 
+use super::field::Merge;
 use super::on_request::CPU_COUNTERS;
 use super::part::Subsystem;
 use super::table::{LATER, PART, PARTS, SUBSYSTEMS};
@@ -58,6 +59,23 @@ pub(super) const fn own_start() -> usize {
         part += 1;
     }
     at
+}
+
+/// The numbers that are no sums: where an account has each, and how those of several calls make one; of one that
+/// was seen last also where it is told whether it was seen.
+pub(crate) fn states() -> impl Iterator<Item = (usize, Option<usize>)> {
+    SUBSYSTEMS.iter().flat_map(|part| {
+        let start = part.fields_start();
+        part.fields.iter().zip(start..).filter_map(move |(field, place)| match field.merge {
+            Merge::Sum => None,
+            Merge::Greatest => Some((place, None)),
+            Merge::Latest { seen } => {
+                // Invariant: a test finds each of them.
+                let at = part.fields.iter().position(|other| other.name == seen).unwrap_or(0);
+                Some((place, Some(start + at)))
+            }
+        })
+    })
 }
 
 impl Subsystem {

@@ -20,6 +20,11 @@ impl Subsystem {
     pub fn bit(&self) -> u64 {
         1 << self.index()
     }
+
+    /// Its own number that readers know by that name.
+    pub fn field(&self, key: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.key() == key)
+    }
 }
 
 impl Field {

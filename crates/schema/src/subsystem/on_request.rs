@@ -60,5 +60,8 @@ impl CpuCounter {
     }
 }
 
+/// The bit behind those of the counters: allocations, and the counters that are asked for, of each part of the kernel.
+pub const ON_REQUEST_BY_PART: u64 = 1 << (PARTS + CPU_COUNTERS.len());
+
 /// How much of the time, in which a call's counters should have counted, they did: only told if not all.
 pub const COUNTED_RATIO: &str = "counted_ratio";

@@ -16,6 +16,26 @@ pub const PART: &[Field] = &[
     Field::new("entries", Unit::Count, "times it was entered"),
 ];
 
+/// What is kept of every subsystem on request ([`super::ON_REQUEST_BY_PART`]): what happened while it was the innermost part.
+pub const BY_PART: &[Field] = &[
+    Field::new(
+        "cycles",
+        Unit::Count,
+        "cycles of the CPU in this part, less those of parts that it called",
+    ),
+    Field::new("instructions", Unit::Count, "instructions that were done there"),
+    Field::new(
+        "allocations",
+        Unit::Count,
+        "objects that its code took from kmalloc and the slab caches",
+    ),
+    Field::new("allocated", Unit::Bytes, "their sizes, as the caches round them"),
+    Field::new("pages", Unit::Count, "pages that its code took from the page allocator"),
+];
+
+/// How often connections were looked at: in one word, for the states that are known by it.
+const OBSERVATIONS: &str = "observations";
+
 const COUNT: Unit = Unit::Count;
 const BYTES: Unit = Unit::Bytes;
 const SECONDS: Unit = Unit::Seconds;
@@ -38,6 +58,12 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             Field::new("run_queue", SECONDS, "runnable, but another thread had the CPU"),
             Field::new("switches", COUNT, "times the thread left the CPU to wait"),
             Field::new("preemptions", COUNT, "times the CPU was taken from it"),
+            Field::new(
+                "migrations",
+                COUNT,
+                "times it was moved to another CPU, as the kernel counts them for each thread",
+            )
+            .counted("move to another CPU", "moves to another CPU"),
         ],
     },
     Subsystem {
@@ -199,6 +225,23 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                  `pagecache`",
             )
             .beside("pagecache"),
+            Field::new(
+                "issued",
+                COUNT,
+                "requests that a part of the call's was first in, and that were seen as the device got them",
+            )
+            .counted("request issued", "requests issued"),
+            Field::new(
+                "in_flight",
+                COUNT,
+                "requests that the device had when it got one of these, this one included, added up over them: \
+                 divided by `issued` it is the mean length of the device's queue. What it got before anybody \
+                 looked is not in it",
+            )
+            .counted("request in flight", "requests in flight"),
+            Field::new("in_flight_most", COUNT, "the most at once of these")
+                .counted("request in flight at most", "requests in flight at most")
+                .greatest(),
         ],
     },
     Subsystem {
@@ -220,6 +263,25 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
             Field::new("retransmits", COUNT, "segments sent again while the call lasted"),
             Field::new("transmitted", BYTES, "of its payload, handed to the network by itself"),
             Field::new("retransmitted", BYTES, "of these, sent again"),
+            Field::new(
+                "srtt",
+                SECONDS,
+                "smoothed round-trip time of the connection it sent by last, as TCP had it then",
+            )
+            .latest(OBSERVATIONS)
+            .in_words("of round trip"),
+            Field::new("cwnd", COUNT, "its congestion window then, in segments")
+                .latest(OBSERVATIONS)
+                .counted("segment of congestion window", "segments of congestion window"),
+            Field::new("unacked", COUNT, "its segments then that were sent and not acknowledged")
+                .latest(OBSERVATIONS)
+                .counted("segment unacknowledged", "segments unacknowledged"),
+            Field::new(
+                OBSERVATIONS,
+                COUNT,
+                "times a connection was looked at so: as payload was handed to TCP (Linux 6.16), and as it left for \
+                 the network while the call lasted",
+            ),
         ],
     },
     Subsystem {
@@ -268,6 +330,16 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
                 SECONDS,
                 "in a queue, of those that the call itself took out again",
             ),
+            Field::new(
+                "in_queue",
+                COUNT,
+                "packets in the queue when one of these was put into it, this one included, added up over them: \
+                 divided by `packets` it is the mean length of the queue",
+            )
+            .counted("packet in the queue", "packets in the queue"),
+            Field::new("in_queue_most", COUNT, "the most at once of these")
+                .counted("packet in the queue at most", "packets in the queue at most")
+                .greatest(),
         ],
     },
     Subsystem {
@@ -378,6 +450,14 @@ pub const LATER: &[Field] = &[
          known with `pagecache`",
     )
     .beside("pagecache"),
+    Field::new("block_issued", COUNT, "of its own requests, those whose issue was seen, as `issued` of `block`")
+        .counted("request issued", "requests issued"),
+    Field::new(
+        "block_in_flight",
+        COUNT,
+        "requests that devices had when they got these, added up, as `in_flight` of `block`",
+    )
+    .counted("request in flight", "requests in flight"),
 ];
 
 /// How many parts an account has room for: the built-in ones, and those of a configuration.

@@ -49,6 +49,8 @@ pub struct AgentSettings {
     pub subsystems: Vec<String>,
     /// The file of a configuration of parts.
     pub config: Option<PathBuf>,
+    /// The parts whose borders are probed by functions while programs want them.
+    pub functions: Vec<String>,
     /// Whether every system call is followed.
     pub every_call: bool,
     /// How those who wrote to one page share what it costs to write it.
@@ -99,14 +101,15 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let launcher = Launcher::prepare()?;
     let rules = settings.rules.as_deref().map_or_else(|| Ok(RuleSet::shipped()), read_trusted)?;
     raise_descriptor_limit();
-    let parts = Parts::choose(&PartsSettings {
+    let mut parts = Parts::choose(&PartsSettings {
         names: &settings.subsystems,
         config: settings.config.as_deref(),
-        // They are too many to come and go while programs wait: docs/subsystems.md says how long that takes.
+        // Those of an analysis are too many to come and go while programs wait: docs/subsystems.md says how long that takes.
         boundaries: None,
         config_owner: "the agent's configuration",
-        by_functions: "for programs a --config can define such a part",
+        by_functions: "for programs --functions or a --config can define such a part",
     })?;
+    parts.add_listed(&settings.functions)?;
     make_folder(&settings.socket)?;
     let wanted = CallsRequest {
         subsystems: parts.built_in,
@@ -114,6 +117,7 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
         sharing: settings.sharing,
         every_call: settings.every_call,
         counters: Counters::all(),
+        by_part: true,
     };
     let loaded = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions);
     let why_no_jobs = loaded.as_ref().err().map(|error| in_words(error.to_string()));
@@ -125,11 +129,35 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let door = node.door.clone();
     match loaded {
         Ok(calls) => {
+            say_functions(&settings.functions, &calls);
             let source = agent_source(settings, calls, parts.left_out, door)?;
             let _page = start_page(settings, access)?;
             serve_with(source, launcher)
         }
         Err(error) => serve_node_alone(settings, &error, (door, access), launcher),
+    }
+}
+
+/// What functions at borders cost, before anybody wants them.
+fn say_functions(wanted: &[String], calls: &KernelCalls) {
+    for part in calls.attached().iter().filter(|part| wanted.contains(&part.subsystem)) {
+        let Some(functions) = part.functions else { continue };
+        let (name, cost) = (&part.subsystem, calls.functions_cost());
+        let price = cost.map_or_else(
+            || "what one costs could not be tried out".to_string(),
+            |cost| {
+                format!(
+                    "each costs every process {:.2} µs a call, tried out here",
+                    1e6 * cost.others_seconds
+                )
+            },
+        );
+        notice!(
+            "--functions {name}: {} of {} functions, probed while a program wants them, after {:.2} s at most; {price}",
+            functions.probed,
+            functions.chosen,
+            calls.functions_take().as_secs_f64()
+        );
     }
 }
 

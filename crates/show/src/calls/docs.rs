@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use weigh_schema::Unit;
 use weigh_schema::call::REPORT;
-use weigh_schema::subsystem::{Field, LATER, PART, SUBSYSTEMS};
+use weigh_schema::subsystem::{BY_PART, Field, LATER, PART, SUBSYSTEMS};
 
 /// What no declaration says.
 const PROSE: &str = include_str!("calls.md");
@@ -22,6 +22,12 @@ pub fn markdown() -> String {
             out.push('\n');
         }
     }
+    out.push_str(
+        "## What a part's own code did\n\nOn request (`--by-part`), in `by_part`, an object for each part: while it was the innermost \
+         one, so that numbers of several parts add up to those of the whole.\n\n",
+    );
+    out.push_str(&table(BY_PART));
+    out.push('\n');
     out.push_str(
         "## What comes later\n\nThings that calls caused and that happened when they had returned, \
          in `later`:\n\n",

@@ -11,7 +11,7 @@ use weigh_schema::call::{CallKind, OtherEnd, idle_wait};
 
 use super::shares::{LEAST_SHARE, run_queue, split};
 use super::words::{TEXT_LINES, about, seconds};
-use super::words::{below, counted, later};
+use super::words::{below, by_part, counted, later};
 use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
 
 /// The most parts that are named for a call.
@@ -69,6 +69,7 @@ pub fn lines(kinds: &[CallKind], numbers: &str, screen: Screen) -> Vec<Line> {
             lines.extend(parts_below(kind, screen.columns));
         }
         lines.extend(counted(&kind.counters, kind.calls_total, screen.columns));
+        lines.extend(by_part(&kind.by_part, screen.columns));
         lines.extend(later(kind, screen.columns));
     }
     lines.extend(layout.left_out(numbers, screen.columns));

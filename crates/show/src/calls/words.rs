@@ -1,8 +1,10 @@
 //! Calls and their numbers in words.
 
+use std::collections::BTreeMap;
+
 use weigh_schema::amount::show_amount;
 use weigh_schema::call::{CallKind, Numbers};
-use weigh_schema::subsystem::{COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER};
+use weigh_schema::subsystem::{BY_PART, COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER};
 use weigh_schema::{Number, Unit};
 
 use super::shares::LEAST_SHARE;
@@ -86,6 +88,19 @@ pub(super) fn counted(counters: &Numbers, calls: u64, width: usize) -> Vec<Line>
     let each = count.map_or(0.0, |count| count.as_f64() / calls.max(1) as f64);
     first.push_str(&format!(" ({} a call)", show_amount(each.round(), Unit::Count)));
     below(&format!("counted: {}", words.join(", ")), width, Paint::Dim)
+}
+
+/// What the code of each part did itself.
+pub(super) fn by_part(parts: &BTreeMap<String, Numbers>, width: usize) -> Vec<Line> {
+    let words = |(part, numbers): (&String, &Numbers)| {
+        let known = BY_PART.iter().filter_map(|f| Some(in_words(f, numbers.get(&f.key())?)));
+        format!("{part} {}", known.collect::<Vec<_>>().join(", "))
+    };
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let words: Vec<String> = parts.iter().map(words).collect();
+    below(&format!("by part: {}", words.join("; ")), width, Paint::Dim)
 }
 
 /// Lines below a row.

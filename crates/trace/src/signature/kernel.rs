@@ -1,6 +1,7 @@
 //! What the kernel hands over at tracepoints and functions, by its types.
 
 use super::layout::{Argument, Attach, Signature};
+use super::registers::{REGISTER_NAMES, REGISTERS};
 use crate::btf::{Btf, BtfError, TypeKind};
 use crate::error::{NoSignature, Wrong};
 use crate::suggest::nearest;
@@ -54,6 +55,22 @@ pub fn of_function(btf: &Btf, name: &str, returns: bool) -> Result<Signature, No
     }
     let module = btf.module().map(str::to_string);
     Ok(Signature { attach: Attach::Function { btf_id, module, returns }, arguments, call: None })
+}
+
+/// What an instruction of a function hands over: registers, in which whatever lies then, by the names that the first
+/// arguments of a function have, and their own.
+pub fn of_instruction(btf: &Btf, name: &str, plus: u64) -> Result<Signature, NoSignature> {
+    // That it is there, or what is near.
+    let function = of_function(btf, name, false)?;
+    let module = match function.attach {
+        Attach::Function { module: Some(module), .. } => format!("{module}:"),
+        _ => String::new(),
+    };
+    let of = |name: String, slot: i16| of_kernel(name, 0, slot);
+    let first = REGISTERS.0.iter().enumerate().map(|(n, slot)| of(format!("arg{n}"), *slot));
+    let all = REGISTER_NAMES.iter().map(|(name, slot)| of((*name).to_string(), *slot));
+    let attach = Attach::Instruction { name: format!("{module}{name}"), plus };
+    Ok(Signature { attach, arguments: first.chain(all).collect(), call: None })
 }
 
 fn of_kernel(name: String, kind: u32, slot: i16) -> Argument {

@@ -92,6 +92,13 @@ pub enum Attach {
         /// When it returns.
         returns: bool,
     },
+    /// At an instruction of the kernel.
+    Instruction {
+        /// The function that it is of, with its module if it is one's.
+        name: String,
+        /// How far behind its beginning.
+        plus: u64,
+    },
     /// In a program or library.
     User {
         /// The file.

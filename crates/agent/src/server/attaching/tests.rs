@@ -56,6 +56,7 @@ fn served() -> Served {
         sharing: Sharing::Bytes,
         every_call: false,
         counters: Counters::default(),
+        by_part: false,
     };
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { follows: true, ..Settings::default() };

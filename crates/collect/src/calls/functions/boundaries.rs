@@ -43,6 +43,11 @@ pub struct BorderFunction {
 }
 
 impl PartBoundaries {
+    /// The parts of which weigh knows some by itself.
+    pub fn listed() -> impl Iterator<Item = &'static str> {
+        BORDERS.iter().map(|(part, _)| *part)
+    }
+
     /// What weigh knows by itself, of these parts; and why nothing better is known.
     pub fn of_list(is_wanted: &dyn Fn(&str) -> bool, why: String) -> PartBoundaries {
         let border = |(part, functions): &(&str, &[&str])| Border {

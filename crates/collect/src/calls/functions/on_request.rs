@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore as _, MapHandle};
+use weigh_schema::call::ProbeCost;
 
-use super::attach::{ProbeMethod, Programs, States, Tried};
+use super::attach::{ProbeMethod, Programs, States};
 use super::{Functions, let_go};
 use crate::calls::layout::skeleton;
 use crate::calls::link::Link;
@@ -29,6 +30,8 @@ pub(in crate::calls) struct OnRequest {
     tried: BTreeMap<u32, usize>,
     /// How long it takes to attach the part that takes longest.
     takes: Duration,
+    /// What a probe costs, if it could be tried out.
+    cost: Option<ProbeCost>,
 }
 
 impl OnRequest {
@@ -37,9 +40,9 @@ impl OnRequest {
         functions: &Functions,
         skeleton: &mut skeleton::CallsSkel<'static>,
     ) -> Result<(Vec<Attached>, Option<OnRequest>), JobError> {
-        let way = match functions.try_out(skeleton).as_ref().map(Tried::way) {
-            Ok(way) => way,
-            Err(reason) => return Ok((functions.without(reason), None)),
+        let (way, cost) = match functions.try_out(skeleton) {
+            Ok(tried) => (tried.way(), tried.cost()),
+            Err(reason) => return Ok((functions.without(&reason), None)),
         };
         functions.put_recipes(skeleton)?;
         let programs = Programs::of(skeleton);
@@ -58,13 +61,18 @@ impl OnRequest {
         let notes = [handle(&maps.remembered)?, handle(&maps.runs_for)?];
         let (links, unforgotten) = (BTreeMap::new(), BTreeSet::new());
         let request =
-            OnRequest { functions, way, programs, notes, links, unforgotten, tried, takes };
+            OnRequest { functions, way, programs, notes, links, unforgotten, tried, takes, cost };
         Ok((states.told(), Some(request)))
     }
 
     /// How long it takes to attach the part that takes longest.
     pub(in crate::calls) fn takes(&self) -> Duration {
         self.takes
+    }
+
+    /// What a probe costs, if it could be tried out.
+    pub(in crate::calls) fn cost(&self) -> Option<ProbeCost> {
+        self.cost
     }
 
     /// Attaches these parts, and lets go of the others. What is remembered of a part goes with it: when it

@@ -45,6 +45,7 @@ impl JobCalls {
             every_call: true,
             sharing: Sharing::Bytes,
             counters: Counters::of(&[]),
+            by_part: false,
         };
         Ok(JobCalls {
             calls: KernelCalls::open_with(&wanted, Telling::PLAIN, &parts.functions)?,

@@ -28,6 +28,9 @@ pub use overhead::{be_caller, is_caller};
 pub use recorder::CallSink;
 pub use settings::{CallsMeasurement, CallsMechanism, CallsOutcome, CallsSettings};
 
+/// The part that tells of allocations.
+const MEMORY: &str = "memory";
+
 impl<'a> CallsMeasurement<'a> {
     /// Chooses the parts of the kernel, and refuses what the mechanism cannot do.
     pub fn prepare(settings: &'a CallsSettings) -> anyhow::Result<CallsMeasurement<'a>> {
@@ -44,9 +47,19 @@ impl<'a> CallsMeasurement<'a> {
             every_call: true,
             sharing: settings.sharing,
             counters: Counters::of(&settings.counters),
+            by_part: settings.by_part,
         };
         if settings.command.is_empty() == settings.pid.is_none() {
             bail!("expected either a command (weigh calls -- COMMAND) or a process (--pid PID)");
+        }
+        if settings.by_part
+            && settings.counters.is_empty()
+            && !wanted.subsystems.iter().any(|s| s.name == MEMORY)
+        {
+            bail!(
+                "--by-part tells of each part of the kernel its allocations, with `--subsystems {MEMORY},…`, and what \
+                 --counters count: neither is asked for"
+            );
         }
         match settings.mechanism {
             CallsMechanism::Preload => preload::refuse(settings)?,

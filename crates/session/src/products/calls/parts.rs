@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use weigh_agent::LeftOut;
-use weigh_collect::calls::Functions;
+use weigh_collect::calls::{Functions, PartBoundaries};
 use weigh_schema::configuration::{self, ALWAYS, Configuration};
 use weigh_schema::nearest;
 use weigh_schema::subsystem::{SUBSYSTEMS, Subsystem};
@@ -70,6 +70,33 @@ impl Parts {
         let parts = Parts { built_in, functions, left_out };
         parts.check_probes()?;
         Ok(parts)
+    }
+
+    /// Adds the borders of these parts, by the list of functions that weigh brings along.
+    pub fn add_listed(&mut self, names: &[String]) -> anyhow::Result<()> {
+        let known: Vec<&str> = PartBoundaries::listed().collect();
+        for name in names {
+            if !known.contains(&name.as_str()) {
+                bail!("--functions: there are {}, not '{name}'", known.join(" and "));
+            }
+            let is_out = Subsystem::named(name).is_some_and(|part| !self.built_in.contains(&part));
+            if is_out {
+                bail!("--functions {name}: --subsystems, or the configuration, leaves {name} out");
+            }
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        if let Err(reason) = weigh_collect::calls::function_probes() {
+            bail!(
+                "--functions: {reason}; without it programs have no time of {}",
+                names.join(" and ")
+            );
+        }
+        let is_wanted = |name: &str| names.iter().any(|wanted| wanted == name);
+        let why = "an agent attaches and lets go of a few while programs wait".to_string();
+        self.functions.add_borders(&PartBoundaries::of_list(&is_wanted, why));
+        Ok(())
     }
 
     /// Without probes of functions there has to be something else to look into.

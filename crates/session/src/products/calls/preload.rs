@@ -69,6 +69,9 @@ pub(super) fn refuse(settings: &CallsSettings) -> anyhow::Result<()> {
             "--mechanism preload knows the ends of calls outside of the kernel: --counters takes bpf"
         );
     }
+    if settings.by_part {
+        bail!("--by-part takes --mechanism bpf: what a library marks has no numbers of parts");
+    }
     if settings.boundaries.is_some() {
         bail!(
             "--functions takes --mechanism bpf: of calls that a library marks borders are not known"

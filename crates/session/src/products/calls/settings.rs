@@ -38,6 +38,8 @@ pub struct CallsSettings {
     pub config: Option<PathBuf>,
     /// The functions at borders are probed, of those that these calls reach: all if none are named.
     pub boundaries: Option<Vec<String>>,
+    /// Whether allocations, and the counters, are told of each part of the kernel.
+    pub by_part: bool,
     /// Counters of the CPU.
     pub counters: Vec<&'static CpuCounter>,
     /// The calls that the library marks; none: all.

@@ -148,8 +148,8 @@ impl<'a> Recorder<'a> {
         self.sink.emit(&Update::Phase(Box::new(row)));
     }
 
-    /// Values of a process's own counters, now or at that time since the Unix epoch.
-    pub fn region_samples(
+    /// Values of one process: its own counters, its memory on GPUs; now, or at that time since the Unix epoch.
+    pub fn process_samples(
         &mut self,
         pid: u32,
         time_ns: Option<i64>,

@@ -404,7 +404,7 @@ impl Regions {
     fn tell_counters(&mut self, pid: u32, snapshot: &ProfileSnapshot, recorder: &mut Recorder<'_>) {
         let series = counter_series(snapshot, SERIES);
         if self.budget.takes_samples(series.len() as u64) {
-            recorder.region_samples(pid, None, series);
+            recorder.process_samples(pid, None, series);
         }
     }
 
@@ -426,7 +426,7 @@ impl Regions {
                 let name = snapshot.names.get(event.name).map_or("", String::as_str);
                 let name = format!("region:{}", weigh_schema::byte_text::shown(name));
                 let at = epoch_ns.saturating_add(context.scale.monotonic_ns(event.at));
-                recorder.region_samples(context.process, Some(at), [(name, event.value)].into());
+                recorder.process_samples(context.process, Some(at), [(name, event.value)].into());
             }
         }
     }

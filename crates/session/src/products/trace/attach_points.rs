@@ -1,6 +1,6 @@
 //! Attach points: where the programs of a probe are attached.
 
-use weigh_collect::trace::{self, UserPlace};
+use weigh_collect::trace::{self, Instruction, UserPlace};
 use weigh_trace::probe::Probe;
 use weigh_trace::signature::{Attach, Site};
 
@@ -35,6 +35,10 @@ pub fn points(probe: &Probe) -> Vec<trace::Point> {
         Attach::Function { btf_id, module, returns } => {
             let (btf_id, module, returns) = (*btf_id, module.clone(), *returns);
             vec![trace::Point::Function { btf_id, module, returns }]
+        }
+        Attach::Instruction { name, plus } => {
+            let (function, offset) = (name.clone(), *plus);
+            vec![trace::Point::Instruction(Instruction { function, offset })]
         }
         Attach::User { path, sites, returns } => {
             let point = |site: &Site| {

@@ -12,6 +12,7 @@ mod counters;
 mod default_pairs;
 mod description;
 mod event_stream;
+mod function_extent;
 mod live_names;
 mod local_stream;
 mod modules;

@@ -16,6 +16,7 @@ use weigh_trace::probe::{self, Files};
 use weigh_trace::signature::{self, Signature};
 use weigh_trace::suggest::nearest;
 
+use super::function_extent::check_instruction;
 use super::tracepoint_groups::is_listed;
 
 const FOLDER: &str = "/sys/kernel/btf";
@@ -87,6 +88,7 @@ impl Types {
             Point::Tracepoint { name, .. } => self.kernel.tracepoint(name).is_some(),
             _ => true,
         };
+        check_instruction(event)?;
         if is_here {
             let found = probe::signature_of(&self.kernel, event, files)?;
             return Ok((Arc::clone(&self.kernel), found));

@@ -15,6 +15,8 @@ use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
 const MEMORY: &str = metric_name::gpu_memory_peak_bytes;
+/// Of the job, and of each process.
+const MEMORY_SERIES: &str = "gpu_memory_bytes";
 const UTILIZATION: &str = metric_name::gpu_utilization_ratio;
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
@@ -37,6 +39,7 @@ fn start(_: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String> {
         waiting: false,
         ready: None,
         latest: GpuSample::default(),
+        is_new: false,
         memory_peak: None,
         utilization: (0.0, 0),
     }))
@@ -73,6 +76,8 @@ struct Gpu {
     waiting: bool,
     ready: Option<Result<(), GpuError>>,
     latest: GpuSample,
+    /// Whether that has not been recorded.
+    is_new: bool,
     memory_peak: Option<u64>,
     utilization: (f64, u32),
 }
@@ -99,6 +104,7 @@ impl Gpu {
             self.utilization = (self.utilization.0 + ratio, self.utilization.1 + 1);
         }
         self.latest = sample;
+        self.is_new = true;
     }
 
     fn reason(&self) -> String {
@@ -113,6 +119,16 @@ impl Gpu {
 impl CollectorSource for Gpu {
     fn sampler(&mut self) -> Option<&mut dyn Sampler> {
         Some(self)
+    }
+
+    fn record(&mut self, recorder: &mut Recorder<'_>) {
+        if !std::mem::take(&mut self.is_new) {
+            return;
+        }
+        for (pid, bytes) in &self.latest.memory_by_process {
+            let value = bytes.map(|bytes| (MEMORY_SERIES.to_string(), bytes as f64));
+            recorder.process_samples(*pid, None, value.into_iter().collect());
+        }
     }
 
     fn finish(
@@ -154,7 +170,7 @@ impl Sampler for Gpu {
         if matches!(self.ready, Some(Ok(()))) && !self.waiting {
             self.waiting = self.ask.send(living().into_iter().collect()).is_ok();
         }
-        let memory = self.latest.memory_bytes.map(|bytes| ("gpu_memory_bytes", bytes as f64));
+        let memory = self.latest.memory_bytes.map(|bytes| (MEMORY_SERIES, bytes as f64));
         let ratio = self.latest.utilization_ratio.map(|ratio| (UTILIZATION, ratio));
         memory.into_iter().chain(ratio).collect()
     }
