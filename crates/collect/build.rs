@@ -226,8 +226,18 @@ fn compiler() -> std::ffi::OsString {
 
 /// The parts of the library for calls, and those of libweigh that it has a use for.
 const CALLS: &[&str] = &["span", "stripe", "sockets", "transfers", "files", "waits", "exec"];
-const LIBWEIGH_PARTS: &[&str] =
-    &["accounts", "configured", "counting", "interval", "parts", "process", "talk", "threads"];
+const LIBWEIGH_PARTS: &[&str] = &[
+    "accounts",
+    "configured",
+    "counting",
+    "interval",
+    "limits",
+    "parts",
+    "process",
+    "settled",
+    "talk",
+    "threads",
+];
 
 /// The conventions of annotated programs, and what they share.
 const TOOLS: &[&str] = &[

@@ -39,6 +39,7 @@ void weigh_forget_accounts(void)
 {
 	for (uint32_t i = 0; i < MAX_ACCOUNTS; i++)
 		atomic_store(&places[i], PLACE_FREE);
+	weigh_forget_limits();
 	has_begun = false;
 }
 
@@ -117,6 +118,7 @@ static void give_back(uint32_t number)
 
 	__atomic_fetch_and(&head->watched[number / 64], ~bit, __ATOMIC_SEQ_CST);
 	__atomic_fetch_and(&head->settled[number / 64], ~bit, __ATOMIC_SEQ_CST);
+	weigh_forget_limits_of(tokens[number]);
 	atomic_store(&places[number], PLACE_LEFT);
 	clear(account_numbered(number));
 	/* At the end of a row nothing lies behind the places that were left: they are free. */

@@ -184,6 +184,16 @@ bool weigh_token_of(uint32_t number, uint64_t *token);
 void weigh_forget_accounts(void);
 bool weigh_has_had_accounts(void);
 
+/* settled.c */
+enum weigh_reason weigh_be_told(void);
+enum weigh_reason weigh_ask_to_be_told(void);
+void weigh_hear(void);
+
+/* limits.c */
+void weigh_forget_limits(void);
+void weigh_forget_limits_of(uint64_t token);
+void weigh_renew_limits(void);
+
 /* parts.c */
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);
 void weigh_note_wanted(struct weigh_account *account, uint64_t wanted);

@@ -823,7 +823,7 @@ class Later(_Numbers):
         return self._of._later_seconds(174, 0x840)
 
 
-LAYOUT = 0xf91a1fce69624ccd
+LAYOUT = 0x5dc678c1c1b484f1
 PARTS = 10
 PART = 3
 OWN = 143
@@ -904,6 +904,8 @@ class Reason(enum.IntEnum):
     NOT_THEN = 27
     REMOVED = 28
     OTHER_PARTS = 29
+    TOO_MANY_LIMITS = 30
+    NO_NUMBER = 31
 
 
 class Parts:
