@@ -17,6 +17,7 @@ mod otlp;
 mod remote_write;
 mod scope_label;
 mod statsd;
+mod synthesis_text;
 mod target;
 #[cfg(test)]
 mod test_report;
@@ -27,6 +28,7 @@ pub use batch::{Batch, BatchBuilder, Point};
 pub use exporter::{ExportError, ExporterKind, ExporterStatus, MetricExporter};
 pub use openmetrics::{TextFormat, metrics_text, openmetrics};
 pub use scope_label::ScopeLabels;
+pub use synthesis_text::synthesis_text;
 pub use thread::ExportThread;
 
 /// All of them, in the order in which people are told of them.
