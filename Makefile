@@ -39,9 +39,9 @@ check: test-dependencies $(BUNDLE)
 	cd dashboard && npm run --silent check
 	scripts/shape --check
 
-# What measuring costs and how right it is; writes docs/measurements/performance.md and docs/measurements/accuracy.md. Wants
+# What measuring costs and how right it is; writes pages of docs/measurements. Wants
 # root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
-# limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs; several with commas) takes those
+# limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs, sweep; several with commas) takes those
 # figures only, leaves them in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
 BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs/measurements)
 bench: build workloads

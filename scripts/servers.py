@@ -1,198 +1,20 @@
 #!/usr/bin/env python3
 """Runs the exporters against real servers, reads back what they stored, and compares every number.
 
-usage: servers.py EXPORT_REPORTS [SERVER...]    SERVER: prometheus, victoria-metrics, elasticsearch, remote-write-2, otlp
+usage: servers.py EXPORT_REPORTS [SERVER...]    SERVER: prometheus, prometheus-3, victoria-metrics,
+elasticsearch, opensearch, remote-write-2, otlp, collector, statsd
 
 EXPORT_REPORTS is the example of that name of the crate weigh-export. Servers listen at the loopback interface; what is not
 installed is skipped and said. Writes the table of docs/exporters.md, and the exchanges that `make test` replays into
 crates/export/tests/metrics/data/exchanges.
 """
-import contextlib, copy, datetime, glob, http.client, http.server, json, os, re, shutil, socket, subprocess, sys
-import tempfile, threading, time, urllib.parse, urllib.request
+import datetime, glob, http.server, json, os, re, shutil, subprocess, sys, tempfile, threading, time, urllib.parse
+import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DATA = f"{ROOT}/crates/export/tests/metrics/data"
-REPORTS = [json.loads(line) for line in open(f"{DATA}/reports.jsonl")]
+from server_kit import (DATA, EXPORT, REPORTS, ROOT, TARGET, Recorder, compare, export, free_port, get, milliseconds,
+                        moved_to_now, points, record, send, series_key, server, version_of)
+
 DOCUMENT = f"{ROOT}/docs/exporters.md"
-LABEL = {"power": "zone"}
-
-
-# What is expected, from the reports alone
-
-def printable(text):
-    """As weigh escapes what a terminal would act on; the reports hold C0 characters only."""
-    names = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(names.get(c, "\\u{%x}" % ord(c)) if ord(c) < 32 or ord(c) == 127 else c for c in text)
-
-
-def labels_of(scope):
-    kind, _, name = scope.partition(":")
-    if kind == "node":
-        return {}
-    if kind == "operation":
-        operation, _, mount = name.partition(":")
-        return {"operation": printable(operation), "mount": printable(mount)}
-    return {LABEL.get(kind, kind): printable(name)}
-
-
-def points(report):
-    """Values by metric and labels: without what is unavailable or not declared, and without sums beside the cores."""
-    found = {}
-    for scope, metrics in report["metrics"].items():
-        for name, value in metrics.items():
-            is_sum = scope == "node" and name.startswith("node_cpu_")
-            if value["value"] is None or is_sum or scope.startswith("weather:"):
-                continue
-            found[name, tuple(sorted(labels_of(scope).items()))] = value["value"]
-    return found
-
-
-def moved_to_now(reports):
-    """Servers drop what is older than they keep: the last report is made one of a minute ago."""
-    moved = copy.deepcopy(reports)
-    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=250000)
-    for number, report in enumerate(moved):
-        at = now - datetime.timedelta(seconds=60 + 10 * (len(moved) - 1 - number))
-        report["time"] = at.isoformat().replace("+00:00", "Z")
-    return moved
-
-
-def milliseconds(report):
-    return round(datetime.datetime.fromisoformat(report["time"].replace("Z", "+00:00")).timestamp() * 1000)
-
-
-# Servers, a proxy that records, requests
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def get(url, data=None, content_type="application/json", method=None):
-    request = urllib.request.Request(url, data, {"Content-Type": content_type} if data else {}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
-
-
-@contextlib.contextmanager
-def server(command, url, seconds=30, **how):
-    with open(os.devnull, "w") as nothing:
-        process = subprocess.Popen(command, stdout=nothing, stderr=nothing, **how)
-    try:
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                urllib.request.urlopen(url, timeout=2).read()
-                break
-            except OSError:
-                if time.monotonic() > until or process.poll() is not None:
-                    sys.exit(f"{command[0]} does not answer at {url}")
-                time.sleep(0.2)
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-class Recorder(http.server.ThreadingHTTPServer):
-    """Hands requests on to a server, and keeps what both sides said."""
-
-    def __init__(self, port):
-        self.to, self.exchanges = port, []
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def origin(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-KEPT_HEADERS = ("content-type", "retry-after", "x-prometheus-remote-write-samples-written")
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.to, timeout=60)
-        headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-        connection.request(self.command, self.path, body, headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        kept = [(name, value) for name, value in answer.getheaders() if name.lower() in KEPT_HEADERS]
-        kind = self.headers.get("Content-Type", "")
-        self.server.exchanges.append({
-            "method": self.command, "path": self.path, "content_type": kind,
-            "body": body.decode() if kind == "application/x-ndjson" else None,
-            "status": answer.status, "answer_headers": "".join(f"{n}: {v}\r\n" for n, v in kept),
-            "answer": text.decode(errors="replace"),
-        })
-        self.send_response(answer.status)
-        for name, value in kept:
-            self.send_header(name, value)
-        if answer.status != 204:
-            self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_PUT = do
-
-
-def export(target, reports):
-    lines = "".join(json.dumps(report, ensure_ascii=False) + "\n" for report in reports)
-    output = subprocess.run([EXPORT, target], input=lines, capture_output=True, text=True, timeout=120)
-    if output.returncode:
-        sys.exit(f"{target}: {output.stderr}")
-    return output.stdout
-
-
-def record(name, exporter, version, recorder, status):
-    folder = f"{DATA}/exchanges"
-    os.makedirs(folder, exist_ok=True)
-    head = {"exporter": exporter, "server": version,
-            "sent_values": status["sent_values"], "lost_values": status["lost_values"]}
-    with open(f"{folder}/{name}.jsonl", "w") as file:
-        for line in [head, *recorder.exchanges]:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def send(name, exporter, version, port, reports):
-    """Sends by way of the recorder; the exporter has to say that all was taken."""
-    recorder = Recorder(port)
-    status = json.loads(export(f"{exporter}={recorder.origin}", reports))
-    recorder.shutdown()
-    record(name, exporter, version, recorder, status)
-    expected = sum(len(points(report)) for report in reports)
-    if (status["sent_values"], status["lost_values"]) != (expected, 0):
-        sys.exit(f"{version}: of {expected} values: {status}")
-    return recorder
-
-
-def compare(what, expected, found):
-    """Both: value by key. As doubles, for the servers have no other numbers."""
-    wrong = [key for key in {*expected, *found}
-             if key not in expected or key not in found or float(expected[key]) != float(found[key])]
-    if wrong:
-        key = wrong[0]
-        sys.exit(f"{what}: {len(wrong)} of {len(expected)} differ, as {key}: {expected.get(key)} and {found.get(key)}")
-    print(f"{what}: {len(expected)} values equal")
-    return len(expected)
-
-
-def series_key(labels):
-    rest = {k: v for k, v in labels.items() if k not in ("__name__", "instance", "job")}
-    return labels["__name__"], tuple(sorted(rest.items()))
-
-
-def version_of(package):
-    """Debian's own builds do not all say their version."""
-    command = ["dpkg-query", "--show", "--showformat=${Version}", package]
-    return re.match(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
 
 
 # Each server
@@ -200,7 +22,7 @@ def version_of(package):
 def instant_queries(origin, reports, job):
     equal = 0
     for report in reports:
-        query = urllib.parse.urlencode({"query": '{job="%s",__name__=~"node_.*"}' % job, "time": milliseconds(report) / 1000})
+        query = urllib.parse.urlencode({"query": '{job="%s",__name__=~"(node|job)_.*"}' % job, "time": milliseconds(report) / 1000})
         result = get(f"{origin}/api/v1/query?{query}")["data"]["result"]
         found = {series_key(one["metric"]): one["value"][1] for one in result}
         equal += compare(f"{origin} {job} at {report['time']}", points(report), found)
@@ -239,7 +61,27 @@ class Scraped(http.server.BaseHTTPRequestHandler):
 
 
 def prometheus(folder):
-    version = f"Prometheus {version_of('prometheus')}"
+    yield from prometheus_at(folder, "prometheus", f"Prometheus {version_of('prometheus')}", "prometheus")
+
+
+def prometheus_3(folder):
+    """Built from its Go module: its API is all there, its own page is not."""
+    # Its ways of finding targets in clouds are left out: they are most of what it takes to build.
+    binary = go_build("prometheus_3", "github.com/prometheus/prometheus/cmd/prometheus", "-tags=remove_all_sd")
+    minor = re.search(r"prometheus/prometheus v0\.(\d)(\d\d)\.(\d+)", open(f"{ROOT}/tests/servers/prometheus_3/go.mod").read())
+    version = f"Prometheus {minor[1]}.{int(minor[2])}.{minor[3]}"
+    yield from prometheus_at(folder, binary, version, "prometheus-3", "--web.enable-otlp-receiver")
+
+
+def go_build(module, package=".", *options):
+    """The program of a Go module below tests/servers; it is built once."""
+    os.makedirs(TARGET, exist_ok=True)
+    binary = f"{TARGET}/{module}"
+    subprocess.run(["go", "build", *options, "-o", binary, package], cwd=f"{ROOT}/tests/servers/{module}", check=True)
+    return binary
+
+
+def prometheus_at(folder, binary, version, name, *options):
     Scraped.text = export("openmetrics", REPORTS).encode()
     scraped = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scraped)
     threading.Thread(target=scraped.serve_forever, daemon=True).start()
@@ -248,13 +90,19 @@ def prometheus(folder):
                    f"[{{targets: ['127.0.0.1:{scraped.server_port}']}}]}}]\n")
     port = free_port()
     origin = f"http://127.0.0.1:{port}"
-    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=error"]
+    command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+               f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=error", *options]
     with server(command, f"{origin}/-/ready"):
         reports = moved_to_now(REPORTS)
-        recorder = send("prometheus", "prometheus", version, port, reports)
+        recorder = send(name, "prometheus", version, port, reports)
         equal = instant_queries(origin, reports, "weigh")
         yield version, "`prometheus=`", f"{equal} values equal; {fall_back(recorder)}"
+        if options:
+            target = f"otlp=http://127.0.0.1:{port}/api/v1/otlp/v1/metrics"
+            status = json.loads(export(target, moved_to_now(REPORTS)))
+            expected = sum(len(points(report)) for report in REPORTS)
+            assert (status["sent_values"], status["lost_values"]) == (expected, 0), status
+            yield version, "`otlp=` to its receiver", f"{expected} values taken"
         until = time.monotonic() + 20
         while not get(f"{origin}/api/v1/query?query=up%7Bjob%3D%22scrape%22%7D%3D%3D1")["data"]["result"]:
             assert time.monotonic() < until, "nothing is scraped"
@@ -316,51 +164,89 @@ def elasticsearch(folder):
                    "JAVA_HOME": os.path.realpath(shutil.which("java")).removesuffix("/bin/java"), "HOME": folder}
     origin = f"http://127.0.0.1:{port}"
     with server([f"{home}/bin/elasticsearch"], origin, 300, user=who, env=environment, cwd=folder):
-        send("elasticsearch-6", "elasticsearch", version, port, REPORTS)
-        # The second time everything is there already; each document has its id, and none is there twice.
-        status = json.loads(export(f"elasticsearch={origin}", REPORTS))
-        assert status["lost_values"] == 0, status
-        get(f"{origin}/weigh-node/_refresh", b"")
-        hits = get(f"{origin}/weigh-node/_search?size=1000")["hits"]["hits"]
-        equal = 0
-        for report in REPORTS:
-            found = {}
-            for hit in hits:
-                document = hit["_source"]
-                if document["@timestamp"] == milliseconds(report):
-                    for metric, value in document["metrics"].items():
-                        assert (metric, document["scope"], document["instance"]) not in found
-                        found[metric, document["scope"], document["instance"]] = value
-            expected = {(metric, kind(labels), ":".join(v for _, v in reversed(labels))): value
-                        for (metric, labels), value in points(report).items()}
-            equal += compare(f"{version} at {report['time']}", expected, found)
+        yield from search(version, "elasticsearch-6", port, "interval")
         lifecycle = get(f"{origin}/weigh-node/_ilm/explain")["indices"]
         assert all(index["managed"] and index["policy"] == "weigh-node" for index in lifecycle.values()), lifecycle
-        yield version, "`elasticsearch=`", f"{equal} values equal after being sent twice; the index is under ILM"
-        yield version, "dashboard", f"{search_queries(origin)} queries run"
+        yield version, "lifecycle", "the index is under ILM"
+
+
+def opensearch(folder):
+    """A node of the artifacts of Maven, by the runner of tests; its lifecycle is a plugin that is not among them."""
+    classes = opensearch_classes()
+    if not classes:
+        return
+    version = "OpenSearch " + re.search(r"/opensearch-(\d[\d.]*)\.jar", "\n".join(glob.glob(f"{classes}/*.jar")))[1]
+    port = free_port()
+    command = ["java", "-Xms512m", "-Xmx512m", "-cp", f"{classes}/*", f"{ROOT}/tests/servers/opensearch/Node.java",
+               f"{folder}/node", str(port)]
+    with server(command, f"http://127.0.0.1:{port}", 300, cwd=folder):
+        yield from search(version, "opensearch", port)
+
+
+def opensearch_classes():
+    """Fetched below target/servers, from the artifact of Maven with all that it needs."""
+    classes = f"{TARGET}/opensearch"
+    if not glob.glob(f"{classes}/*.jar") and shutil.which("mvn"):
+        subprocess.run(["mvn", "-q", "-f", f"{ROOT}/tests/servers/opensearch/pom.xml", "dependency:copy-dependencies",
+                        f"-DoutputDirectory={classes}"], check=False)
+    return classes if glob.glob(f"{classes}/*.jar") else None
+
+
+def search(version, name, port, interval="fixed_interval"):
+    """What was sent is there, each number and each document once; the queries of the dashboard run, with this name of the interval."""
+    origin = f"http://127.0.0.1:{port}"
+    send(name, "elasticsearch", version, port, REPORTS)
+    # The second time everything is there already; each document has its id, and none is there twice.
+    status = json.loads(export(f"elasticsearch={origin}", REPORTS))
+    assert status["lost_values"] == 0, status
+    get(f"{origin}/weigh-node/_refresh", b"")
+    hits = get(f"{origin}/weigh-node/_search?size=1000")["hits"]["hits"]
+    equal = 0
+    for report in REPORTS:
+        found = {}
+        for hit in hits:
+            document = hit["_source"]
+            if document["@timestamp"] == milliseconds(report):
+                for metric, value in document["metrics"].items():
+                    assert (metric, document["scope"], document["instance"]) not in found
+                    found[metric, document["scope"], document["instance"]] = value
+        expected = {(metric, kind(labels), instance(labels)): value for (metric, labels), value in points(report).items()}
+        equal += compare(f"{version} at {report['time']}", expected, found)
+    users = get(f"{origin}/weigh-node/_search?size=0", json.dumps(
+        {"aggs": {"users": {"terms": {"field": "labels.user"}}}}).encode())["aggregations"]["users"]["buckets"]
+    assert {one["key"] for one in users} == {job["user"] for job in REPORTS[0]["jobs"]}, users
+    yield version, "`elasticsearch=`", f"{equal} values equal after being sent twice"
+    yield version, "dashboard", f"{search_queries(origin, interval)} queries run"
 
 
 def kind(labels):
     """The scope's kind, by the names of its labels."""
     names = [name for name, _ in labels]
-    return "operation" if "operation" in names else "power" if names == ["zone"] else (names or ["node"])[0]
+    known = {"operation": "operation", "job_id": "job", "zone": "power"}
+    return next((kind for name, kind in known.items() if name in names), (names or ["node"])[0])
+
+
+def instance(labels):
+    by_name = dict(labels)
+    if "job_id" in by_name:
+        return by_name.get("group", by_name["job_id"])
+    return ":".join(value for _, value in reversed(labels))
 
 
 def elasticsearch_home():
     """Unpacked below target/servers, from the artifact of Maven."""
-    target = os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target") + "/servers"
-    found = glob.glob(f"{target}/elasticsearch-6*/")
+    found = glob.glob(f"{TARGET}/elasticsearch-6*/")
     if not found and shutil.which("mvn"):
         artifact = "org.elasticsearch.distribution.zip:elasticsearch:6.8.23:zip"
-        subprocess.run(["mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={target}"], check=False)
-        for archive in glob.glob(f"{target}/elasticsearch-6*.zip"):
-            subprocess.run(["unzip", "-q", "-o", archive, "-d", target], check=True)
+        subprocess.run(["mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={TARGET}"], check=False)
+        for archive in glob.glob(f"{TARGET}/elasticsearch-6*.zip"):
+            subprocess.run(["unzip", "-q", "-o", archive, "-d", TARGET], check=True)
             os.remove(archive)
-        found = glob.glob(f"{target}/elasticsearch-6*/")
+        found = glob.glob(f"{TARGET}/elasticsearch-6*/")
     return found[0].rstrip("/") if found else None
 
 
-def search_queries(origin):
+def search_queries(origin, interval):
     """The dashboard's queries as Grafana's data source makes them of its targets."""
     dashboard = json.load(open(f"{ROOT}/packaging/grafana/weigh-nodes-elasticsearch.json"))
     run = 0
@@ -373,7 +259,7 @@ def search_queries(origin):
                 if bucket["type"] == "terms":
                     how |= {"size": int(bucket["settings"]["size"]), "order": {"_key": bucket["settings"]["order"]}}
                 else:
-                    how |= {"interval": "10s", "min_doc_count": 1}
+                    how |= {interval: "10s", "min_doc_count": int(bucket["settings"]["min_doc_count"])}
                 level["aggs"] = {bucket["id"]: {bucket["type"]: how}}
                 level = level["aggs"][bucket["id"]]
             level["aggs"] = {}
@@ -410,7 +296,7 @@ def remote_write_2(folder):
 
 def otlp(folder):
     """No Collector: the messages of the published protocol, as Python's package has them, read the JSON strictly."""
-    packages = os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target") + "/servers/python"
+    packages = f"{TARGET}/python"
     if not os.path.isdir(packages):
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", packages, "opentelemetry-proto"], check=True)
     sys.path.insert(0, packages)
@@ -452,15 +338,132 @@ def otlp(folder):
     yield version, "`otlp=`", f"{equal} values equal"
 
 
-SERVERS = {"prometheus": prometheus, "victoria-metrics": victoria_metrics, "elasticsearch": elasticsearch,
-           "remote-write-2": remote_write_2, "otlp": otlp}
+class Caught(Scraped):
+    """Takes what the Collector hands on."""
+    protocol_version = "HTTP/1.1"
+    bodies = {}
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.bodies.setdefault(self.path, []).append(json.loads(body))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+
+def collector(folder):
+    """The real Collector takes metrics and spans, and hands them on as JSON of its own."""
+    binary = go_build("collector")
+    module = re.search(r"collector/otelcol v(\S+)", open(f"{ROOT}/tests/servers/collector/go.mod").read())
+    version = f"OpenTelemetry Collector {module[1]}"
+    caught = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Caught)
+    threading.Thread(target=caught.serve_forever, daemon=True).start()
+    port = free_port()
+    pipeline = "{receivers: [otlp], exporters: [otlp_http]}"
+    with open(f"{folder}/collector.yml", "w") as file:
+        file.write(f"""receivers: {{otlp: {{protocols: {{http: {{endpoint: '127.0.0.1:{port}'}}}}}}}}
+exporters: {{otlp_http: {{endpoint: 'http://127.0.0.1:{caught.server_port}', encoding: json, compression: none,
+  sending_queue: {{enabled: false}}}}}}
+service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{metrics: {pipeline}, traces: {pipeline}}}}}
+""")
+    with server([binary, f"--config=file:{folder}/collector.yml"], f"http://127.0.0.1:{port}/v1/metrics", 60):
+        send("collector", "otlp", version, port, REPORTS)
+        equal = 0
+        for report, request in zip(REPORTS, Caught.bodies["/v1/metrics"], strict=True):
+            equal += compare(f"{version} at {report['time']}", points(report), otlp_points(request, report))
+        yield version, "`otlp=`", f"{equal} values equal, handed on by it"
+        yield version, "`weigh export --to otlp=`", spans_by(version, port)
+    caught.shutdown()
+
+
+def otlp_points(request, report):
+    found = {}
+    for metric in request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]:
+        data = metric.get("sum") or metric["gauge"]
+        assert ("sum" in metric) == metric["name"].endswith("_total"), metric["name"]
+        for point in data["dataPoints"]:
+            labels = {one["key"]: one["value"]["stringValue"] for one in point.get("attributes", [])}
+            assert point["timeUnixNano"] == str(milliseconds(report) * 10**6)
+            value = int(point["asInt"]) if "asInt" in point else point["asDouble"]
+            found[series_key({"__name__": metric["name"], **labels})] = value
+    return found
+
+
+def spans_by(version, port):
+    """The spans of a recording, as the Collector has handed them on: each is what was sent."""
+    lines = [json.loads(line) for line in open(f"{DATA}/spans.jsonl")]
+    recorder = Recorder(port)
+    status = json.loads(export(f"spans otlp={recorder.origin}", lines))
+    recorder.shutdown()
+    sent = [span for line in lines for span in all_spans(line)]
+    assert status == {"sent_spans": len(sent)}, status
+    record("collector-spans", "spans", version, recorder, {"sent_values": len(sent), "lost_values": 0})
+    found = [span for request in Caught.bodies["/v1/traces"] for span in all_spans(request)]
+    assert plain_spans(found) == plain_spans(sent), f"{version}: spans differ"
+    return f"{len(sent)} spans equal, handed on by it"
+
+
+def all_spans(request):
+    return request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+
+
+def plain_spans(spans):
+    """Spans by their ids, without what is empty or nothing: senders may leave that out."""
+    def plain(value):
+        if isinstance(value, dict):
+            return {name: plain(inner) for name, inner in value.items() if inner not in ("", {}, [], 0)}
+        return [plain(inner) for inner in value] if isinstance(value, list) else value
+    return {span["spanId"]: plain(span) for span in spans}
+
+
+def statsd(folder):
+    """Tagged StatsD by UDP: what the server of Prometheus for it has of gauges, and of the growth of counters."""
+    binary = go_build("statsd_exporter", "github.com/prometheus/statsd_exporter")
+    module = re.search(r"statsd_exporter v(\S+)", open(f"{ROOT}/tests/servers/statsd_exporter/go.mod").read())
+    version = f"statsd_exporter {module[1]}"
+    port, web = free_port(), free_port()
+    command = [binary, f"--statsd.listen-udp=127.0.0.1:{port}", "--statsd.listen-tcp=", f"--web.listen-address=127.0.0.1:{web}",
+               "--log.level=error"]
+    first, last = (tagged(points(report)) for report in REPORTS)
+    expected = {key: value - first[key] if key[0].endswith("_total") else value
+                for key, value in last.items() if key in first or not key[0].endswith("_total")}
+    with server(command, f"http://127.0.0.1:{web}/metrics"):
+        export(f"dogstatsd=127.0.0.1:{port}", REPORTS)
+        until, found = time.monotonic() + 20, {}
+        while len(found) < len(expected) and time.monotonic() < until:
+            time.sleep(0.5)
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/metrics") as answer:
+                found = dict(sample_of(line) for line in answer.read().decode().splitlines() if re.match("node_|job_", line))
+        yield version, "`dogstatsd=`", f"{compare(version, expected, found)} values equal"
+
+
+def tagged(values):
+    """As tags are written: without what StatsD has of its own."""
+    plain = lambda text: re.sub(r"[|,#\n\\\x00-\x1f\x7f]", "_", text)
+    return {(metric, tuple((name, plain(value)) for name, value in labels)): value for (metric, labels), value in values.items()}
+
+
+def sample_of(line):
+    name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+    pairs = re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or "")
+    unescaped = {name: value.replace('\\"', '"').replace("\\\\", "\\") for name, value in pairs if name != "node"}
+    return (name, tuple(sorted(unescaped.items()))), float(value)
+
+
+SERVERS = {"prometheus": prometheus, "prometheus-3": prometheus_3, "victoria-metrics": victoria_metrics,
+           "elasticsearch": elasticsearch, "opensearch": opensearch, "remote-write-2": remote_write_2, "otlp": otlp,
+           "collector": collector, "statsd": statsd}
+NEEDED = {"prometheus-3": "go", "elasticsearch": "java", "opensearch": "java", "remote-write-2": "go", "otlp": "python3",
+          "collector": "go", "statsd": "go"}
 BEGIN, END = "<!-- by make servers -->\n", "<!-- end -->\n"
 
 
 def main():
     rows = []
     for name in sys.argv[2:] or SERVERS:
-        binary = {"elasticsearch": "java", "remote-write-2": "go", "otlp": "python3"}.get(name, name)
+        binary = NEEDED.get(name, name)
         if not shutil.which(binary):
             print(f"{name}: skipped, {binary} is not installed")
             continue
@@ -489,5 +492,4 @@ def write(rows):
 
 
 if __name__ == "__main__":
-    EXPORT = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else sys.exit(__doc__)
-    main()
+    main() if EXPORT else sys.exit(__doc__)

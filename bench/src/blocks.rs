@@ -9,8 +9,9 @@ use std::fs;
 use anyhow::{Context, Result};
 
 use crate::bars::{self, Panel};
-use crate::page::Page;
+use crate::page::{Page, Table};
 use crate::runs::{Bench, told};
+use crate::spread::Spread;
 use crate::watched::{self, Length, Mount, SIZE, Told, Way};
 
 const ROUNDS: Length = Length { least: 6, most: 15, seconds: 12 };
@@ -30,7 +31,7 @@ const ACCESSES: [Access; 4] = [
     Access { word: "load", title: "reading mapped memory", moved: None },
 ];
 
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 8] = [
     Way { name: "not watched", application: None, mount: None },
     Way { name: "preload", application: Some("preload"), mount: None },
     Way { name: "bpf", application: Some("bpf"), mount: None },
@@ -38,7 +39,11 @@ const WAYS: [Way; 7] = [
     Way { name: "preload + mount", application: Some("preload"), mount: Some(Mount::Passthrough) },
     Way { name: "plain mount", application: None, mount: Some(Mount::Plain) },
     Way { name: "exact mount", application: None, mount: Some(Mount::Exact) },
+    Way { name: "hollow mount", application: None, mount: Some(Mount::Hollow) },
 ];
+
+/// How many times as long as the hollow mount the exact one may take.
+const OVER_HOLLOW: f64 = 1.3;
 
 fn one(bench: &Bench, way: &Way, access: &Access, block: u64, times: u64) -> Result<Told> {
     let program = |file: &str| {
@@ -69,12 +74,26 @@ fn times(bench: &Bench, block: u64) -> u64 {
     }
 }
 
+fn over_hollow(access: &Access, block: &str, ratio: &Spread) -> Vec<String> {
+    let interval = ratio.interval.unwrap_or((ratio.least, ratio.greatest));
+    vec![
+        access.title.to_string(),
+        block.to_string(),
+        format!("{:.2}", ratio.median),
+        format!("{:.2} … {:.2}", interval.0, interval.1),
+        format!("≤ {OVER_HOLLOW}"),
+        ratio.against(OVER_HOLLOW).to_string(),
+    ]
+}
+
 /// Takes the figures, writes them; the picture.
 pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
     watched::prepare(bench)?;
     page.heading(2, "Files followed");
     page.paragraph(METHOD);
     let mut panels = Vec::new();
+    let mut over =
+        Table::new(["", "block", "exact ÷ hollow", "95 % interval", "target", "verdict"]);
     for access in &ACCESSES {
         let (mut table, mut groups) = (watched::table(), Vec::new());
         for (name, block) in watched::blocks(bench) {
@@ -82,12 +101,18 @@ pub fn write(bench: &Bench, page: &mut Page) -> Result<String> {
             let times = times(bench, block);
             let samples =
                 watched::rounds(bench, &WAYS, ROUNDS, |way| one(bench, way, access, block, times))?;
+            let ratio = watched::ratio(&WAYS, &samples, Mount::Exact, Mount::Hollow);
+            if let Some(ratio) = ratio {
+                over.row(over_hollow(access, name, &ratio));
+            }
             groups.push(watched::add(&mut table, &WAYS, access.moved, (name, block), &samples));
         }
         page.heading(3, access.title);
         page.table(&table);
         panels.push(Panel { title: access.title.to_string(), groups });
     }
+    page.heading(3, "The exact mount over what it costs at least");
+    page.table(&over);
     page.picture("Times as long, by block and way", "images/blocks.svg");
     bars::picture(&watched::series(&WAYS), &panels, watched::NOTE)
 }
@@ -97,5 +122,6 @@ A file of 64 MiB that is in the page cache, gone through by blocks again and aga
 (`tests/workloads/blocks.c`): by read(2) and write(2), or copied from and to mapped memory. Its own wall time, by \
 its own clock, between opening and closing: “times as long” is the median, over rounds with one run each way, of \
 the ratio to the round's run that nobody watched. `preload` and `bpf` are `weigh io` by that mechanism; `mount` is \
-`weigh io mount` with passthrough, `plain mount` the same without, `exact mount` with --exact; `preload + mount` is both at once. In each run \
+`weigh io mount` with passthrough, `plain mount` the same without, `exact mount` with --exact; `preload + mount` is both at once. \
+`hollow mount` is not weigh: a program that does nothing for each call that comes to it (`tests/workloads/hollow.c`). In each run \
 weigh has to name the file, and, of calls, to have counted its bytes exactly.";

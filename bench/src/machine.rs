@@ -28,11 +28,16 @@ pub fn stolen_seconds() -> Result<f64> {
     Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// Its memory.
+pub fn memory_bytes() -> Result<u64> {
+    let memory = field(&read("/proc/meminfo")?, "MemTotal").unwrap_or_default();
+    let kilobytes: u64 = memory.trim_end_matches(" kB").parse().context("/proc/meminfo")?;
+    Ok(kilobytes * 1024)
+}
+
 /// The machine, one fact a line.
 pub fn describe() -> Result<Vec<(&'static str, String)>> {
     let cpu = read("/proc/cpuinfo")?;
-    let memory = field(&read("/proc/meminfo")?, "MemTotal").unwrap_or_default();
-    let kilobytes: f64 = memory.trim_end_matches(" kB").parse().context("/proc/meminfo")?;
     let flags = field(&cpu, "flags").unwrap_or_default();
     let hypervisor = flags.split(' ').any(|flag| flag == "hypervisor");
     let system = rustix::system::uname();
@@ -43,7 +48,7 @@ pub fn describe() -> Result<Vec<(&'static str, String)>> {
             "CPU",
             format!("{model}, {cpus} CPUs{}", if hypervisor { ", virtual machine" } else { "" }),
         ),
-        ("Memory", format!("{:.1} GiB", kilobytes / (1 << 20) as f64)),
+        ("Memory", format!("{:.1} GiB", memory_bytes()? as f64 / (1 << 30) as f64)),
         (
             "Kernel",
             format!(

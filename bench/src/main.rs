@@ -1,5 +1,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-//! What measuring costs, and how right it is. Writes docs/measurements/performance.md and docs/measurements/accuracy.md.
+//! What measuring costs, and how right it is. Writes the pages of docs/measurements.
 //!
 //! Reads the summaries of weigh, the reports of its peers, and the kernel's accounting of the same
 //! commands; refuses bare runs that fail, and rounds during which another weigh runs.
@@ -20,6 +20,7 @@ mod machine;
 mod neighbour;
 mod outcome;
 mod overhead;
+mod packets;
 mod page;
 mod peers;
 mod plot;
@@ -30,6 +31,7 @@ mod rounds;
 mod runs;
 mod server;
 mod spread;
+mod sweep;
 mod targets;
 mod tools;
 mod watched;
@@ -53,6 +55,8 @@ use tools::Tools;
 enum Verb {
     /// Take the figures and write the page
     Measure(Arguments),
+    /// Draw the figures that bench/packets.py has left in a file into a folder
+    Packets { figures: PathBuf, folder: PathBuf },
     #[command(flatten)]
     Inside(Inside),
 }
@@ -115,11 +119,13 @@ enum Part {
     Accuracy,
     Kinds,
     CallCosts,
+    Sweep,
 }
 
 fn main() -> Result<()> {
     match Verb::parse() {
         Verb::Measure(arguments) => measure(&arguments),
+        Verb::Packets { figures, folder } => packets::draw(&figures, &folder),
         Verb::Inside(Inside::Witness { file, repeats, command }) => {
             witness::witness(&file, repeats, &command)
         }
@@ -146,12 +152,16 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let tools = Tools::find(&bench);
     let session = Session { arguments, bench, tools, failed: Cell::new(0) };
     let accuracy = [Part::Accuracy, Part::Kinds, Part::CallCosts];
-    let performance = |part: &Part| !accuracy.contains(part) && session.wants(*part);
+    let performance =
+        |part: &Part| !accuracy.contains(part) && *part != Part::Sweep && session.wants(*part);
     if Part::value_variants().iter().any(performance) {
         session.page("performance.md", "Performance", METHOD, |page| session.performance(page))?;
     }
     if accuracy.iter().any(|part| session.wants(*part)) {
         session.page("accuracy.md", "Accuracy", ACCURACY, |page| session.accuracy(page))?;
+    }
+    if session.wants(Part::Sweep) {
+        session.page("sweep.md", "Sweeps", SWEEP, |page| session.sweep(page))?;
     }
     ensure!(session.failed.get() == 0, "{} parts failed, as the pages say", session.failed.get());
     Ok(())
@@ -232,7 +242,7 @@ impl Session<'_> {
                 }),
                 Part::Server => server::write(bench, page)
                     .and_then(|picture| self.picture("latency.svg", &picture)),
-                Part::Accuracy | Part::Kinds | Part::CallCosts => Ok(()),
+                Part::Accuracy | Part::Kinds | Part::CallCosts | Part::Sweep => Ok(()),
             };
             self.note(*part, done, page);
         }
@@ -260,6 +270,12 @@ impl Session<'_> {
             let done = call_costs::write(&self.bench, page);
             self.note(Part::CallCosts, done, page);
         }
+        Ok(())
+    }
+
+    fn sweep(&self, page: &mut Page) -> Result<()> {
+        let done = sweep::write(&self.bench, &self.tools, page);
+        self.note(Part::Sweep, done, page);
         Ok(())
     }
 
@@ -322,6 +338,12 @@ themselves, by a walk of their own page tables or by adding up what their calls 
 did. Every tool is asked about the same programs; what it says is held against what the program \
 said in that very run. Nothing is timed here. weigh's `poll` looks as often as it can \
 (`--interval 10ms`).";
+
+const SWEEP: &str = "\
+The two tables of the paper on resource_monitor and Kickstart, for weigh's own ways: programs (`tests/workloads`) of \
+growing size, each bare and under weigh by each mechanism and level, one right after the other, and each round begins \
+with another way. Files that are read are `/dev/zero`. What does not fit into three quarters of the machine's memory \
+is left out.";
 
 #[cfg(test)]
 mod tests {

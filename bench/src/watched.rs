@@ -72,16 +72,33 @@ pub enum Mount {
     Plain,
     /// All.
     Exact,
+    /// Not weigh's: every call is a request to a program that does nothing for it.
+    Hollow,
 }
 
 impl Mount {
     /// Of `weigh io mount`.
     fn option(self) -> Option<&'static str> {
         match self {
-            Mount::Passthrough => None,
+            Mount::Passthrough | Mount::Hollow => None,
             Mount::Plain => Some("--no-passthrough"),
             Mount::Exact => Some("--exact"),
         }
+    }
+
+    /// What stands before the command that uses it.
+    fn words(self, bench: &Bench, report: &str) -> Vec<String> {
+        let mounted = bench.path("mounted").display().to_string();
+        if self == Mount::Hollow {
+            let mut words = bench.workload("hollow");
+            words.extend([mounted, FILE.to_string(), SIZE.to_string()]);
+            return words;
+        }
+        let mut words = vec![bench.weigh_path(), "io".into(), "mount".into(), "-q".into()];
+        words.extend(self.option().map(String::from));
+        words.extend(["--json", report].map(String::from));
+        words.extend([bench.path("source").display().to_string(), mounted, "--".into()]);
+        words
     }
 }
 
@@ -151,13 +168,11 @@ fn around(
     let (mut words, mut reports) = (Vec::new(), Vec::new());
     if let Some(mount) = way.mount {
         let json = bench.path("mount.json").display().to_string();
-        words.extend([bench.weigh_path(), "io".into(), "mount".into(), "-q".into()]);
-        words.extend(mount.option().map(String::from));
-        words.extend(["--json".into(), json.clone()]);
-        words.extend([&source, &mounted].map(|folder| folder.display().to_string()));
-        words.push("--".into());
-        // Of mapped memory it has pages, however often they are used.
-        reports.push((json, moved.filter(|_| mount == Mount::Exact)));
+        words.extend(mount.words(bench, &json));
+        if mount != Mount::Hollow {
+            // Of mapped memory it has pages, however often they are used.
+            reports.push((json, moved.filter(|_| mount == Mount::Exact)));
+        }
     }
     if let Some(mechanism) = way.application {
         let json = bench.path("application.json").display().to_string();
@@ -222,6 +237,16 @@ pub fn table() -> Table {
     let heads =
         ["block", "", "GB/s", "times as long", "95 % interval", "rounds", "target", "verdict"];
     Table::new(heads)
+}
+
+/// How many times as long one way takes as another, by round.
+pub fn ratio(ways: &[Way], samples: &[Vec<Told>], of: Mount, to: Mount) -> Option<Spread> {
+    let own = |mount| {
+        let is_it = |way: &Way| way.mount == Some(mount) && way.application.is_none();
+        ways.iter().position(is_it).and_then(|index| samples.get(index))
+    };
+    let pairs = own(of)?.iter().zip(own(to)?);
+    Some(Spread::of(pairs.map(|(of, to)| of.seconds / to.seconds)))
 }
 
 /// Writes what came of the rounds of one block, and returns its bars. `moved` is the key of what calls moved, absent

@@ -665,6 +665,7 @@ export interface TopJob {
   memory_rss_sum_bytes: number;
   cpus_requested: number | null;
   memory_limit_bytes: number | null;
+  time_left_seconds: number | null;
 }
 
 export interface TopProcess {

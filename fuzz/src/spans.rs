@@ -1,7 +1,7 @@
-//! Spans of OpenTelemetry, as a program of the job may send them.
+//! Spans and metrics of OpenTelemetry, as a program may send them.
 
 use weigh_account::regions::SpanTable;
-use weigh_parse::otlp::each_span;
+use weigh_parse::otlp::{each_metric, each_span};
 
 /// A message: what is read of it is added up.
 pub fn otlp_spans(data: &[u8]) {
@@ -17,4 +17,17 @@ pub fn otlp_spans(data: &[u8]) {
     for row in &made.rows {
         assert!(row.exclusive_seconds <= row.inclusive_seconds && row.path.len() <= 64);
     }
+}
+
+/// A message of metrics: texts are bounded, and so are attributes.
+pub fn otlp_metrics(data: &[u8]) {
+    let mut points = 0u64;
+    let read = each_metric(data, &mut |point| {
+        assert!(point.name.len() < 1024 && point.unit.len() < 1024 && point.service.len() < 1024);
+        assert!(point.attributes.len() <= 16);
+        points += 1;
+    });
+    assert!(read.is_ok() || read.is_err_and(|why| !why.to_string().is_empty()));
+    // A point has a byte at least, besides its key and its length.
+    assert!(points <= data.len() as u64);
 }

@@ -23,6 +23,7 @@ mod configured;
 mod files;
 mod follow;
 mod listener;
+mod otlp_intake;
 mod plain;
 mod process;
 mod quota;
@@ -42,6 +43,9 @@ pub use follow::{
     RemoteError, RemoteJob, answers, be_session, is_session, session, socket, stream,
 };
 pub use listener::{ServerError, listen_at, serves_programs, turn_all_away};
+pub use otlp_intake::{
+    HEADER, IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal, PeerNote, TakeMessage,
+};
 pub use plain::PlainServer;
 pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
 pub use quota::{PROGRAMS, SlotQuota};

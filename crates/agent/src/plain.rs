@@ -166,7 +166,7 @@ mod tests {
     /// Serves at a path while something is asked.
     fn while_served<T>(path: &Path, ask: impl FnOnce() -> T) -> T {
         let interval = std::time::Duration::from_secs(1);
-        let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
+        let settings = StreamSettings { interval, why_no_jobs: None, statsd: None, otlp: None };
         let (_streams, door) = StreamServer::new(settings).unwrap();
         let mut server = PlainServer::new(path, door, "a test".to_string()).unwrap();
         let is_over = AtomicBool::new(false);

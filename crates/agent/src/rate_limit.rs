@@ -42,6 +42,11 @@ impl RateLimit {
         is_allowed
     }
 
+    /// Whether so many may come at once at all.
+    pub fn allows_ever(&self, count: u32) -> bool {
+        f64::from(count) <= self.at_once
+    }
+
     /// Whether there are so many left for one now.
     pub fn has(&mut self, who: u64, count: u32, now: Instant) -> bool {
         let (at_once, a_second) = (self.at_once, self.a_second);

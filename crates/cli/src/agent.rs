@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use weigh_agent::{StreamClient, StreamRequest};
-use weigh_schema::stream::CollectorSwitch;
+use weigh_schema::stream::{CollectorSwitch, StreamRead, StreamRecords};
 use weigh_session::products::agent::{AgentSettings, PageSettings, serve};
 use weigh_session::products::rule_events::run_commands;
 use weigh_session::products::rules::read_trusted;
 
 use crate::arguments::{
-    AgentArguments, AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
-    AgentUrlArguments, AgentVerb,
+    AgentArguments, AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
+    AgentStatusArguments, AgentUrlArguments, AgentVerb,
 };
 use crate::serve::read_or_make;
 use crate::terminal::{print, print_json};
@@ -30,6 +30,7 @@ impl From<&AgentArguments> for AgentSettings {
             interval: arguments.interval,
             state: arguments.state.clone(),
             statsd: arguments.statsd,
+            otlp: arguments.otlp,
             page: None,
             commands_are_apart: arguments.commands_apart,
             rules: arguments.rules.clone(),
@@ -66,6 +67,7 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
         Some(AgentVerb::Url(arguments)) => url(arguments)?,
         Some(AgentVerb::Commands(arguments)) => commands(arguments)?,
         Some(AgentVerb::Status(arguments)) => status(arguments)?,
+        Some(AgentVerb::Read(arguments)) => read(arguments)?,
         Some(AgentVerb::Set(arguments)) => set(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -86,6 +88,46 @@ fn status(arguments: &AgentStatusArguments) -> anyhow::Result<()> {
         true => print_json(&(serde_json::to_string_pretty(&status)? + "\n")),
         false => print(&weigh_show::agent::text(&status)),
     }
+}
+
+/// Bytes of records that are taken at once.
+const READ_BYTES: u64 = 1 << 20;
+
+fn read(arguments: &AgentReadArguments) -> anyhow::Result<()> {
+    let client = StreamClient::connect(&arguments.at.path())?;
+    let (mut from_sequence, mut left) = (arguments.from, arguments.count.unwrap_or(u64::MAX));
+    while left > 0 {
+        let found = client.read(StreamRead {
+            stream: arguments.stream.clone(),
+            from_sequence,
+            at_most_bytes: READ_BYTES,
+            newest: arguments.newest,
+            wait: arguments.follow,
+            interval_ms: arguments.interval.map(|time| time.as_millis() as u64),
+        })?;
+        let is_empty = found.records.is_empty() && found.lost == 0;
+        if is_empty && !arguments.follow {
+            break;
+        }
+        from_sequence = found.next_sequence;
+        print_records(&found, &mut left)?;
+        // The next look is not made before its time.
+        arguments.interval.into_iter().for_each(std::thread::sleep);
+    }
+    Ok(())
+}
+
+/// As many as are left to be printed; those that were lost are said before.
+fn print_records(found: &StreamRecords, left: &mut u64) -> anyhow::Result<()> {
+    if found.lost > 0 {
+        let first = found.records.first().map_or(found.next_sequence, |record| record.sequence);
+        print(&format!("{{\"lost\":{},\"next_sequence\":{first}}}\n", found.lost))?;
+    }
+    for record in found.records.iter().take(usize::try_from(*left).unwrap_or(usize::MAX)) {
+        print(&(serde_json::to_string(record)? + "\n"))?;
+        *left -= 1;
+    }
+    Ok(())
 }
 
 fn set(arguments: &AgentSetArguments) -> anyhow::Result<()> {

@@ -1,12 +1,15 @@
 //! `weigh export`: a recording in the form of another program.
 //!
-//! Reads a recording, row by row; emits text on standard output. Refuses one that has not what is asked for.
+//! Reads a recording, row by row; emits text on standard output, or spans to a collector. Refuses one that has not what is
+//! asked for.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail};
-use weigh_export::recording::{RecordingPart, RecordingRows, TextKind};
+use anyhow::{Context as _, anyhow, bail};
+use weigh_collect::message::notice;
+use weigh_export::metrics::SpanSender;
+use weigh_export::recording::{RecordingPart, RecordingRows, TextKind, otlp};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Flow, Object};
 use weigh_schema::recording::ProcessRow;
@@ -19,13 +22,16 @@ use crate::show::{print, print_columns, print_json};
 /// Writes it.
 pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&arguments.recording)?;
-    let format = arguments.format;
+    if let Some(target) = &arguments.to {
+        return send_spans(recording, target);
+    }
+    let format = arguments.format.context("--format is missing")?;
     match format.part {
         RecordingPart::Files => has_files(&recording)?,
-        RecordingPart::Regions if !arguments.under.is_empty() => {
+        _ if !arguments.under.is_empty() => {
             bail!("--under: --format {} tells of no files", format.name)
         }
-        RecordingPart::Regions => {}
+        _ => {}
     }
     let selection = FileSelection { recording, under: absolute(&arguments.under)? };
     let written = (format.write)(&selection, &mut |text| match format.text {
@@ -36,7 +42,7 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     match (written, format.part) {
         (true, _) => Ok(ExitCode::SUCCESS),
         (false, RecordingPart::Files) => Err(selection.nothing()),
-        (false, RecordingPart::Regions) => {
+        (false, _) => {
             bail!(
                 "{}: no program of it named what --format {} tells of",
                 arguments.recording.display(),
@@ -44,6 +50,19 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
             )
         }
     }
+}
+
+/// Sends the spans of a recording; says how many a collector has taken.
+fn send_spans(recording: Recording, target: &str) -> anyhow::Result<ExitCode> {
+    let mut sender = SpanSender::open(target)?;
+    let place = recording.directory().display().to_string();
+    let selection = FileSelection { recording, under: Vec::new() };
+    let mut send = |request: &str| -> anyhow::Result<()> { Ok(sender.send(request)?) };
+    let written = (otlp::FORMAT.write)(&selection, &mut send);
+    let sent = sender.sent();
+    written.with_context(|| format!("{place}: {sent} spans were sent"))?;
+    notice(format_args!("{sent} spans were sent"));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses a recording in which reads and writes are not.

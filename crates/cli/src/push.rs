@@ -1,10 +1,10 @@
-//! `weigh push`: publishes values over the agent's socket.
+//! `weigh push`: publishes values, or an event, over the agent's socket.
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use weigh_agent::{StreamClient, StreamRequest};
-use weigh_schema::stream::{MOST_PUSHED, PushedSample};
+use weigh_schema::stream::{MOST_PUSHED, PushedEvent, PushedSample};
 
 use crate::arguments::PushArguments;
 
@@ -13,12 +13,23 @@ pub fn execute(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     if arguments.values.len() > MOST_PUSHED {
         bail!("{} values: at most {MOST_PUSHED} are taken at once", arguments.values.len());
     }
+    let client = || StreamClient::connect(&arguments.at.path());
+    if let Some((name, text)) = &arguments.event {
+        let event = PushedEvent {
+            scope: arguments.scope.clone().into(),
+            name: name.clone(),
+            severity: arguments.severity,
+            text: text.clone(),
+        };
+        event.check().map_err(anyhow::Error::msg)?;
+        client()?.send(&StreamRequest::PushEvent(event)).context("nothing was published")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let samples: Vec<PushedSample> =
         arguments.values.iter().map(|v| sample(v, arguments)).collect();
     // What the agent would refuse is said without it.
     samples.iter().try_for_each(PushedSample::check).map_err(anyhow::Error::msg)?;
-    let client = StreamClient::connect(&arguments.at.path())?;
-    client.send(&StreamRequest::Push(samples)).context("nothing was published")?;
+    client()?.send(&StreamRequest::Push(samples)).context("nothing was published")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -206,6 +206,17 @@ impl Shared {
     }
 }
 
+/// Whether what lies at an absolute path answers without asking another machine or a program, as far as the names of the
+/// path tell: nothing is opened. False where mounts cannot be listed.
+pub fn always_answers(path: &Path) -> bool {
+    procfs::read("/proc/self/mountinfo").is_ok_and(|mounts| is_answering(&mounts, path))
+}
+
+fn is_answering(mounts: &[u8], path: &Path) -> bool {
+    let systems = FileSystems::new(procfs::parse_mountinfo(mounts));
+    systems.of_path(path).is_some_and(|id| systems.all()[id].is_local)
+}
+
 /// Watches the room on file systems until it is dropped.
 pub struct SpaceWatch {
     shared: Arc<Shared>,

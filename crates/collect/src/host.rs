@@ -36,9 +36,11 @@ pub(crate) fn memory_bytes() -> Result<u64, ProcError> {
         .ok_or_else(|| ProcError::Parse { path: meminfo.to_owned(), what: "MemTotal" })
 }
 
-/// The kernel's estimate of the memory that new programs could have; none where it gives none.
+/// The kernel's estimate of the memory that new programs could have, or what the control groups of this one may have, if that
+/// is less; none where the kernel gives no estimate.
 pub fn memory_available_bytes() -> Option<u64> {
-    procfs::parse_mem_available(&procfs::read("/proc/meminfo").ok()?)
+    let machine = procfs::parse_mem_available(&procfs::read("/proc/meminfo").ok()?)?;
+    Some(crate::cgroup::memory_limit().map_or(machine, |limit| limit.min(machine)))
 }
 
 /// The node's name.

@@ -52,6 +52,8 @@ struct NodeCollector {
     mechanism: Mechanism,
     /// It is read no more often than this.
     period: Duration,
+    /// The same while nobody reads the node: then rules alone use it, whose times are longer.
+    resting_period: Duration,
     /// The longest pause before it is opened again.
     longest_pause: Duration,
     open: OpenReader,
@@ -59,7 +61,23 @@ struct NodeCollector {
 
 const fn of_proc(name: &'static str, open: OpenReader) -> NodeCollector {
     let (period, longest_pause) = (Duration::ZERO, Duration::from_secs(60));
-    NodeCollector { name, mechanism: Mechanism::Proc, period, longest_pause, open }
+    let resting_period = Duration::ZERO;
+    NodeCollector { name, mechanism: Mechanism::Proc, period, resting_period, longest_pause, open }
+}
+
+impl NodeCollector {
+    const fn each_second(self) -> NodeCollector {
+        NodeCollector { period: SECOND, resting_period: SLOW, ..self }
+    }
+
+    const fn slow(self) -> NodeCollector {
+        NodeCollector { period: SLOW, resting_period: SLOW, ..self }
+    }
+
+    /// At each tick that somebody reads.
+    const fn slow_at_rest(self) -> NodeCollector {
+        NodeCollector { resting_period: SLOW, ..self }
+    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -71,28 +89,27 @@ const COLLECTORS: &[NodeCollector] = &[
     of_proc("cpu", cpu::open),
     // The kernel computes the load each 5 s, sums open files in batches, and adds up events over all CPUs at each reading:
     // more often than once a second costs much and says little.
-    NodeCollector { period: SECOND, ..of_proc("load", machine::open_load) },
-    of_proc("processes", machine::open_processes),
-    NodeCollector { period: SECOND, ..of_proc("files", machine::open_files) },
+    of_proc("load", machine::open_load).each_second(),
+    of_proc("processes", machine::open_processes).slow_at_rest(),
+    of_proc("files", machine::open_files).each_second(),
     of_proc("memory", memory::open_meminfo),
-    NodeCollector { period: SECOND, ..of_proc("vmstat", memory::open_vmstat) },
-    of_proc("pressure", pressure::open),
+    of_proc("vmstat", memory::open_vmstat).each_second(),
+    // Three files, of each of which the kernel adds up all CPUs at a reading.
+    of_proc("pressure", pressure::open).slow_at_rest(),
     of_proc("disks", disks::open),
     of_proc("interfaces", interfaces::open),
-    NodeCollector { period: SLOW, ..of_proc("filesystems", filesystems::open) },
-    NodeCollector { period: SECOND, ..of_proc("nfs", mounts::open_nfs) },
-    NodeCollector { period: SECOND, ..of_proc("lustre", mounts::open_lustre) },
-    NodeCollector { period: SECOND, ..of_proc("sensors", sensors::open) },
-    of_proc("power", power::open),
+    of_proc("filesystems", filesystems::open).slow(),
+    of_proc("nfs", mounts::open_nfs).each_second(),
+    of_proc("lustre", mounts::open_lustre).each_second(),
+    of_proc("sensors", sensors::open).each_second(),
+    of_proc("power", power::open).slow_at_rest(),
     NodeCollector {
-        name: "gpu",
         mechanism: Mechanism::Nvml,
-        period: SECOND,
         longest_pause: Duration::from_secs(600),
-        open: gpus::open,
+        ..of_proc("gpu", gpus::open).each_second()
     },
-    NodeCollector { period: drm::PERIOD, ..of_proc("drm", drm::open) },
-    NodeCollector { period: SECOND, ..of_proc("groups", groups::open) },
+    NodeCollector { period: drm::PERIOD, ..of_proc("drm", drm::open).slow() },
+    of_proc("groups", groups::open).each_second(),
 ];
 
 /// How a collector of the node fares.
@@ -153,6 +170,8 @@ struct CollectorSlot {
     declaration: &'static NodeCollector,
     /// Whether it is read at all.
     is_on: bool,
+    /// Whether nobody reads the node.
+    rests: bool,
     reader: Option<Box<dyn NodeReader>>,
     block: SampleBlock,
     /// Whether the block changed at the last tick.
@@ -168,6 +187,7 @@ struct CollectorSlot {
 /// The collectors of the node.
 pub struct NodeCollectors {
     roots: NodeRoots,
+
     slots: Vec<CollectorSlot>,
     buffer: ReadBuffer,
 }
@@ -190,6 +210,11 @@ impl NodeCollectors {
         for slot in &mut self.slots {
             slot.tick(now, &self.roots, &mut self.buffer);
         }
+    }
+
+    /// Whether nobody reads the node, from the next tick on: then what is dear or slow is read each 5 s.
+    pub fn set_resting(&mut self, rests: bool) {
+        self.slots.iter_mut().for_each(|slot| slot.set_resting(rests));
     }
 
     /// Reads a collector from the next tick on, or not. Whether there is one of that name.
@@ -233,6 +258,7 @@ impl CollectorSlot {
         CollectorSlot {
             declaration,
             is_on: true,
+            rests: false,
             reader: None,
             block: SampleBlock::default(),
             is_fresh: false,
@@ -274,8 +300,22 @@ impl CollectorSlot {
         self.last = Some(now);
         self.failures_in_a_row = 0;
         self.reason = None;
-        let period = self.declaration.period.as_nanos() as u64;
-        self.due_ns = now.ns().saturating_add(period.saturating_sub(EARLY_NS));
+        self.due_ns = self.next_ns(now);
+    }
+
+    /// When it is due again after it was read.
+    fn next_ns(&self, last: Moment) -> u64 {
+        let NodeCollector { period, resting_period, .. } = self.declaration;
+        let period = if self.rests { resting_period } else { period }.as_nanos() as u64;
+        last.ns().saturating_add(period.saturating_sub(EARLY_NS))
+    }
+
+    /// Who begins to read waits no longer than the shorter period; a pause after a failure stays.
+    fn set_resting(&mut self, rests: bool) {
+        self.rests = rests;
+        if let Some(last) = self.last.filter(|_| self.reason.is_none() && self.is_on) {
+            self.due_ns = self.next_ns(last);
+        }
     }
 
     /// What was known is known no longer; it is closed, and opened again later.

@@ -1,12 +1,12 @@
-//! Spans of OpenTelemetry that come over TCP from this machine: which process has sent them.
+//! Messages of OpenTelemetry that come over TCP from this machine: which process, and which user, has sent them.
 //!
-//! Reads `/proc/net/tcp` and the descriptors of the processes that may have; emits a PID, or nothing.
+//! Reads `/proc/net/tcp` and the descriptors of the processes that may have; emits a PID or a UID, or nothing.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
 
-pub use weigh_parse::otlp::{OtlpRefusal, each_span};
+pub use weigh_parse::otlp::{MetricPoint, OtlpRefusal, PointValue, each_metric, each_span};
 
 /// So much of the list of connections is read, and so many descriptors are looked at.
 const MOST_LIST: u64 = 8 << 20;
@@ -14,10 +14,8 @@ const MOST_DESCRIPTORS: usize = 65_536;
 
 /// Which of these processes is at the other end of a connection; none if it is not found.
 pub fn peer_process(connection: &TcpStream, candidates: &[u32]) -> Option<u32> {
-    let (own, peer) = (connection.local_addr().ok()?, connection.peer_addr().ok()?);
-    let mut list = String::new();
-    File::open("/proc/net/tcp").ok()?.take(MOST_LIST).read_to_string(&mut list).ok()?;
-    let link = format!("socket:[{}]", inode(&list, peer, own)?);
+    let (_, inode) = peer_socket(connection)?;
+    let link = format!("socket:[{inode}]");
     let mut left = MOST_DESCRIPTORS;
     candidates.iter().copied().find(|pid| {
         let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -28,13 +26,26 @@ pub fn peer_process(connection: &TcpStream, candidates: &[u32]) -> Option<u32> {
     })
 }
 
-/// The inode of the socket between these addresses, as the kernel lists it.
-fn inode(list: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
+/// Whose socket is at the other end of a connection; none where it is not listed: it is closed, or of another namespace.
+pub fn peer_user(connection: &TcpStream) -> Option<u32> {
+    peer_socket(connection).map(|(user, _)| user)
+}
+
+/// User and inode of the socket at the other end, as the kernel lists them.
+fn peer_socket(connection: &TcpStream) -> Option<(u32, u64)> {
+    let (own, peer) = (connection.local_addr().ok()?, connection.peer_addr().ok()?);
+    let mut list = String::new();
+    File::open("/proc/net/tcp").ok()?.take(MOST_LIST).read_to_string(&mut list).ok()?;
+    socket_between(&list, peer, own)
+}
+
+fn socket_between(list: &str, local: SocketAddr, remote: SocketAddr) -> Option<(u32, u64)> {
     let (local, remote) = (hexadecimal(local)?, hexadecimal(remote)?);
     list.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let is_it = words.next()? == local && words.next()? == remote;
-        is_it.then(|| words.nth(6)?.parse().ok())?
+        let mut words = words.skip(4);
+        is_it.then(|| Some((words.next()?.parse().ok()?, words.nth(1)?.parse().ok()?)))?
     })
 }
 
@@ -59,6 +70,7 @@ mod tests {
         let own = std::process::id();
         assert_eq!(peer_process(&accepted, &[1, own]), Some(own));
         assert_eq!(peer_process(&accepted, &[]), None);
+        assert_eq!(peer_user(&accepted), Some(rustix::process::geteuid().as_raw()));
         drop(other);
     }
 }

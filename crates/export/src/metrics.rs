@@ -1,4 +1,5 @@
 //! Exporters of the node's metrics: each takes [`TopReport`](weigh_schema::top::TopReport)s and hands them to a server or a file.
+//! Jobs that are in a report are exported, too; [`JobBound`] says how many there are.
 //!
 //! An exporter is a module here that says what it is called and how it is opened, and a line in [`EXPORTERS`]. Values that
 //! are unavailable are left out by all of them.
@@ -11,11 +12,14 @@ mod elasticsearch;
 mod exporter;
 pub mod grafana;
 mod http;
+mod jobs;
 mod jsonl;
 mod openmetrics;
 mod otlp;
+mod point;
 mod remote_write;
-mod scope_label;
+pub(crate) mod scope_label;
+mod span_sender;
 mod statsd;
 mod synthesis_text;
 mod target;
@@ -24,10 +28,13 @@ mod test_report;
 mod text_file;
 mod thread;
 
-pub use batch::{Batch, BatchBuilder, Point};
+pub use batch::{Batch, BatchBuilder};
 pub use exporter::{ExportError, ExporterKind, ExporterStatus, MetricExporter};
+pub use jobs::JobBound;
 pub use openmetrics::{TextFormat, metrics_text, openmetrics};
+pub use point::Point;
 pub use scope_label::ScopeLabels;
+pub use span_sender::SpanSender;
 pub use synthesis_text::synthesis_text;
 pub use thread::ExportThread;
 

@@ -5,6 +5,7 @@
 pub mod darshan;
 pub mod dot;
 mod form;
+pub mod otlp;
 pub mod phases;
 pub mod speedscope;
 pub mod wfformat;
@@ -13,8 +14,14 @@ pub mod workflow;
 pub use form::{Piece, RecordingFormat, RecordingPart, RecordingRows, TextKind};
 
 /// All of them, in the order in which people are told of them.
-pub const FORMATS: &[RecordingFormat] =
-    &[darshan::FORMAT, wfformat::FORMAT, dot::FORMAT, speedscope::FORMAT, phases::FORMAT];
+pub const FORMATS: &[RecordingFormat] = &[
+    darshan::FORMAT,
+    wfformat::FORMAT,
+    dot::FORMAT,
+    speedscope::FORMAT,
+    phases::FORMAT,
+    otlp::FORMAT,
+];
 
 /// The form of this name.
 pub fn format(name: &str) -> Option<&'static RecordingFormat> {

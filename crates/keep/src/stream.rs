@@ -11,15 +11,16 @@ mod dictionary;
 mod lists;
 mod numbers;
 mod pack;
+mod presence;
+mod texts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::FileReader as _;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnDescPtr;
 
 use crate::atomic::AtomicFile;
@@ -29,6 +30,7 @@ use chunk::Filled;
 pub use column_kind::StreamKind;
 use lists::Lists;
 use numbers::{Numbers, PAGE_ROWS};
+use texts::Texts;
 
 /// How many rows a Parquet file has; it is refused if it is not whole.
 pub fn count_rows(path: &Path) -> Result<u64, KeepError> {
@@ -68,21 +70,15 @@ const END_REST: u64 = 64 * 1024;
 
 enum Values {
     Numbers(Box<Numbers>),
-    Texts { bytes: Vec<u8>, ends: Vec<usize> },
+    Texts(Box<Texts>),
     Lists(Lists),
-}
-
-struct Pending {
-    values: Values,
-    /// For a column of texts that rows may lack: 1 where there is a value. It is filled up when one comes.
-    present: Option<Vec<i16>>,
 }
 
 /// A file of events that is being written.
 pub struct StreamWriter {
     path: PathBuf,
     file: SerializedFileWriter<AtomicFile>,
-    columns: Vec<Pending>,
+    columns: Vec<Values>,
     /// Rows, and bytes of text, that wait for their row group; and rows of the page that is being made.
     rows_pending: usize,
     page_rows: usize,
@@ -103,22 +99,17 @@ impl StreamWriter {
         let sink = AtomicFile::create_at(path)?;
         let file = open(columns, notes, sink).map_err(|e| KeepError::from_writing(path, e))?;
         let described = file.schema_descr().columns().to_vec();
-        let pending = |(column, described): (&StreamColumn, ColumnDescPtr)| Pending {
-            values: match column.kind {
-                StreamKind::Text | StreamKind::Bytes => {
-                    Values::Texts { bytes: Vec::new(), ends: Vec::new() }
-                }
-                StreamKind::Texts => Values::Lists(Lists::default()),
-                kind => {
-                    Values::Numbers(Box::new(Numbers::new(described, kind == StreamKind::Name)))
-                }
-            },
-            present: (!column.always).then(Vec::new),
+        let values = |(column, described): (&StreamColumn, ColumnDescPtr)| match column.kind {
+            kind @ (StreamKind::Text | StreamKind::Bytes) => {
+                Values::Texts(Box::new(Texts::new(described, kind == StreamKind::Text)))
+            }
+            StreamKind::Texts => Values::Lists(Lists::default()),
+            kind => Values::Numbers(Box::new(Numbers::new(described, kind == StreamKind::Name))),
         };
         Ok(StreamWriter {
             path: path.to_path_buf(),
             file,
-            columns: columns.iter().zip(described).map(pending).collect(),
+            columns: columns.iter().zip(described).map(values).collect(),
             rows_pending: 0,
             page_rows: 0,
             text_pending: 0,
@@ -141,15 +132,27 @@ impl StreamWriter {
     /// Puts a number, or a time, or a name by its number, into the row that is being made.
     #[inline]
     pub fn number(&mut self, column: usize, value: i64) {
-        if let Some(Pending { values: Values::Numbers(numbers), .. }) = self.columns.get_mut(column)
-        {
+        if let Some(Values::Numbers(numbers)) = self.columns.get_mut(column) {
             numbers.put(self.page_rows, value);
+        }
+    }
+
+    /// How many rows can be made next, column by column.
+    pub fn room(&self) -> usize {
+        PAGE_ROWS - self.page_rows
+    }
+
+    /// Puts a number into each of the rows that are being made, of which there is room for as many.
+    #[inline]
+    pub fn numbers(&mut self, column: usize, values: impl ExactSizeIterator<Item = i64>) {
+        if let Some(Values::Numbers(numbers)) = self.columns.get_mut(column) {
+            numbers.put_all(self.page_rows, values);
         }
     }
 
     /// The number of a name in a column of names; none if that is no such column, or has too many.
     pub fn name(&mut self, column: usize, name: &[u8]) -> Option<i64> {
-        match &mut self.columns.get_mut(column)?.values {
+        match self.columns.get_mut(column)? {
             Values::Numbers(numbers) => numbers.name(name),
             _ => None,
         }
@@ -157,27 +160,34 @@ impl StreamWriter {
 
     /// Puts a text, or bytes, into the row that is being made.
     pub fn text(&mut self, column: usize, value: &[u8]) {
-        let Pending { values, present } = &mut self.columns[column];
-        if let Values::Texts { bytes, ends } = values {
-            bytes.extend_from_slice(value);
-            ends.push(bytes.len());
+        self.text_of(column, 0, value);
+    }
+
+    /// The same, for one of the rows that are being made, the first of which is 0.
+    pub fn text_of(&mut self, column: usize, row: usize, value: &[u8]) {
+        if let Some(Values::Texts(texts)) = self.columns.get_mut(column) {
+            texts.put(self.page_rows + row, value);
             self.text_pending += value.len();
-            mark(present, self.rows_pending);
         }
     }
 
     /// Puts a list of texts into the row that is being made.
     pub fn texts<'t>(&mut self, column: usize, texts: impl Iterator<Item = &'t [u8]>) {
-        if let Values::Lists(lists) = &mut self.columns[column].values {
+        if let Some(Values::Lists(lists)) = self.columns.get_mut(column) {
             self.text_pending += lists.put(self.rows_pending, texts);
         }
     }
 
     /// The row is whole. False: it could not be kept, nor can any other.
     pub fn end_row(&mut self) -> bool {
-        self.rows_pending += 1;
-        self.page_rows += 1;
-        if self.page_rows == PAGE_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+        self.end_some(1)
+    }
+
+    /// So many rows are whole.
+    pub fn end_some(&mut self, rows: usize) -> bool {
+        self.rows_pending += rows;
+        self.page_rows += rows;
+        if self.page_rows >= PAGE_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
             self.end_page();
         }
         self.closed.error.is_none()
@@ -185,8 +195,7 @@ impl StreamWriter {
 
     fn end_page(&mut self) {
         let rows = std::mem::take(&mut self.page_rows);
-        let mut numbers = self.columns.iter_mut().filter_map(Pending::numbers);
-        if let Err(error) = numbers.try_for_each(|numbers| numbers.end_page(rows)) {
+        if let Err(error) = self.columns.iter_mut().try_for_each(|values| values.end_page(rows)) {
             let failed = KeepError::from_writing(&self.path, error);
             self.closed.error.get_or_insert(failed);
         }
@@ -236,7 +245,7 @@ impl StreamWriter {
     /// nothing, and can still close the file.
     fn write_group(&mut self) -> Result<(), KeepError> {
         let end = (self.groups + 2) * self.columns.len() as u64 * END_BYTES + END_REST + self.notes;
-        let values: u64 = self.columns.iter().map(Pending::bytes).sum();
+        let values: u64 = self.columns.iter().map(Values::bytes).sum();
         let room = values + self.columns.len() as u64 * 1024 + end;
         self.file
             .inner()
@@ -249,93 +258,50 @@ impl StreamWriter {
     fn write_columns(&mut self) -> Result<(), ParquetError> {
         let mut group = self.file.next_row_group()?;
         for column in &mut self.columns {
-            if let (Some(present), Values::Texts { .. }) = (&mut column.present, &column.values) {
-                present.resize(self.rows_pending, 0);
-            }
-            if let Values::Lists(lists) = &mut column.values {
-                lists.fill(self.rows_pending);
-            }
-            if let Values::Numbers(numbers) = &mut column.values {
-                let Filled { pages, closed } = numbers.close()?;
-                group.append_column(&pages, closed)?;
-                continue;
-            }
-            let mut chunk = group
-                .next_column()?
-                .ok_or_else(|| ParquetError::General("fewer columns than declared".into()))?;
-            column.write(&mut chunk)?;
-            chunk.close()?;
+            let Filled { pages, closed } = match column {
+                Values::Numbers(numbers) => numbers.close()?,
+                Values::Texts(texts) => texts.close()?,
+                Values::Lists(lists) => {
+                    lists.fill(self.rows_pending);
+                    let chunk = group.next_column()?;
+                    let none = || ParquetError::General("fewer columns than declared".into());
+                    let mut chunk = chunk.ok_or_else(none)?;
+                    lists.write(&mut chunk)?;
+                    chunk.close()?;
+                    continue;
+                }
+            };
+            group.append_column(&pages, closed)?;
         }
         group.close().map(drop)
     }
 }
 
-fn mark(present: &mut Option<Vec<i16>>, row: usize) {
-    if let Some(present) = present {
-        present.resize(row, 0);
-        present.push(1);
-    }
-}
-
-impl Pending {
+impl Values {
     fn bytes(&self) -> u64 {
-        let present = self.present.as_ref().map_or(0, Vec::len);
-        let values = match &self.values {
+        match self {
             // These are as they will be.
-            Values::Numbers(numbers) => return numbers.bytes() as u64,
-            Values::Texts { bytes, ends } => bytes.len() + ends.len() * 4,
-            Values::Lists(lists) => {
-                lists.bytes.len() + lists.ends.len() * 4 + lists.definitions.len() * 2
-            }
-        };
-        let bytes = (present + values) as u64;
-        bytes + bytes / 4
-    }
-
-    fn numbers(&mut self) -> Option<&mut Numbers> {
-        match &mut self.values {
-            Values::Numbers(numbers) => Some(numbers),
-            _ => None,
+            Values::Numbers(numbers) => numbers.bytes() as u64,
+            Values::Texts(texts) => texts.bytes() as u64,
+            Values::Lists(lists) => lists.bytes(),
         }
     }
 
-    fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
-        let present = self.present.as_deref();
-        match &mut self.values {
-            // They write themselves.
-            Values::Numbers(_) => {}
-            Values::Texts { bytes, ends } => {
-                let texts = arrays(std::mem::take(bytes), ends);
-                chunk.typed::<ByteArrayType>().write_batch(&texts, present, None)?;
-            }
-            Values::Lists(lists) => {
-                let (there, goes_on) = (&lists.definitions[..], &lists.repetitions[..]);
-                let texts = arrays(std::mem::take(&mut lists.bytes), &lists.ends);
-                chunk.typed::<ByteArrayType>().write_batch(&texts, Some(there), Some(goes_on))?;
-            }
+    fn end_page(&mut self, rows: usize) -> Result<(), ParquetError> {
+        match self {
+            Values::Numbers(numbers) => numbers.end_page(rows),
+            Values::Texts(texts) => texts.end_page(rows),
+            Values::Lists(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn forget(&mut self) {
-        match &mut self.values {
+        match self {
             Values::Numbers(numbers) => numbers.forget(),
-            Values::Texts { bytes, ends } => {
-                bytes.clear();
-                ends.clear();
-            }
+            Values::Texts(texts) => texts.forget(),
             Values::Lists(lists) => *lists = Lists::default(),
         }
-        if let Some(present) = &mut self.present {
-            present.clear();
-        }
     }
-}
-
-fn arrays(bytes: Vec<u8>, ends: &[usize]) -> Vec<ByteArray> {
-    let all = ByteArray::from(bytes);
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    starts.zip(ends).map(|(start, &end)| all.slice(start, end - start)).collect()
 }
 
 fn open(

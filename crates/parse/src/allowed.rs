@@ -63,6 +63,7 @@ pub fn scheduler(variable: &dyn Fn(&str) -> Option<String>) -> Option<SchedulerR
             cpus,
             memory_bytes: mib("SLURM_MEM_PER_NODE").filter(|bytes| *bytes > 0).or_else(by_cpu),
             gpus: number("SLURM_GPUS_ON_NODE"),
+            ends_seconds: number("SLURM_JOB_END_TIME"),
         });
     }
     let of = |name: &str, job: &str, cpus: &str| {
@@ -99,6 +100,7 @@ pub fn condor_request(text: &str) -> SchedulerRequest {
         cpus: number("RequestCpus"),
         memory_bytes: number("RequestMemory").and_then(|mib| mib.checked_mul(MIB)),
         gpus: number("RequestGPUs"),
+        ends_seconds: None,
     }
 }
 
@@ -148,10 +150,15 @@ mod tests {
 
     #[test]
     fn slurm_says_memory_by_node_or_by_cpu() {
-        let by_node =
-            [("SLURM_JOB_ID", "77"), ("SLURM_CPUS_ON_NODE", "4"), ("SLURM_MEM_PER_NODE", "8192")];
+        let by_node = [
+            ("SLURM_JOB_ID", "77"),
+            ("SLURM_CPUS_ON_NODE", "4"),
+            ("SLURM_MEM_PER_NODE", "8192"),
+            ("SLURM_JOB_END_TIME", "1800000017"),
+        ];
         let request = of(&by_node).expect("a job of Slurm's");
         assert_eq!((request.cpus, request.memory_bytes), (Some(4), Some(8 << 30)));
+        assert_eq!(request.ends_seconds, Some(1_800_000_017));
         let by_cpu =
             [("SLURM_JOB_ID", "77"), ("SLURM_CPUS_ON_NODE", "3"), ("SLURM_MEM_PER_CPU", "1000")];
         assert_eq!(of(&by_cpu).and_then(|request| request.memory_bytes), Some(3000 << 20));

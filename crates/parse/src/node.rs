@@ -79,14 +79,22 @@ pub fn each_pair<'a>(
     }
 }
 
+/// Reads, merged, sectors, ms; writes, merged, sectors, ms; outstanding, busy ms, weighted ms; discards, merged, sectors, ms;
+/// flushes, ms. Old kernels have fewer.
+pub type DiskFields = [Option<u64>; 17];
+
 /// A disk or partition, and its counters as the kernel's `Documentation/admin-guide/iostats.rst` numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskLine<'a> {
     /// The kernel's name.
     pub name: &'a [u8],
-    /// Reads, merged, sectors, ms; writes, merged, sectors, ms; outstanding, busy ms, weighted ms; discards, merged,
-    /// sectors, ms; flushes, ms. Old kernels have fewer.
-    pub fields: [Option<u64>; 17],
+    /// Its counters.
+    pub fields: DiskFields,
+}
+
+/// Parses `/sys/block/DISK/stat`: the counters of one disk, as in its line of `/proc/diskstats`.
+pub fn disk_fields(text: &[u8]) -> DiskFields {
+    lines(text).next().map_or([None; 17], |line| numbers(&mut words(line)))
 }
 
 /// Walks through `/proc/diskstats`.

@@ -99,6 +99,9 @@ pub struct SchedulerRequest {
     /// GPUs on this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u64>,
+    /// When it ends the job, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends_seconds: Option<u64>,
 }
 
 /// The limits of a group, found changed.

@@ -63,6 +63,7 @@ pub mod region;
 pub mod resolved_config;
 pub mod ring;
 pub mod rule;
+pub mod running_job;
 pub mod sample;
 mod scope;
 pub mod sink;

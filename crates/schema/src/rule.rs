@@ -178,6 +178,8 @@ pub mod job_metric {
     pub const job_cpus_requested: &str = "job_cpus_requested";
     /// Memory past which its processes are killed, by its control groups; else what was asked of a batch system.
     pub const job_memory_limit_bytes: &str = "job_memory_limit_bytes";
+    /// Time until a batch system ends it.
+    pub const job_time_left_seconds: &str = "job_time_left_seconds";
 }
 
 const fn of_job(name: &'static str, unit: Unit) -> RuleMetric {
@@ -185,9 +187,10 @@ const fn of_job(name: &'static str, unit: Unit) -> RuleMetric {
 }
 
 /// What was asked for a job: known to rules, and in no summary under these names.
-static REQUESTS: [RuleMetric; 2] = [
+static REQUESTS: [RuleMetric; 3] = [
     of_job(job_metric::job_cpus_requested, Unit::Cores),
     of_job(job_metric::job_memory_limit_bytes, Unit::Bytes),
+    of_job(job_metric::job_time_left_seconds, Unit::Seconds),
 ];
 
 impl RuleMetric {

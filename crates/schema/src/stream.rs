@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rule::RuleEvent;
+use crate::rule::{LONGEST_TEXT_BYTES, RuleEvent, Severity};
 use crate::scope::Scope;
 use crate::top::{TopCollector, TopReport};
 use crate::unit::Unit;
@@ -173,6 +173,8 @@ pub enum RecordClient {
     Socket,
     /// By a datagram of StatsD.
     Statsd,
+    /// As metrics of OpenTelemetry.
+    Otlp,
 }
 
 /// What a record says.
@@ -185,6 +187,35 @@ pub enum RecordBody {
     Sample(PushedSample),
     /// A rule has begun or ceased to hold.
     Event(Box<RuleEvent>),
+    /// Something has happened, as a client says.
+    PublishedEvent(Box<PushedEvent>),
+}
+
+/// Something that has happened, as a client tells it. It is no event of a rule, and sets no command off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PushedEvent {
+    /// What it is about.
+    pub scope: Scope,
+    /// What has happened, in a word.
+    pub name: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// It in words, at most [`LONGEST_TEXT_BYTES`].
+    pub text: String,
+}
+
+impl PushedEvent {
+    /// Whether it may be taken. Errors: what is wrong, and what was expected.
+    pub fn check(&self) -> Result<(), String> {
+        check_metric(&self.name)?;
+        check_scope(&self.scope.to_string())?;
+        match (1..=LONGEST_TEXT_BYTES).contains(&self.text.len()) {
+            true => Ok(()),
+            false => {
+                Err(format!("{}: a text of 1 to {LONGEST_TEXT_BYTES} bytes is expected", self.name))
+            }
+        }
+    }
 }
 
 /// A value that a client publishes.
@@ -219,7 +250,7 @@ fn check_metric(name: &str) -> Result<(), String> {
         && name.bytes().next().is_some_and(is_letter)
         && name.bytes().all(|c| is_letter(c) || c.is_ascii_digit());
     let expected = format!(
-        "a metric's name has letters, digits and _, no digit first, and at most {MOST_NAME_BYTES} of them"
+        "a name has letters, digits and _, no digit first, and at most {MOST_NAME_BYTES} of them"
     );
     if is_fine { Ok(()) } else { Err(format!("{}: {expected}", excerpt(name))) }
 }

@@ -170,6 +170,9 @@ pub struct TopJob {
     /// Memory past which its processes are killed, by its control groups; else what was asked of a batch system.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// Time until a batch system ends it; null where none said when that is.
+    #[serde(default)]
+    pub time_left_seconds: Option<f64>,
 }
 
 /// A process.

@@ -49,6 +49,9 @@ pub struct TraceNote {
     pub taken_total: u64,
     /// Rows that could not be written any more.
     pub unwritten_total: u64,
+    /// Packets of which less was kept than was wanted, for the kernel gave no more; none where there are no packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_cut_total: Option<u64>,
     /// Threads that could not be followed.
     pub lost_threads_total: u64,
     /// Names of threads, as they were when the first of their events came.

@@ -22,6 +22,7 @@ fn main() -> anyhow::Result<()> {
         interval: Duration::from_secs_f64(interval),
         state: None,
         statsd: None,
+        otlp: None,
         rules: None,
     })
 }

@@ -23,6 +23,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use weigh_agent::{Server, Settings, SlotQuota, listen_at, serves_programs, turn_all_away};
 use weigh_collect::calls::{CallsRequest, Counters, Functions, KernelCalls, Telling};
 use weigh_collect::daemonize::start_itself;
+use weigh_collect::free_space;
 use weigh_schema::Mechanism;
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::library::{Reason, SOCKET, SOCKET_VARIABLE};
@@ -62,12 +63,13 @@ impl SocketFolder {
         if std::env::var_os(SOCKET_VARIABLE).is_some() || serves_programs(Path::new(SOCKET)) {
             return None;
         }
-        abandoned::sweep(&std::env::temp_dir());
+        let parent = parent_folder();
+        abandoned::sweep(&parent);
         let unguessable = || RandomState::new().build_hasher().finish();
         for _ in 0..TRIES {
             // A weigh that was killed may have left one of the same process's number.
             let folder = format!("weigh-{}-{:08x}", std::process::id(), unguessable() >> 32);
-            let folder = std::env::temp_dir().join(folder);
+            let folder = parent.join(folder);
             // Programs of other users, too, which the command may start; who is not told does not find it.
             std::fs::DirBuilder::new().mode(0o711).create(&folder).ok()?;
             let Some(held) = abandoned::hold(&folder) else { continue };
@@ -83,6 +85,12 @@ impl SocketFolder {
     pub fn variable(&self) -> (OsString, OsString) {
         (SOCKET_VARIABLE.into(), self.socket.clone().into_os_string())
     }
+}
+
+/// Where folders are made: `TMPDIR`, unless a server that never answers could hold weigh there.
+fn parent_folder() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+    named.filter(|folder| free_space::always_answers(folder)).unwrap_or_else(|| "/tmp".into())
 }
 
 impl Drop for SocketFolder {

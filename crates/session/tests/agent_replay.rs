@@ -152,7 +152,7 @@ fn memory_is_flat_and_each_record_is_had_or_counted() {
     let ticks = std::env::var("WEIGH_REPLAY_TICKS").ok().and_then(|text| text.parse().ok());
     let ticks = ticks.unwrap_or(TICKS);
     let interval = Duration::from_secs(1);
-    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
+    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None, otlp: None };
     let (mut server, door) = StreamServer::new(settings).expect("descriptors");
     let mut rules = RuleState::new(RuleSet::shipped());
     let mut report = recorded();

@@ -14,15 +14,14 @@ fn a_tick_that_nobody_reads_allocates_nothing() {
     let interval = Duration::from_millis(5);
     let mut top =
         TopSource::new(TopSettings { interval, listed: ListedProcesses::Everybody }, None);
-    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None };
+    let settings = StreamSettings { interval, why_no_jobs: None, statsd: None, otlp: None };
     let (mut server, _door) = StreamServer::new(settings).expect("descriptors");
     let mut tick = || {
         top.set_resting(!server.wants_node());
         while !top.read_if_due() {
             server.handle(top.next_tick().expect("a time"), &Vec::new).expect("events");
         }
-        top.set_published(server.published());
-        top.judge_unread();
+        top.judge_unread(|| server.published());
         server.skip_node();
         assert!(top.take_events().len() < 100);
         assert!(server.take_controls().is_empty());

@@ -10,6 +10,7 @@ use weigh_schema::allowed::{
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::recording::files;
+use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::summary::{
     Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
 };
@@ -51,6 +52,18 @@ fn node_metrics() -> String {
             "| `{}` | {} | {} | {scope} | {} |\n",
             m.name, m.unit, m.kind, m.counts
         ));
+    }
+    out.push_str(&running_job_metrics());
+    out
+}
+
+fn running_job_metrics() -> String {
+    let mut out = String::from(
+        "\n## Metrics of running jobs\n\nWhat [exporters](exporters.md#jobs) send of jobs, if asked for.\n\n\
+         | metric | unit | kind | counts |\n|---|---|---|---|\n",
+    );
+    for m in &RUNNING_JOB_METRICS {
+        out.push_str(&format!("| `{}` | {} | {} | {} |\n", m.name, m.unit, m.kind, m.counts));
     }
     out
 }

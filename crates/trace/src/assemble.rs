@@ -132,6 +132,11 @@ impl Assembler {
         self.emit(0x07 | op as u8, to, R::R0, 0, value);
     }
 
+    /// The lower half of a register, as a number: the verifier takes what was calculated of addresses for an address.
+    pub(crate) fn lower_half(&mut self, of: R) {
+        self.emit(0xbc, of, of, 0, 0);
+    }
+
     /// A number in the order of the network, as the machine has it; bits above are 0.
     pub(crate) fn network_to_host(&mut self, to: R, bytes: i32) {
         self.emit(0xdc, to, R::R0, 0, bytes * 8);

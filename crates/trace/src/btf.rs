@@ -119,6 +119,8 @@ pub struct Btf {
 }
 
 const HEADER: usize = 24;
+/// Of a type with what follows it, about: the kernel's have some more.
+const BYTES_OF_TYPE: usize = 24;
 const TYPE: usize = 12;
 /// How the kernel names the type of a tracepoint's record.
 const OF_RECORD: &str = "trace_event_raw_";
@@ -161,7 +163,7 @@ impl Btf {
         };
         let (mut at, end) = part(8, 12)?;
         let strings = part(16, 20)?;
-        let mut types = Vec::new();
+        let mut types = Vec::with_capacity((end - at.min(end)) / BYTES_OF_TYPE);
         while at < end {
             let info = word(&bytes, at + 4)?;
             let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
@@ -197,7 +199,9 @@ impl Btf {
                 STRUCT => (&mut records, OF_RECORD),
                 _ => continue,
             };
-            if let Some(name) = self.name(id).strip_prefix(before) {
+            if self.rest_of_name(id, before).is_some()
+                && let Some(name) = self.name(id).strip_prefix(before)
+            {
                 all.insert(name.to_string(), id);
             }
         }
@@ -226,14 +230,29 @@ impl Btf {
         self.place(id).map_or(0, |(own, at)| (own.word(at + 4) >> 24) & 0x1f)
     }
 
-    fn text(&self, offset: u32) -> &str {
+    /// All strings from this one on.
+    fn strings_from(&self, offset: u32) -> &[u8] {
         let Some(offset) = (offset as usize).checked_sub(self.first_string) else {
-            return self.kernel().map_or("", |kernel| kernel.text(offset));
+            return self.kernel().map_or(&[], |kernel| kernel.strings_from(offset));
         };
         let (start, end) = self.strings;
-        let bytes = self.bytes.get(start.saturating_add(offset)..end).unwrap_or_default();
-        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        self.bytes.get(start.saturating_add(offset)..end).unwrap_or_default()
+    }
+
+    fn text(&self, offset: u32) -> &str {
+        let text = self.strings_from(offset).split(|byte| *byte == 0).next().unwrap_or_default();
         std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// What follows such a beginning of a type's name, with all that lies behind; none if it begins otherwise. Of a hundred
+    /// thousand names this is known sooner than where each ends.
+    fn rest_of_name(&self, id: u32, before: &str) -> Option<&[u8]> {
+        let (own, at) = self.place(id)?;
+        own.strings_from(own.word(at)).strip_prefix(before.as_bytes())
+    }
+
+    fn is_named(&self, id: u32, name: &str) -> bool {
+        self.rest_of_name(id, name).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
     }
 
     /// The name of a type; empty if it has none.
@@ -269,12 +288,12 @@ impl Btf {
 
     /// A function by its name.
     pub fn function(&self, name: &str) -> Option<u32> {
-        self.functions().find(|(_, other)| *other == name).map(|(id, _)| id)
+        self.ids().find(|id| self.raw_kind(*id) == FUNCTION && self.is_named(*id, name))
     }
 
     /// A structure by its name.
     pub fn structure(&self, name: &str) -> Option<u32> {
-        self.ids().find(|id| self.raw_kind(*id) == STRUCT && self.name(*id) == name)
+        self.ids().find(|id| self.raw_kind(*id) == STRUCT && self.is_named(*id, name))
     }
 
     /// What a type is.

@@ -180,15 +180,15 @@ pub fn rust() -> String {
     }
     text.push_str(
         "        })\n    }\n}\n\n/// What a field is.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u32)]\n\
-         pub enum Kind {\n",
+         pub enum FieldKind {\n",
     );
     let camel = |name: &str| name[..1].to_string() + &name[1..].to_lowercase();
     for (number, (_, _, name, help)) in KINDS.iter().enumerate() {
         let _ = writeln!(text, "    /// {}\n    {} = {number},", sentence(help), camel(name));
     }
-    text.push_str("}\n\nimpl Kind {\n    pub(crate) fn numbered(number: u32) -> Option<Kind> {\n        Some(match number {\n");
+    text.push_str("}\n\nimpl FieldKind {\n    pub(crate) fn numbered(number: u32) -> Option<FieldKind> {\n        Some(match number {\n");
     for (number, (_, _, name, _)) in KINDS.iter().enumerate() {
-        let _ = writeln!(text, "            {number} => Kind::{},", camel(name));
+        let _ = writeln!(text, "            {number} => FieldKind::{},", camel(name));
     }
     text.push_str("            _ => return None,\n        })\n    }\n}\n");
     text

@@ -15,6 +15,7 @@ mod packet_header;
 mod pages;
 mod ring;
 mod sampling;
+mod shared_pointer;
 mod test;
 mod value;
 mod writer;

@@ -40,6 +40,7 @@ pub mod owner;
 mod packet;
 pub mod packet_header;
 mod packet_resolve;
+pub mod packet_sizes;
 pub mod path;
 pub mod path_resolve;
 pub mod policy;

@@ -90,7 +90,7 @@ fn offset(btf: &Btf, text: &str) -> Result<(i32, i32), Refusal> {
     let place = walker.follow(&path)?;
     let last = match place.end {
         End::Loaded { hop, .. } => hop.offset,
-        End::Inside { offset } => offset,
+        End::Inside { hop } => hop.offset,
         _ => 0,
     };
     match place.hops[..] {

@@ -69,7 +69,7 @@ pub enum End {
     /// Where something lies behind the last pointer: an array, a structure.
     Inside {
         /// Where.
-        offset: u32,
+        hop: Hop,
     },
     /// A text that was kept as a system call began.
     SavedText {
@@ -428,7 +428,7 @@ impl Walker<'_> {
         };
         let end = match (at, shape) {
             (None, _) => End::Argument,
-            (Some(at), Shape::Text | Shape::Bytes) => End::Inside { offset: at.offset },
+            (Some(hop), Shape::Text | Shape::Bytes) => End::Inside { hop },
             (Some(hop), _) => End::Loaded { hop, bits },
         };
         // A field of bits is as wide as what is loaded to get it, not as its declared type.

@@ -25,6 +25,15 @@ pub trait RecordSink {
     /// Takes a record, where it lies in the ring.
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()>;
 
+    /// Takes records of one ring, in their order. They lie there until this returns, and are written over after that.
+    fn take_all(
+        &mut self,
+        batch: &[(&Probe, Record<'_>)],
+        meaning: &Meaning,
+    ) -> anyhow::Result<()> {
+        batch.iter().try_for_each(|(probe, record)| self.take(probe, *record, meaning))
+    }
+
     /// Whether records have to come in the order of their times. False: one that an interrupt came before may come after
     /// that one's, and where a ring is nearly full it is emptied first.
     fn needs_order(&self) -> bool {

@@ -129,7 +129,8 @@ impl ProbeField {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainNumber {
     offset: usize,
-    bytes: u32,
+    /// Bits of a word that are not the number's.
+    unused: u32,
     is_signed: bool,
     is_truth: bool,
 }
@@ -139,9 +140,9 @@ impl ProbeField {
     pub fn plain_number(&self) -> Option<PlainNumber> {
         let is_plain =
             matches!(self.shape, Shape::Unsigned | Shape::Pointer | Shape::Signed | Shape::Bool);
-        (is_plain && matches!(self.bytes, 1 | 2 | 4 | 8)).then_some(PlainNumber {
+        (is_plain && matches!(self.bytes, 1 | 2 | 4 | 8)).then(|| PlainNumber {
             offset: self.offset as usize,
-            bytes: self.bytes,
+            unused: u64::BITS - 8 * self.bytes,
             is_signed: self.shape == Shape::Signed,
             is_truth: self.shape == Shape::Bool,
         })
@@ -154,21 +155,24 @@ impl PlainNumber {
     #[inline]
     pub fn of(&self, record: Record<'_>) -> Option<i64> {
         let bytes = record.bytes().get(self.offset..)?;
-        let value = match self.bytes {
-            8 => u64::from_le_bytes(*bytes.first_chunk()?),
-            4 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
-            2 => u16::from_le_bytes(*bytes.first_chunk()?).into(),
-            _ => u64::from(*bytes.first()?),
+        // Mostly there is more behind it: a whole word is read at once, whatever the number has of it.
+        let word = match bytes.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => number_at_end(bytes, (u64::BITS - self.unused) as usize / 8)?,
         };
+        let up = word << self.unused;
         Some(match (self.is_signed, self.is_truth) {
-            (true, _) => {
-                let unused = u64::BITS - 8 * self.bytes;
-                (value << unused).cast_signed() >> unused
-            }
-            (false, true) => i64::from(value != 0),
-            (false, false) => value.cast_signed(),
+            (true, _) => up.cast_signed() >> self.unused,
+            (false, true) => i64::from(up != 0),
+            (false, false) => (up >> self.unused).cast_signed(),
         })
     }
+}
+
+/// A number of so many bytes, behind which the record ends.
+#[cold]
+fn number_at_end(bytes: &[u8], length: usize) -> Option<u64> {
+    bytes.get(..length).map(number)
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -242,6 +242,10 @@ impl Machine {
     }
 }
 
+/// Programs that end at their filter write nowhere.
+const MAPS: Maps<'_> =
+    Maps { state: 3, buffers: Vec::new(), members: None, calls: None, pages: None, counters: &[] };
+
 /// Whether a filter takes a packet, as it leaves and as it comes in, and however the structure is read.
 #[track_caller]
 fn takes(filter: &str, packet: &Packet) -> bool {
@@ -256,17 +260,9 @@ fn takes(filter: &str, packet: &Packet) -> bool {
             let at = state.constant(0, 0, number);
             shared[at..at + 8].copy_from_slice(&constant.to_le_bytes());
         }
-        let maps = Maps {
-            state: 3,
-            buffers: Vec::new(),
-            members: None,
-            calls: None,
-            pages: None,
-            counters: &[],
-        };
         for access in [Access::Direct, Access::Helpers] {
             let slot = Slot { number: 0, gate: 0, flip: 0, site: 0 };
-            let code = program(&probe, slot, &state, &maps, access).unwrap();
+            let code = program(&probe, slot, &state, &MAPS, access).unwrap();
             assert!(code.len() < 420, "{filter}: {} instructions", code.len());
             said.push(Machine::new(packet, comes, &shared).passes(&code));
         }
@@ -439,16 +435,8 @@ fn a_packet_leaves_or_comes_in() {
     for (filter, leaves) in [("out", true), ("in", false), ("!in", true), ("outbound", true)] {
         let probe = check(&format!("net_dev_queue if {filter}")).unwrap();
         let state = State { probes: 1, cpus: 1 };
-        let maps = Maps {
-            state: 3,
-            buffers: Vec::new(),
-            members: None,
-            calls: None,
-            pages: None,
-            counters: &[],
-        };
         let slot = Slot { number: 0, gate: 0, flip: 0, site: 0 };
-        let code = program(&probe, slot, &state, &maps, Access::Direct).unwrap();
+        let code = program(&probe, slot, &state, &MAPS, Access::Direct).unwrap();
         let shared = vec![0; state.bytes()];
         let passes = Machine::new(&ipv4(17, 0, 0, &udp()), false, &shared).passes(&code);
         assert_eq!(passes, leaves, "{filter}");

@@ -42,7 +42,7 @@ const STREAMS: usize = 64;
 const NODE: &str = "node";
 
 /// Writes a report in OpenMetrics.
-pub type MetricsText = fn(&TopReport, &mut String);
+pub type MetricsText = Box<dyn Fn(&TopReport, &mut String) + Send + Sync>;
 
 /// All that handlers share.
 pub(crate) struct App {
@@ -138,7 +138,7 @@ async fn node(Extension(grant): Granted) -> Answer {
 }
 
 async fn metrics(State(app): Shared, Extension(grant): Granted) -> Answer {
-    let write = app.metrics.ok_or_else(ApiError::no_node)?;
+    let write = app.metrics.as_ref().ok_or_else(ApiError::no_node)?;
     let look = grant.node.look().await?;
     let mut text = String::new();
     write(&look.report, &mut text);

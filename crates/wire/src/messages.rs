@@ -12,7 +12,8 @@ use weigh_schema::io::{FileId, Tally};
 use weigh_schema::library::Followed;
 use weigh_schema::limit::OnLimit;
 use weigh_schema::stream::{
-    AgentStatus, CollectorSwitch, PageViewer, PolicyChange, PushedSample, StreamRead, StreamRecords,
+    AgentStatus, CollectorSwitch, PageViewer, PolicyChange, PushedEvent, PushedSample, StreamRead,
+    StreamRecords,
 };
 
 use crate::frame::{Message, Payload, Rule};
@@ -184,6 +185,8 @@ messages! {
         PageUrl, 0, 0;
         /// To show this connection from now on what the holder of the token may see, and no more.
         Login(String), TINY, 0;
+        /// To publish an event.
+        PushEvent(PushedEvent), SMALL, 0;
     }
 
     /// What any of them is answered.

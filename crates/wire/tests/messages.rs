@@ -9,10 +9,12 @@ use proptest::prelude::*;
 use weigh_schema::event::FileKey;
 use weigh_schema::io::{FileId, Tally};
 use weigh_schema::limit::OnLimit;
+use weigh_schema::rule::Severity;
 use weigh_schema::stream::{
-    CollectorSwitch, PolicyChange, PushedSample, RecordBody, RecordClient, RecordSource,
-    StreamPolicy, StreamRead, StreamRecord, StreamRecords,
+    CollectorSwitch, PolicyChange, PushedEvent, PushedSample, RecordBody, RecordClient,
+    RecordSource, StreamPolicy, StreamRead, StreamRecord, StreamRecords,
 };
+use weigh_schema::update::Scope;
 use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};
 use weigh_wire::{
     AgentRequest, Answer, FileRequest, HEAD_BYTES, Head, JobRequest, Message, Rule, StreamRequest,
@@ -90,6 +92,10 @@ fn stream_request() -> impl Strategy<Value = StreamRequest> {
             StreamRequest::SetCollector(CollectorSwitch { collector, is_on })
         }),
         prop::collection::vec(sample(), 0..20).prop_map(StreamRequest::Push),
+        (".{0,40}", ".{0,99}").prop_map(|(name, text)| {
+            let (scope, severity) = (Scope::Node, Severity::Note);
+            StreamRequest::PushEvent(PushedEvent { scope, name, severity, text })
+        }),
     ]
 }
 

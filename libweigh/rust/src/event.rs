@@ -43,7 +43,7 @@ impl Header {
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub enum FieldKind {
     /// A number that is never below 0.
     Unsigned = 0,
     /// A number.
@@ -66,19 +66,19 @@ pub enum Kind {
     Ip = 9,
 }
 
-impl Kind {
-    pub(crate) fn numbered(number: u32) -> Option<Kind> {
+impl FieldKind {
+    pub(crate) fn numbered(number: u32) -> Option<FieldKind> {
         Some(match number {
-            0 => Kind::Unsigned,
-            1 => Kind::Signed,
-            2 => Kind::Bool,
-            3 => Kind::Pointer,
-            4 => Kind::Enum,
-            5 => Kind::Text,
-            6 => Kind::Bytes,
-            7 => Kind::Stack,
-            8 => Kind::Ustack,
-            9 => Kind::Ip,
+            0 => FieldKind::Unsigned,
+            1 => FieldKind::Signed,
+            2 => FieldKind::Bool,
+            3 => FieldKind::Pointer,
+            4 => FieldKind::Enum,
+            5 => FieldKind::Text,
+            6 => FieldKind::Bytes,
+            7 => FieldKind::Stack,
+            8 => FieldKind::Ustack,
+            9 => FieldKind::Ip,
             _ => return None,
         })
     }

@@ -28,7 +28,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use account::*;
-pub use event::{Header, Kind};
+pub use event::{FieldKind, Header};
 pub use peer::Peer;
 pub use region::{
     Control, Region, RegionName, metadata, poll_control, publish, publish_every, regions_why,

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::event::HEADER_BYTES;
-use crate::{Header, Kind, Reason, raw};
+use crate::{FieldKind, Header, Reason, raw};
 
 /// No record is larger.
 const MOST_RECORD: usize = 32760;
@@ -42,13 +42,13 @@ pub struct Lost {
 pub struct Field {
     offset: usize,
     bytes: usize,
-    kind: Kind,
+    kind: FieldKind,
     absent: u32,
 }
 
 impl Field {
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FieldKind {
         self.kind
     }
 }
@@ -166,7 +166,7 @@ impl Stream {
         })?;
         let raw::TraceField { offset, bytes, kind, absent } = field;
         // Of a newer library.
-        let kind = Kind::numbered(kind).ok_or(Reason::OtherVersion)?;
+        let kind = FieldKind::numbered(kind).ok_or(Reason::OtherVersion)?;
         Ok(Field { offset: offset as usize, bytes: bytes as usize, kind, absent })
     }
 
@@ -235,12 +235,19 @@ impl<'s> Event<'s> {
 
     /// A field that is a number; one that can be below 0 is to be taken for an `i64`.
     pub fn number(&self, field: &Field) -> Option<u64> {
-        if matches!(field.kind, Kind::Text | Kind::Bytes | Kind::Stack | Kind::Ustack | Kind::Ip) {
+        if matches!(
+            field.kind,
+            FieldKind::Text
+                | FieldKind::Bytes
+                | FieldKind::Stack
+                | FieldKind::Ustack
+                | FieldKind::Ip
+        ) {
             return None;
         }
         let value = self.value(field)?;
         let is_below =
-            field.kind == Kind::Signed && value.last().is_some_and(|last| last & 0x80 != 0);
+            field.kind == FieldKind::Signed && value.last().is_some_and(|last| last & 0x80 != 0);
         let mut bytes = [if is_below { 0xff } else { 0 }; 8];
         bytes.get_mut(..value.len())?.copy_from_slice(value);
         Some(u64::from_le_bytes(bytes))
@@ -248,13 +255,13 @@ impl<'s> Event<'s> {
 
     /// A field that is a text, up to its end.
     pub fn text(&self, field: &Field) -> Option<&'s [u8]> {
-        let value = self.value(field).filter(|_| field.kind == Kind::Text)?;
+        let value = self.value(field).filter(|_| field.kind == FieldKind::Text)?;
         value.split(|byte| *byte == 0).next()
     }
 
     /// The addresses of a stack, the innermost first.
     pub fn stack(&self, field: &Field) -> Option<impl Iterator<Item = u64> + use<'s>> {
-        let is_stack = matches!(field.kind, Kind::Stack | Kind::Ustack);
+        let is_stack = matches!(field.kind, FieldKind::Stack | FieldKind::Ustack);
         let (words, _) = self.value(field).filter(|_| is_stack)?.as_chunks::<8>();
         Some(words.iter().map(|word| u64::from_le_bytes(*word)).take_while(|word| *word != 0))
     }

@@ -99,6 +99,17 @@ impl Truth {
         }
     }
 
+    /// The shortest time that it looks back over, in nanoseconds; none: it looks at present values alone.
+    pub fn shortest_window(&self) -> Option<u64> {
+        let (left, right) = match self {
+            Truth::Compare { left, right, .. } => (left.shortest_window(), right.shortest_window()),
+            Truth::And(left, right) | Truth::Or(left, right) => {
+                (left.shortest_window(), right.shortest_window())
+            }
+        };
+        left.into_iter().chain(right).min()
+    }
+
     /// All metrics in it, from left to right.
     pub fn metrics(&self, found: &mut Vec<MetricUse>) {
         match self {
@@ -121,6 +132,22 @@ impl Number {
             Number::Negative(of) => of.walks_windows(),
             Number::Pair(_, left, right) => left.walks_windows() || right.walks_windows(),
             Number::Constant(_) | Number::Cores | Number::Value(_) | Number::Rate(..) => false,
+        }
+    }
+
+    /// From one look to the next is no time at all.
+    fn shortest_window(&self) -> Option<u64> {
+        match self {
+            Number::Constant(_) | Number::Cores | Number::Value(_) => None,
+            Number::Rate(_, window) => Some(window.unwrap_or(0)),
+            Number::Slope(_, window) => Some(*window),
+            Number::SecondsTo(_, limit, window) => {
+                limit.shortest_window().into_iter().chain([*window]).min()
+            }
+            Number::Negative(of) => of.shortest_window(),
+            Number::Pair(_, left, right) => {
+                left.shortest_window().into_iter().chain(right.shortest_window()).min()
+            }
         }
     }
 

@@ -56,6 +56,7 @@ fn of_job(job: &TopJob) -> impl Iterator<Item = RuleInput<'_>> {
         (job_metric::processes, Some(job.processes as f64)),
         (job_metric::job_cpus_requested, job.cpus_requested),
         (job_metric::job_memory_limit_bytes, job.memory_limit_bytes.map(bytes)),
+        (job_metric::job_time_left_seconds, job.time_left_seconds),
     ];
     values.into_iter().map(move |(metric, value)| RuleInput {
         scope: Cow::Owned(scope.clone()),

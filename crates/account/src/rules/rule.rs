@@ -15,6 +15,11 @@ use super::scope_pattern::{KINDS, ScopePattern, kinds_of};
 use super::source::{Answer, Item, Source};
 use super::template::Template;
 
+/// Looks at values in the shortest time that a rule is about, at least.
+const LOOKS_OF_TIME: u64 = 10;
+/// Rules wait no longer than this for values that are there.
+pub(super) const LONGEST_PACE_NS: u64 = 1_000_000_000;
+
 /// A rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -77,6 +82,16 @@ impl Rule {
             }
         }
         found
+    }
+
+    /// Nanoseconds between two looks at its values, where they come more often: a tenth of the shortest time that it is
+    /// about. 0: each value counts.
+    pub(super) fn pace_ns(&self) -> u64 {
+        let of_for = Some(self.for_ns).filter(|time| *time > 0);
+        let until = self.until.as_ref().and_then(Truth::shortest_window);
+        let times = [of_for, self.when.shortest_window(), until];
+        let shortest = times.into_iter().flatten().min().unwrap_or(0);
+        (shortest / LOOKS_OF_TIME).min(LONGEST_PACE_NS)
     }
 
     pub(super) fn matches(&self, scope: &Scope) -> bool {

@@ -15,7 +15,14 @@ use super::input::{RuleInput, RuleMoment};
 use super::rule::Rule;
 use super::rule_set::RuleSet;
 use super::standing::{Standings, Verdict};
-use super::value_table::ValueTable;
+use super::value_table::{ValueTable, next_look};
+
+/// When what is true is judged again, whatever comes.
+#[derive(Debug)]
+struct RulePace {
+    pace_ns: u64,
+    next_ns: u64,
+}
 
 /// How rules stand.
 #[derive(Debug)]
@@ -26,6 +33,7 @@ pub struct RuleState {
     standings: Vec<Standings>,
     /// What a rule is judged by: it is judged again when a value of these has come.
     metrics: Vec<Vec<MetricId>>,
+    paces: Vec<RulePace>,
     /// Why no scope of a rule can be judged.
     unknown: Vec<Option<Unknown>>,
     at: RuleMoment,
@@ -36,11 +44,19 @@ impl RuleState {
     /// Nothing has been judged yet.
     pub fn new(set: RuleSet) -> RuleState {
         let has_core_rules = set.rules().iter().flat_map(Rule::scopes).any(is_of_cores);
+        let mut values = ValueTable::new(&set.metrics, has_core_rules);
+        let metrics: Vec<Vec<MetricId>> = set.rules().iter().map(Rule::judged_by).collect();
+        let pace = |rule: &Rule| RulePace { pace_ns: rule.pace_ns(), next_ns: 0 };
+        let paces: Vec<RulePace> = set.rules().iter().map(pace).collect();
+        for (pace, metrics) in paces.iter().zip(&metrics) {
+            metrics.iter().for_each(|id| values.keep_pace(*id, pace.pace_ns));
+        }
         RuleState {
-            values: ValueTable::new(&set.metrics, has_core_rules),
+            values,
             standings: vec![Standings::new(); set.rules().len()],
+            paces,
             unknown: vec![None; set.rules().len()],
-            metrics: set.rules().iter().map(Rule::judged_by).collect(),
+            metrics,
             set,
             at: RuleMoment { ns: 0, time: Timestamp::UNIX_EPOCH },
             look: 0,
@@ -67,20 +83,43 @@ impl RuleState {
     }
 
     /// The same of a tick of collectors, whose tables come in the same order at each, and of single values beside them: of
-    /// jobs, and what is published. Rules are judged by values that were read again, and while they are true.
+    /// jobs, and what is published. Rules are judged by values that were read again, and while they are true; of values that
+    /// come in far less than a rule's shortest time, a tenth of it apart.
     pub fn take_tick<T: SampleTable>(
         &mut self,
         at: RuleMoment,
         tables: impl Iterator<Item = T>,
         values: &mut dyn Iterator<Item = RuleInput<'_>>,
     ) -> Vec<RuleEvent> {
+        self.take_tables(at, tables);
+        self.values.take_values(at.ns, values, &self.set.metrics);
+        self.judge_due()
+    }
+
+    /// The same where nobody has looked for single values: those of the look before stay.
+    pub fn take_collected<T: SampleTable>(
+        &mut self,
+        at: RuleMoment,
+        tables: impl Iterator<Item = T>,
+    ) -> Vec<RuleEvent> {
+        self.take_tables(at, tables);
+        self.judge_due()
+    }
+
+    fn take_tables<T: SampleTable>(&mut self, at: RuleMoment, tables: impl Iterator<Item = T>) {
         (self.at, self.look) = (at, self.look + 1);
-        self.values.begin();
+        self.values.begin(at.ns);
         for (number, table) in tables.enumerate() {
             self.values.take_table(at.ns, number, &table, &self.set.metrics);
         }
-        self.values.take_values(at.ns, values, &self.set.metrics);
+    }
+
+    fn judge_due(&mut self) -> Vec<RuleEvent> {
         let mut events = Vec::new();
+        let is_any_due = self.look == 1 || self.values.has_changed();
+        if !is_any_due && self.standings.iter().all(Standings::is_empty) {
+            return events;
+        }
         for number in 0..self.set.rules().len() {
             if self.is_due(number) {
                 self.judge(number, &mut events);
@@ -93,13 +132,14 @@ impl RuleState {
     fn is_due(&self, number: usize) -> bool {
         let is_changed = |id: &MetricId| self.values.is_changed(*id);
         self.look == 1
-            || !self.standings[number].is_empty()
+            || (!self.standings[number].is_empty() && self.at.ns >= self.paces[number].next_ns)
             || self.metrics[number].iter().any(is_changed)
     }
 
     fn judge(&mut self, number: usize, events: &mut Vec<RuleEvent>) {
-        let RuleState { set, values, standings, look, at, .. } = self;
+        let RuleState { set, values, standings, paces, look, at, .. } = self;
         let (rule, values, standings) = (&set.rules()[number], &*values, &mut standings[number]);
+        paces[number].next_ns = next_look(at.ns, paces[number].pace_ns);
         let verdict = Verdict { rule, values, at: *at, look: *look };
         let mut outcomes = Outcomes::default();
         match rule.scoped {

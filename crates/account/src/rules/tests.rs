@@ -10,6 +10,8 @@ use weigh_schema::{Metric, Number, Quality};
 
 use super::*;
 
+mod shipped;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn moment(seconds: u64) -> RuleMoment {
@@ -187,6 +189,32 @@ fn a_table_that_is_not_read_at_a_tick_keeps_its_values() {
     assert_eq!(take(8, &cores, &disks), ["ended disk:a"]);
     disks.samples[0].2 = None;
     assert_eq!(take(9, &cores, &disks), ["ended disk:b"]);
+}
+
+/// Ten looks in a second: a rule of many seconds takes some of the values, one that is about each value takes all; and what
+/// is not known any more is noticed at once.
+#[test]
+fn values_are_taken_as_often_as_a_rule_needs_them() {
+    let begins = |time: &str, spike: u64| {
+        let lines = format!("when = \"node_memory_available_bytes < 10\"\n{time}");
+        let mut state = RuleState::new(one(&lines));
+        let mut take = |tenth: u64, value| {
+            let samples = vec![(Scope::Node, &node_memory_available_bytes, value)];
+            let table = Table { layout: 1, is_fresh: true, samples };
+            let at = RuleMoment { ns: (1000 + tenth) * (SECOND / 10), ..moment(0) };
+            let events = words(&state.take_collected(at, std::iter::once(&table)));
+            events.into_iter().map(move |event| (tenth, event)).collect::<Vec<_>>()
+        };
+        let value = |tenth| if tenth >= 20 || tenth == spike { 5.0 } else { 50.0 };
+        let mut found: Vec<_> = (0..60).flat_map(|tenth| take(tenth, Some(value(tenth)))).collect();
+        found.extend(take(60, None));
+        found.into_iter().map(|(tenth, event)| format!("{tenth} {event}")).collect::<Vec<_>>()
+    };
+    let each = ["13 began node", "14 ended node", "20 began node", "60 ended node"];
+    assert_eq!(begins("", 13), each);
+    // A tenth of three seconds: at 0, 3, 6 … from 21 to 51.
+    assert_eq!(begins("for = \"3s\"\nkeep = \"0s\"", 99), ["51 began node", "60 ended node"]);
+    assert_eq!(begins("for = \"500ms\"\nkeep = \"0s\"", 13), ["25 began node", "60 ended node"]);
 }
 
 /// Where a job is no more, what was said of it is over.

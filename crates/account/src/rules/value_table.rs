@@ -11,6 +11,7 @@ use weigh_schema::update::Scope;
 use super::expression::MetricId;
 use super::input::RuleInput;
 use super::metric_table::MetricTable;
+use super::rule::LONGEST_PACE_NS;
 use super::series::Series;
 
 /// The most scopes of a metric: what is pushed may have any.
@@ -26,11 +27,25 @@ struct BoundTable {
     cores: u32,
 }
 
+/// How often values of a metric are taken, where they come more often.
+#[derive(Clone, Copy, Debug)]
+struct MetricPace {
+    pace_ns: u64,
+    next_ns: u64,
+    is_due: bool,
+}
+
+/// A look may come a little early: a tenth of the pace.
+pub(super) fn next_look(at_ns: u64, pace_ns: u64) -> u64 {
+    at_ns.saturating_add(pace_ns - pace_ns / 10)
+}
+
 #[derive(Debug, Default)]
 pub(super) struct ValueTable {
     series: Vec<BTreeMap<Scope, Series>>,
     /// By metric: whether a value has come or gone at this look.
     is_changed: Vec<bool>,
+    paces: Vec<MetricPace>,
     tables: Vec<BoundTable>,
     /// Metrics of single values.
     single: Vec<MetricId>,
@@ -47,17 +62,25 @@ impl ValueTable {
     pub fn new(metrics: &MetricTable, has_core_rules: bool) -> ValueTable {
         let count = metrics.all().len();
         let (series, is_changed) = (vec![BTreeMap::new(); count], vec![false; count]);
-        ValueTable { series, is_changed, has_core_rules, ..ValueTable::default() }
+        let pace = MetricPace { pace_ns: LONGEST_PACE_NS, next_ns: 0, is_due: true };
+        let paces = vec![pace; count];
+        ValueTable { series, is_changed, paces, has_core_rules, ..ValueTable::default() }
+    }
+
+    /// A rule looks at a metric so often.
+    pub fn keep_pace(&mut self, id: MetricId, pace_ns: u64) {
+        let pace = &mut self.paces[id.0].pace_ns;
+        *pace = pace_ns.min(*pace);
     }
 
     /// Begins a look.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, at_ns: u64) {
         self.look += 1;
         self.is_changed.fill(false);
-        (self.cores_before, self.cores, self.last_core) = (self.cores, 0, None);
+        self.paces.iter_mut().for_each(|pace| pace.is_due = at_ns >= pace.next_ns);
     }
 
-    /// Takes what collectors have read; each table has its number at all looks.
+    /// Takes what collectors have read, as often as rules look at it; each table has its number at all looks.
     pub fn take_table(
         &mut self,
         at_ns: u64,
@@ -75,11 +98,17 @@ impl ValueTable {
             return;
         }
         for (place, id) in &self.tables[number].places {
-            let sample = table.sample(*place);
-            if let Some(series) = self.series[id.0].get_mut(sample.scope) {
-                let value = sample.value.map(|value| value.as_f64());
+            let (sample, pace) = (table.sample(*place), &mut self.paces[id.0]);
+            // That a value is not known any more is said once.
+            if !pace.is_due && sample.value.is_some() {
+                continue;
+            }
+            let Some(series) = self.series[id.0].get_mut(sample.scope) else { continue };
+            let value = sample.value.map(|value| value.as_f64());
+            if pace.is_due || series.value().is_some() {
                 series.take(at_ns, value, None, metrics.get(*id));
                 self.is_changed[id.0] = true;
+                pace.next_ns = next_look(at_ns, pace.pace_ns);
             }
         }
     }
@@ -101,6 +130,7 @@ impl ValueTable {
             if let Some(series) = room(&mut self.series[id.0], sample.scope) {
                 (series.table, series.look) = (Some(number), self.look);
                 bound.places.push((place, id));
+                self.paces[id.0].is_due = true;
             }
         }
         let look = self.look;
@@ -117,6 +147,7 @@ impl ValueTable {
         values: impl Iterator<Item = RuleInput<'a>>,
         metrics: &MetricTable,
     ) {
+        (self.cores_before, self.cores, self.last_core) = (self.cores, 0, None);
         for input in values {
             self.put(at_ns, input, metrics);
         }
@@ -152,6 +183,11 @@ impl ValueTable {
         if !self.single.contains(&id) {
             self.single.push(id);
         }
+    }
+
+    /// Whether any value has come or gone at this look.
+    pub fn has_changed(&self) -> bool {
+        self.is_changed.contains(&true)
     }
 
     /// Whether a value of the metric has come or gone at this look.

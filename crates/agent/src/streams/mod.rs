@@ -8,6 +8,7 @@
 mod checkpoint;
 mod connection;
 mod door;
+mod otlp;
 mod page;
 mod published;
 mod record;

@@ -4,8 +4,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use weigh_schema::stream::{
-    CollectorSwitch, MOST_PUSHED, PUSHED, PolicyChange, PushedSample, RecordClient, RecordSource,
-    SHORTEST_INTERVAL_MS, StreamRead, StreamRecords,
+    CollectorSwitch, MOST_PUSHED, PUSHED, PolicyChange, PushedEvent, PushedSample, RecordClient,
+    RecordSource, SHORTEST_INTERVAL_MS, StreamRead, StreamRecords,
 };
 use weigh_schema::top::TopCollector;
 use weigh_wire::{Answer, HEAD_BYTES, Head, Message as _, StreamRequest, VERSION};
@@ -16,6 +16,8 @@ use crate::quota::READERS;
 
 /// Bytes of records in one answer at most, unless a single record is larger.
 const MOST_BYTES: u64 = 1 << 18;
+/// An event counts as so many values: its text takes as much room.
+const EVENT_COST: u32 = 8;
 /// A client that waits for a record is answered after so long in any case.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The node is read no less often.
@@ -44,6 +46,7 @@ impl StreamServer {
             StreamRequest::Push(samples) => self.push(key, samples),
             StreamRequest::PageUrl => self.page_url(key).map(Answer::PageUrl),
             StreamRequest::Login(token) => self.login(key, &token),
+            StreamRequest::PushEvent(event) => self.push_event(key, event),
         };
         self.reply(key, answer)
     }
@@ -175,7 +178,20 @@ impl StreamServer {
             return Err(format!("at most {MOST_PUSHED} values are taken at once"));
         }
         samples.iter().try_for_each(PushedSample::check)?;
-        let count = samples.len() as u32;
+        let source = self.count_published(key, samples.len() as u32)?;
+        self.write_samples(source, samples);
+        Ok(Answer::Done)
+    }
+
+    fn push_event(&mut self, key: u64, event: PushedEvent) -> Result<Answer, String> {
+        event.check()?;
+        let source = self.count_published(key, EVENT_COST)?;
+        self.write_published_event(source, event);
+        Ok(Answer::Done)
+    }
+
+    /// Counts so many values against the bounds of a client and its user. Errors: they have published enough for now.
+    fn count_published(&mut self, key: u64, count: u32) -> Result<RecordSource, String> {
         let connection = self.connections.get(&key).ok_or_else(|| gone().to_string())?;
         let (uid, pid, user) = (connection.viewer.uid, connection.pid, u64::from(connection.user));
         let now = Instant::now();
@@ -187,9 +203,7 @@ impl StreamServer {
         }
         self.of_users.take(user, count, now);
         self.of_clients.take(key, count, now);
-        let source = RecordSource { uid: Some(uid), pid: Some(pid), client: RecordClient::Socket };
-        self.write_samples(source, samples);
-        Ok(Answer::Done)
+        Ok(RecordSource { uid: Some(uid), pid: Some(pid), client: RecordClient::Socket })
     }
 }
 

@@ -11,16 +11,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use weigh_account::stream::StreamBuffer;
+use weigh_schema::printable::printable;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedSample, RecordBody, RecordClient,
-    RecordSource, ServedUser, StreamPolicy, StreamRecord,
+    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody,
+    RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
 use super::door::{DoorKeeper, StreamDoor, Visitor, door};
+use super::otlp::{OtlpInput, OtlpValues};
 use super::page::PageAccess;
 use super::published::PublishedValues;
 use super::record::{EncodedRecord, Visibility};
@@ -45,6 +47,7 @@ const SHORTEST_REST: Duration = Duration::from_secs(60);
 
 const DOOR: u64 = u64::MAX;
 const STATSD: u64 = u64::MAX - 1;
+const OTLP: u64 = u64::MAX - 2;
 /// More events do not wait at once: each client has one.
 const MOST_EVENTS: usize = 128;
 
@@ -57,6 +60,8 @@ pub struct StreamSettings {
     pub why_no_jobs: Option<String>,
     /// Where datagrams of StatsD are taken: an address of this machine alone.
     pub statsd: Option<SocketAddr>,
+    /// Where metrics of OpenTelemetry are taken: an address of this machine alone.
+    pub otlp: Option<SocketAddr>,
 }
 
 /// What a client wants of the node.
@@ -103,13 +108,14 @@ pub struct StreamServer {
     pub(super) settings: StreamSettings,
     pub(super) controls: Vec<NodeControl>,
     statsd: Option<StatsdInput>,
+    otlp: Option<OtlpInput>,
     published: PublishedValues,
     pub(super) page: Option<PageAccess>,
 }
 
 impl StreamServer {
-    /// Streams without records, and the door to them. Errors: no descriptors are left; the address of StatsD is taken, or
-    /// not this machine's own alone.
+    /// Streams without records, and the door to them. Errors: no descriptors are left; the address of StatsD or OTLP is taken,
+    /// or not this machine's own alone.
     pub fn new(settings: StreamSettings) -> io::Result<(StreamServer, StreamDoor)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (door, keeper) = door()?;
@@ -119,6 +125,11 @@ impl StreamServer {
         if let Some(statsd) = &statsd {
             let data = epoll::EventData::new_u64(STATSD);
             epoll::add(&epoll, statsd.descriptor(), data, epoll::EventFlags::IN)?;
+        }
+        let otlp = settings.otlp.map(OtlpInput::new).transpose()?;
+        if let Some(otlp) = &otlp {
+            let data = epoll::EventData::new_u64(OTLP);
+            epoll::add(&epoll, otlp.descriptor(), data, epoll::EventFlags::IN)?;
         }
         let streams = [
             (NODE, Stream::new(StreamPolicy::FillRead(NODE_RECORDS), NODE_BYTES)),
@@ -137,6 +148,7 @@ impl StreamServer {
             settings,
             controls: Vec::new(),
             statsd,
+            otlp,
             published: PublishedValues::default(),
             page: None,
         };
@@ -177,6 +189,7 @@ impl StreamServer {
                     let statsd = self.statsd.as_mut();
                     statsd.into_iter().for_each(|statsd| statsd.receive(Instant::now()));
                 }
+                OTLP => self.take_otlp(),
                 key => requests.extend(self.connections.get(&key).map(|one| (one.user, key))),
             }
         }
@@ -347,6 +360,20 @@ impl StreamServer {
         self.answer_waiting(PUSHED);
     }
 
+    /// Adds an event that a client has published; it is checked. Nothing in its text steers a terminal from here on.
+    pub(super) fn write_published_event(&mut self, source: RecordSource, mut event: PushedEvent) {
+        let time_ns = now_ns();
+        let Some(stream) = self.streams.get_mut(PUSHED) else { return };
+        event.text = printable(&event.text).into_owned();
+        let sequence = stream.buffer.next_sequence();
+        let body = RecordBody::PublishedEvent(Box::new(event));
+        let record = StreamRecord { sequence, time_ns, source, body };
+        let record = EncodedRecord::new(record, &Visibility::Everybody);
+        let bytes = record.bytes();
+        stream.buffer.write(record.into(), bytes, time_ns);
+        self.answer_waiting(PUSHED);
+    }
+
     /// The latest value of each metric that clients have published lately.
     pub fn published(&mut self) -> Vec<PushedSample> {
         self.published.known(Instant::now())
@@ -360,6 +387,19 @@ impl StreamServer {
         }
         let source = RecordSource { uid: None, pid: None, client: RecordClient::Statsd };
         self.write_samples(source, samples);
+    }
+
+    fn take_otlp(&mut self) {
+        let Some(otlp) = &mut self.otlp else { return };
+        let taken = otlp.receive(&mut self.of_users, Instant::now());
+        let refused = otlp.take_refused();
+        if let Some(stream) = self.streams.get_mut(PUSHED) {
+            stream.refused += refused;
+        }
+        for OtlpValues { user, samples } in taken {
+            let source = RecordSource { uid: Some(user), pid: None, client: RecordClient::Otlp };
+            self.write_samples(source, samples);
+        }
     }
 
     pub(super) fn served_at_socket(&self) -> Vec<ServedUser> {

@@ -19,6 +19,7 @@ fn server() -> (StreamServer, StreamDoor) {
         interval: Duration::from_secs(1),
         why_no_jobs: Some("a test".into()),
         statsd: None,
+        otlp: None,
     };
     StreamServer::new(settings).unwrap()
 }

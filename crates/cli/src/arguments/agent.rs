@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 use weigh_schema::Unit;
+use weigh_schema::rule::Severity;
 use weigh_schema::stream::{PolicyChange, StreamPolicy};
 
 use super::numbers::interval;
@@ -26,8 +27,45 @@ pub enum AgentVerb {
     Url(AgentUrlArguments),
     /// Run the commands of rules when the agent's events say so, in this process, until TERM or INT.
     Commands(AgentCommandsArguments),
+    /// Print records of one of its streams, a JSON object a line.
+    Read(AgentReadArguments),
     /// Change what it does; only root and the agent's own user may.
     Set(AgentSetArguments),
+}
+
+const READ_EXAMPLES: &str = "\
+Each line is a record: sequence, time_ns, source, body. Where records are not there any more, a line with `lost` says how
+many, and `next_sequence` where it goes on.
+
+Examples:
+  weigh agent read pushed                                what clients have published
+  weigh agent read events --follow | jq .body.event.text
+  weigh agent read node --newest --follow --interval 100ms --count 50";
+
+/// Options of `weigh agent read`.
+#[derive(Args, Debug)]
+#[command(after_help = READ_EXAMPLES)]
+pub struct AgentReadArguments {
+    #[command(flatten)]
+    pub at: AgentSocket,
+    /// The stream: node, pushed or events.
+    #[arg(value_name = "STREAM")]
+    pub stream: String,
+    /// Begin with this sequence number [default: the oldest record that is there].
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0, hide_default_value = true)]
+    pub from: u64,
+    /// Of the records that are there, take the newest alone.
+    #[arg(long)]
+    pub newest: bool,
+    /// Wait for more records, until TERM or INT.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// End after so many records.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Look so often, and have the node read as often, down to 100 ms [default: as records come].
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub interval: Option<Duration>,
 }
 
 /// Options of `weigh agent url`.
@@ -111,7 +149,8 @@ process that it came from. All values of one call are taken, or none.
 
 Examples:
   weigh push queue_length=17
-  weigh push --scope job:4711 --unit bytes cache_bytes=1.5e9 spilled_bytes=0";
+  weigh push --scope job:4711 --unit bytes cache_bytes=1.5e9 spilled_bytes=0
+  weigh push --event deployed='version 3 is out'";
 
 /// Options of `weigh push`.
 #[derive(Args, Debug)]
@@ -125,9 +164,28 @@ pub struct PushArguments {
     /// The unit of the values: seconds, bytes, count, cores, ratio, threads, celsius, watts, joules.
     #[arg(long, value_name = "UNIT", value_parser = unit)]
     pub unit: Option<Unit>,
+    /// Publish an event instead: its name, and a text.
+    #[arg(long, value_name = "NAME=TEXT", value_parser = event, conflicts_with_all = ["values", "unit"])]
+    pub event: Option<(String, String)>,
+    /// How much the event matters: critical, warning, note.
+    #[arg(long, value_name = "SEVERITY", default_value = "note", value_parser = severity, requires = "event")]
+    pub severity: Severity,
     /// The values.
-    #[arg(value_name = "NAME=VALUE", required = true, value_parser = value)]
+    #[arg(value_name = "NAME=VALUE", required_unless_present = "event", value_parser = value)]
     pub values: Vec<(String, f64)>,
+}
+
+fn event(text: &str) -> Result<(String, String), String> {
+    let (name, text) = text.split_once('=').ok_or("expected NAME=TEXT")?;
+    Ok((name.to_string(), text.to_string()))
+}
+
+fn severity(text: &str) -> Result<Severity, String> {
+    let found = Severity::NAMES.iter().find(|(name, _)| *name == text);
+    let names = Severity::NAMES.map(|(name, _)| name);
+    found
+        .map(|(_, severity)| *severity)
+        .ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 fn value(text: &str) -> Result<(String, f64), String> {

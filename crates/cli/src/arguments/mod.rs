@@ -16,8 +16,8 @@ mod trace;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use agent::{
-    AgentCommandsArguments, AgentSetArguments, AgentSocket, AgentStatusArguments,
-    AgentUrlArguments, AgentVerb, PushArguments,
+    AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
+    AgentStatusArguments, AgentUrlArguments, AgentVerb, PushArguments,
 };
 pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
 pub use control::{ControlArguments, ControlVerb};

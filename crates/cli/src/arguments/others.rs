@@ -55,12 +55,15 @@ pub struct ReportArguments {
 /// Options of `weigh export`.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
-    /// The recording, made with `weigh run --io`; for speedscope and chrome, of programs that name regions.
+    /// The recording: for otlp any; for speedscope and chrome of programs that name regions; else made with `weigh run --io`.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
     /// In which form, on standard output. What is left out is said in it.
-    #[arg(long, value_parser = recording_format())]
-    pub format: &'static RecordingFormat,
+    #[arg(long, value_parser = recording_format(), required_unless_present = "to")]
+    pub format: Option<&'static RecordingFormat>,
+    /// Send the job, its processes and phases as spans of OpenTelemetry to a collector: otlp=http://HOST:PORT.
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["format", "under"])]
+    pub to: Option<String>,
     /// Only files below this folder (several times for several): without the libraries, for instance, that every
     /// program reads. Pipes and sockets are not left out by it.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
@@ -211,6 +214,9 @@ pub struct AgentArguments {
     /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub statsd: Option<SocketAddr>,
+    /// Take metrics of OpenTelemetry (OTLP/HTTP, protobuf) at this address of the machine itself, as 127.0.0.1:4318.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub otlp: Option<SocketAddr>,
     /// Serve the page of the node there: a port, or an address of this machine's loopback with a port. A process without
     /// rights does it; `weigh agent url` says its URL, with a token of yours.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]

@@ -58,9 +58,22 @@ pub struct ServeArguments {
     /// How often the node is read for --export.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub export_interval: Duration,
+    /// Export jobs as well (sessions of weigh run, jobs of Slurm, containers, units), by number, user and name; /metrics has
+    /// them, too. N at once at most: each new job makes new series in a database.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100",
+        value_parser = clap::value_parser!(u16).range(1..=MOST_JOBS), conflicts_with = "for_users")]
+    pub export_jobs: Option<u16>,
 }
 
+/// What --export-jobs allows at most.
+const MOST_JOBS: i64 = 10_000;
+
 impl ServeArguments {
+    /// How many jobs are exported at most.
+    pub fn most_jobs(&self) -> usize {
+        self.export_jobs.map_or(0, usize::from)
+    }
+
     /// Where the agent answers whose values are shown, if it is an agent's.
     pub fn agent_socket(&self) -> Option<PathBuf> {
         let socket = self.agent.clone()?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use weigh_collect::message::notice;
-use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, exporter};
+use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, JobBound, exporter};
 use weigh_schema::top::TopReport;
 use weigh_web::{FeedEvent, FeedOpener};
 
@@ -21,10 +21,11 @@ pub struct ExportLoop {
 }
 
 impl ExportLoop {
-    /// Opens the exporters of these targets; reads nothing where there are none.
+    /// Opens the exporters of these targets; reads nothing where there are none. Of jobs they get so many.
     pub fn start(
         targets: &[String],
         interval: Duration,
+        most_jobs: usize,
         open_feed: FeedOpener,
     ) -> anyhow::Result<ExportLoop> {
         if targets.is_empty() {
@@ -37,7 +38,8 @@ impl ExportLoop {
         let named = |name: &str| std::thread::Builder::new().name(name.to_string());
         let read = move || read_feed(open_feed, interval, &feeder);
         named("export feed").spawn(read).context("cannot start a thread")?;
-        let thread = named("export").spawn(move || work(&events, &exporters));
+        let jobs = JobBound::new(most_jobs);
+        let thread = named("export").spawn(move || work(&events, &exporters, jobs));
         let thread = thread.context("cannot start a thread")?;
         Ok(ExportLoop { events: Some(sender), thread: Some(thread) })
     }
@@ -70,23 +72,35 @@ fn open(target: &str) -> Result<ExportThread, ExportError> {
     ExportThread::start(exporter(target)?)
 }
 
-fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread]) {
+fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread], mut jobs: JobBound) {
     let mut problems = vec![None; exporters.len()];
-    let mut outage = None;
+    let (mut outage, mut has_said_jobs) = (None, false);
     while let Ok(Some(event)) = events.recv() {
-        let report = match event {
-            FeedEvent::Report(report) => Arc::<TopReport>::new(*report),
+        let mut report = match event {
+            FeedEvent::Report(report) => *report,
             FeedEvent::Outage(reason) => {
                 say_outage(reason, &mut outage);
                 continue;
             }
         };
         outage = None;
+        let left_out = jobs.apply(&mut report);
+        if left_out > 0 && jobs.most() > 0 && !std::mem::replace(&mut has_said_jobs, true) {
+            say_jobs(jobs.most(), left_out);
+        }
+        let report = Arc::<TopReport>::new(report);
         for (exporter, problem) in exporters.iter().zip(&mut problems) {
             exporter.push(report.clone());
             say_new_problem(&exporter.status(), problem);
         }
     }
+}
+
+/// Told once: which jobs these are changes.
+fn say_jobs(most: usize, left_out: usize) {
+    notice(format_args!(
+        "{left_out} jobs are not exported: there are more than the {most} that --export-jobs allows"
+    ));
 }
 
 /// An outage is told when it begins, and when its reason is another one.

@@ -8,12 +8,15 @@ mod users;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use weigh_collect::message::notice;
-use weigh_export::metrics::openmetrics;
+use weigh_export::metrics::{JobBound, openmetrics};
 use weigh_keep::{Recording, default_directory};
 use weigh_session::products::top::{ListedProcesses, TopSettings};
-use weigh_web::{FeedOpener, Listening, PageAudience, PageBuilder, ServeSettings, Server};
+use weigh_web::{
+    FeedOpener, Listening, MetricsText, PageAudience, PageBuilder, ServeSettings, Server,
+};
 
 use crate::arguments::ServeArguments;
 use crate::show::page_data;
@@ -34,14 +37,34 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
         audience: audience(arguments),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
         pages: page_builder(),
-        metrics: Some(openmetrics),
+        metrics: Some(metrics_text(arguments.most_jobs())),
     })?;
-    // Jobs and processes are not exported.
-    let exported = feed(arguments, ListedProcesses::Nobody);
-    let _exports = ExportLoop::start(&arguments.exports, arguments.export_interval, exported)?;
+    let most_jobs = arguments.most_jobs();
+    let exported = feed(arguments, exported_processes(arguments));
+    let _exports =
+        ExportLoop::start(&arguments.exports, arguments.export_interval, most_jobs, exported)?;
     print(&format!("{}\n", server.url()))?;
     server.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Processes are never exported; jobs are made of them.
+fn exported_processes(arguments: &ServeArguments) -> ListedProcesses {
+    match arguments.most_jobs() {
+        0 => ListedProcesses::Nobody,
+        _ => ListedProcesses::of(arguments.all),
+    }
+}
+
+/// What `/metrics` says, with so many jobs.
+fn metrics_text(most_jobs: usize) -> MetricsText {
+    let jobs = Mutex::new(JobBound::new(most_jobs));
+    Box::new(move |report, text| {
+        let mut report = report.clone();
+        // Nobody panics while it holds the lock; if one did, the bound is whole all the same.
+        jobs.lock().unwrap_or_else(PoisonError::into_inner).apply(&mut report);
+        openmetrics(&report, text);
+    })
 }
 
 fn listening(arguments: &ServeArguments) -> anyhow::Result<Listening> {

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use weigh_agent::{RemoteJob, StreamClient};
 use weigh_collect::follow::JobDetail;
 use weigh_schema::event::CollectorState;
-use weigh_schema::rule::{RuleChange, RuleEvent, scope_of_job};
+use weigh_schema::rule::{RuleChange, RuleEvent, Severity, scope_of_job};
 use weigh_schema::stream::{
-    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, StreamPolicy, StreamRead,
-    StreamRecords, StreamStatus,
+    AGENT_STATUS, AgentStatus, EVENTS, NODE, PUSHED, RecordBody, RecordClient, StreamPolicy,
+    StreamRead, StreamRecords, StreamStatus,
 };
 use weigh_schema::top::{TOP, TopReport};
 
@@ -272,7 +272,7 @@ fn scripts_publish_values_and_hostile_names_are_refused() {
     let long = "a".repeat(70_000) + "=1";
     for hostile in ["<b>=1", "a b=1", "../x=1", "=1", "\u{1b}[2J=1", "a\"=1", &long, "7=1"] {
         let said = agent.refused(NOBODY, &["push", hostile]);
-        assert!(said.contains("a metric's name has letters") && said.len() < 400, "{said}");
+        assert!(said.contains("a name has letters") && said.len() < 400, "{said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
     for wrong in ["a", "a=", "a=x", "a=nan", "a=inf"] {
@@ -363,6 +363,100 @@ fn datagrams_of_statsd_are_added_up() {
     let expected = [("depth".to_string(), 17.0), ("hits_total".to_string(), 7.0)];
     assert_eq!(found.collect::<Vec<_>>(), expected);
     assert_eq!(agent.stream(PUSHED).refused_total, 1);
+}
+
+/// The message has a gauge, growth of a counter, a histogram and a summary; it is sent twice.
+#[test]
+fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    let message = include_bytes!("../../../../fuzz/seeds/otlp_metrics/kinds");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("a port");
+    let agent = NodeAgent::start(&["--otlp", &address.to_string()]);
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let mut send = |kind: &str| {
+        let head = format!(
+            "POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            message.len()
+        );
+        stream.write_all(&[head.as_bytes(), &message[..]].concat()).expect("sends");
+        let mut answer = [0; 512];
+        let length = stream.read(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer[..length]).lines().next().unwrap_or_default().to_string()
+    };
+    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
+    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
+    assert_eq!(send("application/json"), "HTTP/1.1 415 Unsupported Media Type");
+    let records = agent.client().read(read(PUSHED, 1)).expect("records");
+    let uid = rustix::process::geteuid().as_raw();
+    let found = records.records.iter().map(|record| match &record.body {
+        RecordBody::Sample(sample) => {
+            assert_eq!((record.source.uid, record.source.client), (Some(uid), RecordClient::Otlp));
+            (sample.scope.to_string(), sample.metric.clone(), sample.value)
+        }
+        other => panic!("{other:?}"),
+    });
+    let row = |scope: &str, metric: &str, value| (scope.to_string(), metric.to_string(), value);
+    let once = |sold| {
+        [
+            row("service:shop:route:/cart", "queue_length", 1.5),
+            row("service:shop", "sold_total", sold),
+            row("service:shop", "took_seconds_total", 2.5),
+            row("service:shop", "took_samples_total", 4.0),
+        ]
+    };
+    assert_eq!(found.collect::<Vec<_>>(), [once(7.0), once(14.0)].concat());
+    // A summary each time, and a form that is not taken.
+    assert_eq!(agent.stream(PUSHED).refused_total, 3);
+}
+
+#[test]
+fn an_event_that_a_client_publishes_is_there_as_its_own_and_no_rules() {
+    let agent = NodeAgent::start(&[]);
+    let text = "deployed=version 3 \u{1b}[31mis out";
+    agent.done(NOBODY, &["push", "--scope", "job:7", "--severity", "warning", "--event", text]);
+    let records = agent.client().read(read(PUSHED, 1)).expect("records").records;
+    let RecordBody::PublishedEvent(event) = &records[0].body else { panic!("{records:?}") };
+    assert_eq!((event.name.as_str(), event.severity), ("deployed", Severity::Warning));
+    assert_eq!(
+        (event.text.as_str(), event.scope.to_string()),
+        ("version 3 \\u{1b}[31mis out", "job:7".into())
+    );
+    assert_eq!(agent.stream(EVENTS).next_sequence, 1, "no rule has said anything");
+    for (wrong, expected) in [("<b>=x", "letters"), ("a=", "1 to 1024 bytes"), ("a", "NAME=TEXT")] {
+        let output = agent.weigh(NOBODY, &["push", "--event", wrong]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn a_stream_is_read_from_a_shell_with_what_was_lost() {
+    let agent = NodeAgent::start(&[]);
+    let policy = ["agent", "set", "--stream", "pushed", "--policy", "fill(3)-read"];
+    agent.done(NOBODY, &policy);
+    for value in 1..=5 {
+        agent.done(NOBODY, &["push", &format!("a={value}")]);
+    }
+    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let output = agent.weigh(NOBODY, &[&["agent", "read", "pushed"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let sequences = |lines: &[serde_json::Value]| -> Vec<u64> {
+        lines.iter().filter_map(|line| line["sequence"].as_u64()).collect()
+    };
+    let all = lines(&["--from", "1"]);
+    assert_eq!(all[0], serde_json::json!({"lost": 2, "next_sequence": 3}));
+    assert_eq!((all.len(), sequences(&all)), (4, vec![3, 4, 5]));
+    assert_eq!(all[3]["body"]["sample"]["value"], 5.0);
+    assert_eq!(sequences(&lines(&["--newest"])), [5]);
+    assert_eq!(sequences(&lines(&["--from", "4", "--count", "1"])), [4]);
+    assert_eq!(sequences(&lines(&["--from", "5", "--follow", "--count", "1"])), [5]);
+    let unknown = agent.weigh(NOBODY, &["agent", "read", "weather"]);
+    assert_eq!((unknown.status.code(), unknown.stdout.len()), (Some(125), 0));
 }
 
 /// What was published before a restart is there after it, with its numbers.

@@ -197,9 +197,14 @@ fn where_files_are_written_is_watched() {
 #[test]
 fn a_file_system_that_hangs_is_waited_for_by_nobody() {
     needs_root!();
+    for mechanism in ["poll", "bpf"] {
+        runs_beside_a_file_system_that_hangs(mechanism);
+    }
+}
+
+fn runs_beside_a_file_system_that_hangs(mechanism: &str) {
     use std::os::fd::AsRawFd as _;
-    // By BPF weigh has a folder of its own in TMPDIR.
-    let run = Weigh::run(["true"]).options("--mechanism poll");
+    let run = Weigh::run(["true"]).options(&format!("--mechanism {mechanism}"));
     let Ok(device) = fs::File::options().read(true).write(true).open("/dev/fuse") else {
         return leave_out("there is no /dev/fuse");
     };

@@ -29,6 +29,7 @@ mod serve;
 mod serve_agent;
 mod serve_export;
 mod signals;
+mod spans;
 mod syscalls;
 mod terminal;
 mod top;

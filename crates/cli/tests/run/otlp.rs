@@ -132,6 +132,6 @@ fn requests_that_bring_no_spans_are_refused_and_hold_nothing_up() {
     drop(silent);
     let found = measured.summary().regions.clone().expect("what was refused is told");
     assert_eq!(found.refused["spans that make no sense"], 1, "{found:?}");
-    assert_eq!(found.refused["a request that brings no spans of OpenTelemetry"], 5);
+    assert_eq!(found.refused["a request that brings no message of OpenTelemetry"], 5);
     assert_eq!(found.processes_total, 0);
 }

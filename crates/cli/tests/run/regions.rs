@@ -378,4 +378,9 @@ fn they_are_exported_for_speedscope_and_perfetto() {
     let events = json(&measured, &["export", "--format", "chrome", &place]);
     let events = events["traceEvents"].as_array().expect("a list").clone();
     assert_eq!((events.len(), &events[16]["args"]["iteration"]), (17, &116.into()));
+    let output = weigh(&measured.scratch, &["export", "--format", "otlp", &place]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    // Seventeen phases, a process, the job.
+    assert_eq!(text.matches("\"spanId\"").count(), 19, "{text}");
+    assert_eq!(text.matches("weigh.iteration").count(), 17);
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use weigh_schema::metric_name;
 use weigh_schema::node_metric::node_forks_total as forks;
-use weigh_schema::top::TopReport;
+use weigh_schema::top::{TopJobKind, TopReport};
 use weigh_schema::update::Scope;
 
 use crate::support::mortal::Mortal;
@@ -51,13 +51,7 @@ fn the_nodes_metrics_go_where_they_are_sent_until_the_end() {
     while read().len() < 5 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let mut stream = TcpStream::connect(&address).expect("it listens");
-    let request = format!(
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
+    let answer = get_metrics(&address, &token);
     assert!(
         answer.contains("application/openmetrics-text") && answer.contains("# EOF"),
         "{answer}"
@@ -70,12 +64,61 @@ fn the_nodes_metrics_go_where_they_are_sent_until_the_end() {
     let reports = read();
     assert!(reports.len() >= 5, "{}", reports.len());
     assert!(reports.windows(2).all(|two| two[0].time < two[1].time));
-    assert!(reports.iter().all(|report| report.processes.is_empty()));
+    assert!(reports.iter().all(|report| report.processes.is_empty() && report.jobs.is_empty()));
     let (first, last) = (forks_of(&reports[0]), forks_of(&reports[reports.len() - 1]));
     assert!(first <= scraped && first <= last, "{first} {scraped} {last}");
     let pressure = metric_name::node_pressure_cpu_some_seconds_total;
     let has_pressure = std::path::Path::new("/proc/pressure/cpu").exists();
     assert_eq!(reports[0].metrics[&Scope::Node].contains_key(pressure), has_pressure);
+}
+
+#[test]
+fn jobs_are_exported_where_they_are_asked_for_and_no_more_than_that() {
+    let scratch = Scratch::new();
+    let file = scratch.path("work").join("node.jsonl");
+    let mut command = Command::new(weigh_binary());
+    set_surroundings(&mut command, &scratch);
+    command
+        .args(["run", "-q", "-o"])
+        .arg(scratch.path("work").join("job"))
+        .args(["--", "sleep", "600"]);
+    let _job = Mortal::of(command.stdin(Stdio::null()).spawn());
+    let jsonl = format!("jsonl={}", file.display());
+    let options = ["--export", &jsonl, "--export-interval", "100ms", "--export-jobs=1"];
+    let (_child, address, token) = start(&scratch, &options);
+    let until = Instant::now() + patience(20.0);
+    let jobs = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let whole = text.lines().take(text.matches('\n').count());
+        let reports = whole.map(|line| serde_json::from_str::<TopReport>(line).expect("a report"));
+        if let Some(report) = reports.last().filter(|report| !report.jobs.is_empty()) {
+            break report.jobs;
+        }
+        assert!(Instant::now() < until, "no job is exported");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Sessions of weigh run come before all others, and there may be more of them.
+    assert_eq!((jobs.len(), jobs[0].kind), (1, TopJobKind::Weigh));
+    let answer = get_metrics(&address, &token);
+    let lines = answer.lines().filter(|line| line.starts_with("job_processes{"));
+    assert_eq!(lines.clone().count(), 1, "{answer}");
+    assert!(lines.clone().all(|line| line.contains("job_kind=\"weigh\"")), "{answer}");
+    for wrong in ["0", "70000", "many"] {
+        let option = format!("--export-jobs={wrong}");
+        let output = Command::new(weigh_binary()).args(["serve", &option]).output().expect("weigh");
+        assert!(!output.status.success() && output.stdout.is_empty(), "{wrong}");
+    }
+}
+
+fn get_metrics(address: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
 }
 
 #[test]

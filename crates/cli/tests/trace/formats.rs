@@ -331,6 +331,61 @@ fn packets_of_one_way_without_comments_take_little_more_than_themselves() {
     assert!(others < 400, "{others}");
 }
 
+#[test]
+fn long_packets_are_whole_and_stand_in_their_order() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let file = scratch.path("x.pcapng");
+    let (path, program) = (file.display().to_string(), workload("datagrams"));
+    let options = ["trace", "packets", "--direction", "out", "--snap", "4096", "-o", &path, "--"];
+    let output = weigh(&scratch, &[&options[..], &[&program, "2003", "1400", "7"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+    let packets = packets(&std::fs::read(&file).expect("a file"), 1);
+    let longer: Vec<usize> =
+        (0..packets.len()).filter(|place| packets[*place].original == 1443).collect();
+    // Evenly spread: the last of each seventh.
+    let expected: Vec<usize> = (0..2003).filter(|n| 7 * (n + 1) / 2003 > 7 * n / 2003).collect();
+    assert_eq!((packets.len(), longer), (2003, expected));
+    for packet in &packets {
+        assert_eq!(packet.bytes.len(), packet.original);
+        assert_eq!(packet.bytes[12..15], [8, 0, 0x45]);
+        assert!(packet.bytes[42..].iter().all(|byte| *byte == 0), "what it sends");
+        assert!(packet.comment.starts_with("datagrams "), "{}", packet.comment);
+    }
+    assert!(packets.is_sorted_by_key(|packet| packet.time_ns));
+}
+
+#[test]
+fn columns_have_the_packets_that_a_file_of_packets_has() {
+    needs_root!();
+    for snap in ["64", "4096"] {
+        let scratch = Scratch::new();
+        let [columns, file] = ["x.parquet", "x.pcapng"].map(|name| scratch.path(name));
+        let [path, other] = [&columns, &file].map(|path| path.display().to_string());
+        let program = workload("datagrams");
+        let options = ["trace", "packets", "--direction", "out", "--snap", snap, "-o", &path, "--"];
+        let output = weigh(&scratch, &[&options[..], &[&program, "20003", "1400", "7"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+        let bytes = std::fs::read(&columns).expect("a file");
+        let cut = b"\"packets_cut_total\":0";
+        assert!(bytes.windows(cut.len()).any(|at| at == cut), "a word in the file");
+        let read = weigh(&scratch, &["trace", "read", &path, "-o", &other]);
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        let packets = packets(&std::fs::read(&file).expect("a file"), 1);
+        assert_eq!(packets.len(), 20_003);
+        assert_eq!(packets.iter().filter(|packet| packet.original == 1443).count(), 7);
+        let kept: usize = snap.parse().expect("a number");
+        for packet in &packets {
+            assert_eq!(packet.bytes.len(), kept.min(packet.original));
+            let length = u16::from_be_bytes([packet.bytes[38], packet.bytes[39]]);
+            assert_eq!(usize::from(length), packet.original - 34);
+            assert_eq!((&packet.comment[..10], packet.flags), ("datagrams ", 2));
+        }
+    }
+}
+
 /// Linux 6.12 lets programs read what of a packet lies in pages; before, that goes by the kernel's symbols.
 fn reads_pages() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");

@@ -319,6 +319,13 @@ fn the_journey_of_each_packet_is_told_by_layers() {
     assert_eq!(number(&read["first_total"]), SENT, "{read}");
     assert_eq!(number(&read["pairs_total"]), 0, "{read}");
     assert!((1..=SENT).contains(&number(&dropped["pairs_total"])), "{dropped}");
+    // What was not dropped came to the socket, or, before Linux 6.3, was let go of with it.
+    let up = &layers[5];
+    let is_told = up["asked"].as_str().expect("a text").contains("sk_data_ready");
+    if is_told {
+        let arrived = number(&up["pairs_total"]) + number(&dropped["pairs_total"]);
+        assert_eq!(arrived, SENT, "{up} {dropped}");
+    }
     let queued = lines(&scratch, "way.jsonl");
     let queued = queued.iter().filter(|event| event["event"] == "net:net_dev_queue");
     assert_eq!(queued.count() as u64, SENT);

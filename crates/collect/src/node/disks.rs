@@ -1,10 +1,12 @@
-//! Reads `/proc/diskstats`; emits `node_disk_*` of each whole disk that has done something.
+//! Reads `/proc/diskstats`, and between, where few disks have done something, `/sys/block/DISK/stat` of each; emits
+//! `node_disk_*` of each whole disk that has done something.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use weigh_parse::node::{DiskLine, each_disk};
+use weigh_parse::node::{DiskFields, DiskLine, disk_fields, each_disk};
 use weigh_schema::byte_text;
 use weigh_schema::node_metric::*;
 use weigh_schema::update::Scope;
@@ -40,11 +42,26 @@ static FIELDS: [(usize, Field, &Metric, Quality); 12] = [
     (16, Field::Milliseconds, &node_disk_flush_seconds_total, Quality::Exact),
 ];
 
+/// Between two readings of `diskstats` at least, while the disks' own files are read.
+const LOOKS_FOR_DISKS: Duration = Duration::from_secs(5);
+/// A file for each of so few disks takes the kernel less than the lines of all disks and partitions.
+const FEW: usize = 2;
+
 struct Disks {
     file: KernelFile,
     /// `/sys/block` has whole disks alone.
     blocks: PathBuf,
     are_whole: NameCache,
+    /// The disks that were shown last, in their order.
+    shown: Vec<ShownDisk>,
+    /// When disks are looked for again, whatever the files of those that are known say.
+    next_look: Instant,
+}
+
+struct ShownDisk {
+    name: Vec<u8>,
+    /// None where it cannot be opened.
+    stat: Option<KernelFile>,
 }
 
 pub(super) fn open(
@@ -52,7 +69,8 @@ pub(super) fn open(
     _: &mut ReadBuffer,
 ) -> Result<Box<dyn NodeReader>, NodeError> {
     let file = KernelFile::open(roots.proc.join("diskstats"), FileShape::ShortRecords)?;
-    Ok(Box::new(Disks { file, blocks: roots.sys.join("block"), are_whole: NameCache::default() }))
+    let (blocks, are_whole) = (roots.sys.join("block"), NameCache::default());
+    Ok(Box::new(Disks { file, blocks, are_whole, shown: Vec::new(), next_look: Instant::now() }))
 }
 
 impl NodeReader for Disks {
@@ -61,26 +79,72 @@ impl NodeReader for Disks {
         buffer: &mut ReadBuffer,
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
-        let mut line = 0;
-        let text = self.file.read(buffer)?;
+        let now = Instant::now();
+        if now < self.next_look && (1..=FEW).contains(&self.shown.len()) {
+            if let Some(found) = self.counters_of_shown(buffer) {
+                let shown = self.shown.iter().zip(&found);
+                shown.for_each(|(disk, fields)| put(&disk.name, fields, out));
+                return Ok(());
+            }
+            // Another disk may have the name of one that has gone.
+            self.shown.clear();
+        }
+        self.next_look = now + LOOKS_FOR_DISKS;
+        self.read_all(buffer, out)
+    }
+}
+
+impl Disks {
+    /// By each disk's own file; none where one has gone.
+    fn counters_of_shown(&self, buffer: &mut ReadBuffer) -> Option<[DiskFields; FEW]> {
+        let mut found = [[None; 17]; FEW];
+        for (fields, disk) in found.iter_mut().zip(&self.shown) {
+            *fields = disk_fields(disk.stat.as_ref()?.read(buffer).ok()?);
+            fields[0]?;
+        }
+        Some(found)
+    }
+
+    fn read_all(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        out: &mut BlockWriter<'_>,
+    ) -> Result<(), NodeError> {
+        let Disks { file, blocks, are_whole, shown, .. } = self;
+        let (mut line, mut count) = (0, 0);
+        let text = file.read(buffer)?;
         each_disk(text, |disk| {
             // Each has its counters; else it is no disk.
             if disk.fields[0].is_none() {
                 return;
             }
-            let is_whole = || self.blocks.join(folder(disk.name)).is_dir();
-            let is_shown = self.are_whole.get(line, disk.name, is_whole) && has_worked(&disk);
+            let is_whole = || blocks.join(folder(disk.name)).is_dir();
+            let is_shown = are_whole.get(line, disk.name, is_whole) && has_worked(&disk);
             line += 1;
             if is_shown {
-                out.instance([b"disk", disk.name], || Scope::Disk(byte_text::keep(disk.name)));
-                put_fields(&disk, out);
+                put(disk.name, &disk.fields, out);
+                keep(shown, count, disk.name, blocks);
+                count += 1;
             }
         });
+        shown.truncate(count);
         match line > 0 || text.is_empty() {
             true => Ok(()),
-            false => Err(self.file.holds_no("disk")),
+            false => Err(file.holds_no("disk")),
         }
     }
+}
+
+/// Takes note of the disk that is shown at a place.
+fn keep(shown: &mut Vec<ShownDisk>, at: usize, name: &[u8], blocks: &Path) {
+    if shown.get(at).is_some_and(|known| known.name == name) {
+        return;
+    }
+    shown.truncate(at);
+    let path = blocks.join(folder(name)).join("stat");
+    let is_read = at < FEW;
+    let stat = is_read.then(|| KernelFile::open(path, FileShape::OneRecord).ok()).flatten();
+    shown.push(ShownDisk { name: name.to_vec(), stat });
 }
 
 /// A slash in a disk's name is written so in `/sys`.
@@ -93,9 +157,10 @@ fn has_worked(disk: &DiskLine<'_>) -> bool {
     [0, 4, 11, 15].iter().any(|field| disk.fields[*field].is_some_and(|count| count > 0))
 }
 
-fn put_fields(disk: &DiskLine<'_>, out: &mut BlockWriter<'_>) {
+fn put(name: &[u8], fields: &DiskFields, out: &mut BlockWriter<'_>) {
+    out.instance([b"disk", name], || Scope::Disk(byte_text::keep(name)));
     for (field, what, metric, quality) in &FIELDS {
-        let value = disk.fields[*field];
+        let value = fields[*field];
         match what {
             Field::Count => out.count(metric, *quality, value),
             Field::Sectors => {

@@ -66,6 +66,8 @@ fn put_nfs_operation(
         return;
     }
     operation(mount, name, out);
+    // Kernels have been seen to write times below 0, as numbers without a sign.
+    let [queue, server, all] = [queue, server, all].map(|ms| ms.filter(|ms| ms >> 63 == 0));
     let again =
         transmissions.zip(operations).map(|(sent, operations)| sent.saturating_sub(operations));
     put_counts(

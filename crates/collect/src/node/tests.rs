@@ -5,6 +5,7 @@ use weigh_schema::Number;
 
 mod failures;
 mod groups;
+mod recorded;
 
 /// A tree of files as the kernel would show it.
 fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, NodeRoots) {
@@ -162,6 +163,86 @@ fn disks_are_whole_ones_that_have_worked() {
         !scopes.iter().any(|scope| scope == "disk:sda1" || scope == "disk:loop0"),
         "{scopes:?}"
     );
+}
+
+#[test]
+fn few_disks_are_read_by_their_own_files_and_one_that_goes_is_noticed() {
+    let line = |name: &str, reads| format!("8 0 {name} {reads} 0 3 1500 0 0 0 0 0 2000 0\n");
+    let own = |reads| format!("  {reads} 0 5 1500 0 0 0 0 0 2000 0\n");
+    let (folder, roots) = tree(&[
+        ("proc/diskstats", &line("sda", 7)),
+        ("sys/block/sda/stat", &own(7)),
+        ("sys/block/sdb/stat", &own(1)),
+    ]);
+    let mut collectors = NodeCollectors::new(roots);
+    collectors.tick(moment(0));
+    assert_eq!(value(&collectors, "disk:sda", "node_disk_read_bytes_total"), Some(1536.0));
+    let layout = |collectors: &NodeCollectors| {
+        let mut blocks = collectors.blocks();
+        blocks
+            .find(|block| block.samples().any(|one| one.metric.name.starts_with("node_disk")))
+            .unwrap()
+            .layout()
+    };
+    let before = layout(&collectors);
+    write(&folder.path().join("sys/block/sda/stat"), &own(9));
+    collectors.tick(moment(1));
+    assert_eq!(value(&collectors, "disk:sda", "node_disk_reads_total"), Some(9.0));
+    assert_eq!(value(&collectors, "disk:sda", "node_disk_read_bytes_total"), Some(2560.0));
+    assert_eq!(layout(&collectors), before);
+    // Its file has nothing any more, as where the disk has gone.
+    write(&folder.path().join("sys/block/sda/stat"), "");
+    write(&folder.path().join("proc/diskstats"), &line("sdb", 1));
+    collectors.tick(moment(2));
+    assert_eq!(value(&collectors, "disk:sdb", "node_disk_reads_total"), Some(1.0));
+    assert!(!collectors.samples().any(|sample| sample.scope.to_string() == "disk:sda"));
+}
+
+/// The kernel counts each request in both files.
+#[test]
+fn the_disks_of_this_machine_are_those_of_diskstats() {
+    let reads = |collectors: &NodeCollectors| -> Vec<(String, f64)> {
+        let of_disks = |one: &Sample<'_>| one.metric.name == "node_disk_reads_total";
+        let found = collectors.samples().filter(of_disks);
+        found.map(|one| (one.scope.to_string(), one.value.unwrap().as_f64())).collect()
+    };
+    let (mut collectors, mut fresh) = (NodeCollectors::default(), NodeCollectors::default());
+    collectors.tick(Moment::now());
+    let before = reads(&collectors);
+    collectors.tick(Moment::now());
+    let between = reads(&collectors);
+    fresh.tick(Moment::now());
+    let after = reads(&fresh);
+    // Another disk may have begun to work meanwhile.
+    for (disk, count) in between {
+        let of = |found: &[(String, f64)]| found.iter().find(|one| one.0 == disk).map(|one| one.1);
+        assert!(of(&before) <= Some(count) && Some(count) <= of(&after), "{disk} {count}");
+    }
+}
+
+#[test]
+fn at_rest_what_is_slow_is_read_each_five_seconds() {
+    let (folder, roots) = tree(&[
+        ("proc/loadavg", "0.50 1.25 2.00 3/77 9\n"),
+        ("proc/stat", "cpu  30 0 0 0\nctxt 12\n"),
+    ]);
+    let mut collectors = NodeCollectors::new(roots);
+    collectors.set_resting(true);
+    let mut ticks = Vec::new();
+    for second in 0..11 {
+        write(&folder.path().join("proc/loadavg"), &format!("0.50 {second}.25 2.00 3/77 9\n"));
+        if second == 7 {
+            // Somebody reads: at once, and from then on each second.
+            collectors.set_resting(false);
+        }
+        collectors.tick(moment(second));
+        assert_eq!(value(&collectors, "node", "node_context_switches_total"), Some(12.0));
+        let mut loads =
+            collectors.samples().filter(|one| one.metric.name == "node_load_5m_threads");
+        ticks.extend(loads.next().and_then(|one| one.value).map(|value| (second, value.as_f64())));
+    }
+    let expected = [0, 5, 7, 8, 9, 10].map(|second| (second, second as f64 + 0.25));
+    assert_eq!(ticks, expected);
 }
 
 /// As a desktop of 2021 shows them; by the kernel's Documentation/hwmon/sysfs-interface.rst and

@@ -89,14 +89,20 @@ fn key() -> io::Result<u64> {
 
 /// Writes the first lines; then nobody can write there any more but programs.
 fn describe(array: BorrowedFd<'_>, layout: Layout, key: u64) -> io::Result<()> {
-    let memory = Memory::map(array, layout.all(), 0, Access::Write)?;
+    let page = rustix::param::page_size();
     for ring in 0..layout.rings {
-        memory.set(layout.word(ring, word::RINGS), layout.rings as u64);
-        memory.set(layout.word(ring, word::BYTES), layout.bytes as u64);
-        memory.set(layout.word(ring, word::KEY), key);
-        memory.set(layout.word(ring, word::MAGIC), MAGIC);
+        // To map all of a large ring takes as long as to read it.
+        let line = layout.word(ring, 0);
+        let first = line / page * page;
+        let memory = Memory::map(array, page, first as u64, Access::Write)?;
+        let words = [
+            (word::RINGS, layout.rings as u64),
+            (word::BYTES, layout.bytes as u64),
+            (word::KEY, key),
+            (word::MAGIC, MAGIC),
+        ];
+        words.into_iter().for_each(|(word, value)| memory.set(line - first + word, value));
     }
-    drop(memory);
     // SAFETY: the map is open.
     match unsafe { sys::bpf_map_freeze(array.as_raw_fd()) } {
         0 => Ok(()),

@@ -100,14 +100,14 @@ impl Reader {
         drained.fold((0, true), |(sum, all), (records, is_all)| (sum + records, all && is_all))
     }
 
-    /// Shows the records of all rings in the order of their times, where they lie, as far as each ring keeps to it. Those
-    /// that are younger than `until_ns` stay for the next time, unless a ring is more than half full. As [`Reader::drain`]
-    /// otherwise.
+    /// Shows the records of all rings in the order of their times, where they lie, as far as each ring keeps to it: some
+    /// of one ring at a time, whose place is free when `visit` has returned. Those that are younger than `until_ns` stay
+    /// for the next time, unless a ring is more than half full. As [`Reader::drain`] otherwise.
     pub fn drain_in_order(
         &mut self,
         until_ns: u64,
         time_of: impl Fn(&[u8]) -> u64,
-        mut visit: impl FnMut(&[u8]),
+        mut visit: impl FnMut(&[&[u8]]),
     ) -> (u64, bool) {
         self.doorbell.has_been_heard();
         let heads: Vec<u64> = (0..self.at.len()).map(|ring| self.rings.head(ring)).collect();
@@ -115,7 +115,7 @@ impl Reader {
         // A ring is looked at for the time of its first record: nothing is as old as that is to be.
         let mut next = Vec::with_capacity(heads.len());
         for (ring, head) in heads.iter().enumerate() {
-            next.push(self.show_run(ring, *head, None, &time_of, &mut |_: &[u8]| {}).0);
+            next.push(self.show_run(ring, *head, None, &time_of, &mut |_: &[&[u8]]| {}).0);
         }
         let (mut records, mut bytes) = (0, 0);
         while let Some((ring, other_ns)) = first_of(&next) {
@@ -143,9 +143,9 @@ impl Reader {
         head: u64,
         last_ns: Option<u64>,
         time_of: &impl Fn(&[u8]) -> u64,
-        visit: &mut impl FnMut(&[u8]),
+        visit: &mut impl FnMut(&[&[u8]]),
     ) -> (u64, u64) {
-        let (mut at, mut records) = (self.at[ring], 0);
+        let (mut at, mut run) = (self.at[ring], Vec::new());
         let first = at;
         let next_ns = loop {
             match self.rings.record(ring, at, head) {
@@ -155,8 +155,7 @@ impl Reader {
                     {
                         break time_ns;
                     }
-                    visit(record);
-                    records += 1;
+                    run.push(record);
                     at = next;
                 }
                 RingItem::Pending => break u64::MAX,
@@ -168,6 +167,10 @@ impl Reader {
                 }
             }
         };
+        let records = run.len() as u64;
+        if records > 0 {
+            visit(&run);
+        }
         if at != first {
             self.tell(ring, at);
             self.at[ring] = at;

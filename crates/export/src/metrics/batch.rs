@@ -7,23 +7,12 @@ use weigh_schema::top::{TopReport, TopValue};
 use weigh_schema::update::Scope;
 use weigh_schema::{METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, Number, Quality};
 
+use super::jobs::job_points;
+use super::point::Point;
 use super::scope_label::{ScopeLabels, is_of, label_value};
 
 /// Scopes of one report that are exported: a machine has no more, whatever it is told.
 const SCOPES: usize = 8192;
-
-/// A value with what it is about.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point {
-    /// The metric's declaration.
-    pub metric: &'static Metric,
-    /// Its scope.
-    pub scope: Arc<ScopeLabels>,
-    /// Its value: finite, and of counters not negative.
-    pub value: Number,
-    /// How far it can be trusted.
-    pub quality: Quality,
-}
 
 /// The points of one report.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +21,7 @@ pub struct Batch {
     pub node: String,
     /// When they were taken: nanoseconds since 1970; 0 for what was before.
     pub time_ns: u64,
-    /// The points, by metric in the order of their declaration, then by scope.
+    /// The points, by metric in the order of their declaration, then by scope; those of jobs are the last.
     pub points: Vec<Point>,
     /// Values of the report that are not among them, though it has them.
     pub left_out: u64,
@@ -74,10 +63,11 @@ impl BatchBuilder {
             }
         }
         points.sort_by_key(|(number, _)| *number);
+        let of_node = points.into_iter().map(|(_, point)| point);
         Batch {
             node: label_value(&report.node),
             time_ns: u64::try_from(report.time.as_nanosecond()).unwrap_or(0),
-            points: points.into_iter().map(|(_, point)| point).collect(),
+            points: of_node.chain(job_points(report)).collect(),
             left_out,
         }
     }

@@ -3,7 +3,9 @@
 use weigh_schema::top::TopReport;
 
 use super::exporter::{ExporterKind, MetricExporter};
+use super::jobs::job_points;
 use super::openmetrics::number_text;
+use super::point::Point;
 use super::scope_label::label_value;
 use super::text_file::{LineFormat, TextExporter};
 
@@ -36,6 +38,14 @@ fn lines(report: &TopReport) -> (String, u64) {
             text += &format!("{time},{node},{scope},{metric},{value},{unit},{quality}\n");
             values += 1;
         }
+    }
+    for point in job_points(report) {
+        let scope = quoted(&format!("{}:{}", point.scope.kind, point.scope.instance()));
+        let Point { metric, value, quality, .. } = point;
+        let value = number_text(value);
+        text +=
+            &format!("{time},{node},{scope},{},{value},{},{quality}\n", metric.name, metric.unit);
+        values += 1;
     }
     (text, values)
 }

@@ -1,6 +1,6 @@
 //! Elasticsearch (6.8, and 7.8 or later) and OpenSearch, by bulk requests.
 //!
-//! One document per scope of a report; its metrics are numbers under `metrics`. Each document has an id made of node, time
+//! One document per scope of a report; its metrics are numbers under `metrics`, the labels of a job texts under `labels`. Each document has an id made of node, time
 //! and scope, so that one that is sent twice is there once. The names of index, template and policy are constants. The server
 //! is asked for its version first; then the template and the policy are put there, as it knows them:
 //!
@@ -21,11 +21,12 @@ use weigh_schema::Number;
 
 use self::server::Server;
 use self::setup::NAME;
-use super::batch::{Batch, Point};
+use super::batch::Batch;
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
-use super::scope_label::hash;
+use super::point::Point;
+use super::scope_label::{JOB, hash};
 use super::target::HttpTarget;
 
 /// This exporter.
@@ -102,10 +103,14 @@ fn bulk(batch: &Batch) -> String {
         let instance = scope.instance();
         let action = json!({"create": {"_id": id(batch, scope.kind, &instance)}});
         let metrics: Map<String, Value> = points.iter().filter_map(|point| field(point)).collect();
-        let document = json!({
+        let mut document = json!({
             "@timestamp": batch.time_ms(), "node": batch.node,
             "scope": scope.kind, "instance": instance, "metrics": metrics,
         });
+        if scope.kind == JOB {
+            let labels = scope.labels.iter().map(|(name, value)| (name.to_string(), json!(value)));
+            document["labels"] = Value::Object(labels.collect());
+        }
         body += &format!("{action}\n{document}\n");
     }
     body

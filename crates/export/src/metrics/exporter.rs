@@ -68,6 +68,14 @@ pub enum ExportError {
         /// What is wrong, and what is expected.
         problem: String,
     },
+    /// The target takes no spans, or its address is wrong.
+    #[error("--to {target}: {problem}")]
+    Spans {
+        /// Its name, as given.
+        target: String,
+        /// What is wrong, and what is expected.
+        problem: String,
+    },
     /// An attempt failed.
     #[error("export to {exporter}: {problem}")]
     Attempt {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use weigh_schema::node_metric::*;
+use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::{Group, METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, Unit};
 
 /// Where a dashboard's values are.
@@ -48,6 +49,7 @@ const PANEL_HEIGHT: u64 = 8;
 pub fn dashboard(source: DataSource) -> String {
     let mut panels = Panels { source, panels: Vec::new(), next_id: 1, top: 0 };
     panels.push_overview();
+    panels.push_row("Jobs", &RUNNING_JOB_METRICS.iter().collect::<Vec<_>>());
     Group::ALL.iter().chain(&[Group::Power]).for_each(|group| panels.push_group(*group));
     let dashboard = json!({
         "title": format!("weigh: nodes ({})", source.title()),
@@ -128,20 +130,23 @@ impl Panels {
         self.top += (OVERVIEW.len() as u64).div_ceil(2) * PANEL_HEIGHT;
     }
 
-    /// A row that is closed at first: what is not open is not asked for.
     fn push_group(&mut self, group: Group) {
         let of_node = NODE_METRICS.iter().copied().chain(METRICS.iter());
         let metrics: Vec<&Metric> =
             of_node.filter(|metric| metric.is_of_node() && metric.group == group).collect();
-        if metrics.is_empty() {
-            return;
+        if !metrics.is_empty() {
+            self.push_row(group.title(), &metrics);
         }
+    }
+
+    /// A row that is closed at first: what is not open is not asked for.
+    fn push_row(&mut self, title: &str, metrics: &[&Metric]) {
         let row_id = self.id();
         self.top += 1;
         let panels: Vec<Value> =
-            (0..).zip(&metrics).map(|(n, m)| self.panel(n, m.name, m.help, &[m], false)).collect();
+            (0..).zip(metrics).map(|(n, m)| self.panel(n, m.name, m.help, &[m], false)).collect();
         self.panels.push(json!({
-            "id": row_id, "type": "row", "title": group.title(), "collapsed": true,
+            "id": row_id, "type": "row", "title": title, "collapsed": true,
             "gridPos": {"x": 0, "y": self.top - 1, "w": 24, "h": 1}, "panels": panels,
         }));
     }
@@ -174,7 +179,7 @@ impl Panels {
                 "custom": {"stacking": {"mode": stacking}, "fillOpacity": if adds_up { 30 } else { 0 }},
             }},
             "options": {
-                "legend": {"displayMode": "list", "placement": "bottom", "showLegend": true},
+                "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
                 "tooltip": {"mode": "multi", "sort": "desc"},
             },
         })
@@ -184,7 +189,8 @@ impl Panels {
 /// Labels that a panel tells series apart by, besides the node: cores are summed up.
 fn label_names(scope: MetricScope) -> &'static [&'static str] {
     match scope {
-        MetricScope::Job | MetricScope::Node | MetricScope::Core => &[],
+        MetricScope::Node | MetricScope::Core => &[],
+        MetricScope::Job => &["user", "job_id", "job_name"],
         MetricScope::Disk => &["disk"],
         MetricScope::Interface => &["interface"],
         MetricScope::Mount => &["mount"],
@@ -231,7 +237,9 @@ fn elasticsearch_target(metric: &Metric) -> Value {
     if !label_names(metric.scope).is_empty() {
         buckets.push(terms("3", "instance"));
     }
-    let settings = json!({"interval": "auto", "min_doc_count": "1"});
+    // A growth is refused by OpenSearch, and by Elasticsearch from 7 on, where empty buckets are left out.
+    let least = if is_counter(metric) { "0" } else { "1" };
+    let settings = json!({"interval": "auto", "min_doc_count": least});
     buckets.push(
         json!({"id": "4", "type": "date_histogram", "field": "@timestamp", "settings": settings}),
     );
@@ -283,7 +291,7 @@ mod tests {
             let mut ids: Vec<u64> = all.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
             ids.sort_unstable();
             assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
-            for metric in NODE_METRICS {
+            for metric in NODE_METRICS.iter().copied().chain(&RUNNING_JOB_METRICS) {
                 assert!(all.iter().any(|panel| panel["title"] == metric.name), "{}", metric.name);
             }
         }

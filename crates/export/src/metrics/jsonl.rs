@@ -1,4 +1,4 @@
-//! JSON lines: one `weigh.top/1` object per report, as `weigh top --once --json` prints it, without jobs and processes.
+//! JSON lines: one `weigh.top/1` object per report, as `weigh top --once --json` prints it, without processes.
 
 use weigh_schema::top::TopReport;
 
@@ -9,7 +9,7 @@ use super::text_file::{LineFormat, TextExporter};
 pub const KIND: ExporterKind = ExporterKind {
     name: "jsonl",
     usage: "jsonl=FILE",
-    help: "a line per report is appended to a file: weigh.top/1 without jobs and processes",
+    help: "a line per report is appended to a file: weigh.top/1 without processes",
     open: |path| {
         TextExporter::open(FORMAT, path)
             .map(|exporter| Box::new(exporter) as Box<dyn MetricExporter>)
@@ -21,7 +21,7 @@ const FORMAT: LineFormat = LineFormat { exporter: "jsonl", head: "", lines };
 fn lines(report: &TopReport) -> (String, u64) {
     let available = report.metrics.values().flat_map(|metrics| metrics.values());
     let values = available.filter(|value| value.value.is_some()).count() as u64;
-    let node = TopReport { jobs: Vec::new(), processes: Vec::new(), ..report.clone() };
+    let node = TopReport { processes: Vec::new(), ..report.clone() };
     // A map with keys of texts and numbers is always written.
     let text = serde_json::to_string(&node).unwrap_or_default();
     (text + "\n", values)

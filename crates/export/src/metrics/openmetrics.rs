@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use weigh_schema::top::TopReport;
 use weigh_schema::{Metric, MetricKind, Number, Unit};
 
-use super::batch::{Batch, BatchBuilder, Point};
+use super::batch::{Batch, BatchBuilder};
+use super::point::Point;
 
 /// A text format that is scraped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

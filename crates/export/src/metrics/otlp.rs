@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use weigh_schema::{Metric, Number, Unit};
 
-use super::batch::{Batch, Point};
+use super::batch::Batch;
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
 use super::openmetrics::type_name;
+use super::point::Point;
 use super::target::HttpTarget;
 
 /// This exporter.
@@ -44,14 +45,18 @@ impl Protocol for Otlp {
         }
     }
 
-    /// OTLP has 429, 502, 503 and 504 repeated, and nothing else.
     fn judge(&mut self, _: &Batch, answer: &Answer) -> Verdict {
-        match answer.status {
-            200..300 => accepted(answer),
-            429 | 502..=504 => Verdict::Later(answer.words()),
-            400..600 => Verdict::Refused(answer.words()),
-            _ => Verdict::Later(answer.words()),
-        }
+        judge_answer(answer)
+    }
+}
+
+/// OTLP has 429, 502, 503 and 504 repeated, and nothing else.
+pub fn judge_answer(answer: &Answer) -> Verdict {
+    match answer.status {
+        200..300 => accepted(answer),
+        429 | 502..=504 => Verdict::Later(answer.words()),
+        400..600 => Verdict::Refused(answer.words()),
+        _ => Verdict::Later(answer.words()),
     }
 }
 
@@ -64,7 +69,8 @@ struct Accepted {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// A whole number as a text, by the rules of protobuf's JSON; some send a number.
+    /// A whole number as a text, by the rules of protobuf's JSON; some send a number. Of spans it has another name.
+    #[serde(alias = "rejectedSpans")]
     rejected_data_points: Value,
     error_message: String,
 }

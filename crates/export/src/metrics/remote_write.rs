@@ -9,11 +9,12 @@ use weigh_schema::{Metric, Number};
 
 use crate::protobuf::Message as _;
 
-use super::batch::{Batch, Point};
+use super::batch::Batch;
 use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
 use super::openmetrics::{type_name, unit_suffix};
+use super::point::Point;
 use super::target::HttpTarget;
 
 /// This exporter.

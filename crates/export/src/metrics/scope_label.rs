@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use weigh_schema::MetricScope;
 use weigh_schema::printable::printable;
+use weigh_schema::top::{TopGroup, TopJob, TopJobKind, TopProcess};
 use weigh_schema::update::Scope;
 
 /// Longest value of a label, in bytes. Longer ones end in a hash of the whole.
@@ -41,8 +42,26 @@ impl ScopeLabels {
         })
     }
 
-    /// The values, with colons between them: `READ:/scratch`.
+    /// Labels of a job that runs: of a session of `weigh run` its PID and what the kernel calls its program, of a control
+    /// group its name and its path.
+    pub fn of_job(job: &TopJob, processes: &[TopProcess]) -> ScopeLabels {
+        let mut labels = match &job.group {
+            Some(group) => of_group(group),
+            None => of_session(job, processes),
+        };
+        labels.push(("job_kind", job_kind(job.kind).to_string()));
+        labels.push(("user", label_value(&job.user)));
+        labels.sort_unstable_by_key(|(name, _)| *name);
+        ScopeLabels { kind: JOB, labels }
+    }
+
+    /// The values, with colons between them: `READ:/scratch`. Of a job what tells it from others: its PID or path.
     pub fn instance(&self) -> String {
+        if self.kind == JOB {
+            let label = |wanted| self.labels.iter().find(|(name, _)| *name == wanted);
+            let found = label("group").or_else(|| label("job_id"));
+            return found.map(|(_, value)| value.clone()).unwrap_or_default();
+        }
         let values: Vec<&str> = self.labels.iter().rev().map(|(_, value)| &value[..]).collect();
         values.join(":")
     }
@@ -65,6 +84,34 @@ pub fn is_of(scope: &Scope, kind: MetricScope) -> bool {
     )
 }
 
+/// Kind of the labels of a job.
+pub const JOB: &str = "job";
+/// Names of the labels of jobs.
+pub const JOB_LABELS: [&str; 5] = ["group", "job_id", "job_kind", "job_name", "user"];
+
+fn of_group(group: &TopGroup) -> Vec<(&'static str, String)> {
+    let path = match &group.scope {
+        Scope::Group(path) => path.clone(),
+        scope => scope.to_string(),
+    };
+    vec![("group", label_value(&path)), ("job_id", label_value(&group.name))]
+}
+
+fn of_session(job: &TopJob, processes: &[TopProcess]) -> Vec<(&'static str, String)> {
+    let main = processes.iter().find(|process| process.parent_pid == job.pid);
+    let name = main.map(|process| ("job_name", label_value(&process.name)));
+    [("job_id", job.pid.to_string())].into_iter().chain(name).collect()
+}
+
+fn job_kind(kind: TopJobKind) -> &'static str {
+    match kind {
+        TopJobKind::Weigh => "weigh",
+        TopJobKind::Slurm => "slurm",
+        TopJobKind::Unit => "unit",
+        TopJobKind::Container => "container",
+    }
+}
+
 fn operation(name: &str, mount: &str) -> ScopeLabels {
     let labels = vec![("mount", label_value(mount)), ("operation", label_value(name))];
     ScopeLabels { kind: "operation", labels }
@@ -72,12 +119,17 @@ fn operation(name: &str, mount: &str) -> ScopeLabels {
 
 /// A text from outside as the value of a label: printable, and not longer than [`VALUE_BYTES`].
 pub fn label_value(text: &str) -> String {
+    bounded_text(text, VALUE_BYTES)
+}
+
+/// A text from outside: printable, and not longer than so many bytes, of which there are 20 at least.
+pub fn bounded_text(text: &str, most_bytes: usize) -> String {
     let text: Cow<'_, str> = printable(text);
-    if text.len() <= VALUE_BYTES {
+    if text.len() <= most_bytes {
         return text.into_owned();
     }
     let hash = format!("…{:016x}", hash(text.as_bytes()));
-    let room = VALUE_BYTES - hash.len();
+    let room = most_bytes.saturating_sub(hash.len());
     let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}{hash}", &text[..end])
 }
@@ -99,6 +151,39 @@ mod tests {
             ["ä".repeat(40_000) + "a", "ä".repeat(40_000) + "b"].map(|long| label_value(&long));
         assert!(a.len() <= VALUE_BYTES && a.starts_with("ää") && a != b);
         assert_eq!(label_value("a\u{1b}\n\"\\"), "a\\u{1b}\\n\"\\");
+    }
+
+    #[test]
+    fn a_job_has_no_other_labels_than_those_that_are_declared() {
+        use crate::metrics::test_report::{group_job, session};
+        let process = TopProcess { pid: 8, parent_pid: 7, name: "solver".into(), ..of_nobody() };
+        let of_session = ScopeLabels::of_job(&session(7, 0.0), &[of_nobody(), process]);
+        let of_group = ScopeLabels::of_job(&group_job(9, TopJobKind::Slurm, "/a/17", 0.0), &[]);
+        let names = |labels: &ScopeLabels| labels.labels.iter().map(|(name, _)| *name).collect();
+        let (first, second): (Vec<_>, Vec<_>) = (names(&of_session), names(&of_group));
+        assert_eq!(first, ["job_id", "job_kind", "job_name", "user"]);
+        assert_eq!(second, ["group", "job_id", "job_kind", "user"]);
+        assert!(first.iter().chain(&second).all(|name| JOB_LABELS.contains(name)));
+        assert_eq!(of_session.labels[2].1, "solver");
+        assert_eq!((of_session.instance(), of_group.instance()), ("7".into(), "/a/17".into()));
+    }
+
+    fn of_nobody() -> TopProcess {
+        TopProcess {
+            pid: 1,
+            parent_pid: 0,
+            user: String::new(),
+            name: "init".to_string(),
+            name_base64: None,
+            command: Vec::new(),
+            command_base64: Vec::new(),
+            state: "S".to_string(),
+            threads: 1,
+            cpu_cores: None,
+            cpu_seconds: 0.0,
+            memory_rss_bytes: 0,
+            job: None,
+        }
     }
 
     #[test]

@@ -12,9 +12,10 @@ use weigh_schema::printable::in_words;
 use weigh_schema::top::TopReport;
 use weigh_schema::{MetricKind, Number};
 
-use super::batch::{BatchBuilder, Point};
+use super::batch::BatchBuilder;
 use super::exporter::{ExportError, ExporterKind, ExporterStatus, MetricExporter};
 use super::openmetrics::number_text;
+use super::point::Point;
 use super::scope_label::ScopeLabels;
 
 /// Names hold the scope: `weigh.n1.node_disk_reads_total.sda`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use weigh_schema::top::{TOP, TopReport, TopValue};
+use weigh_schema::top::{TOP, TopGroup, TopJob, TopJobKind, TopReport, TopValue};
 use weigh_schema::update::Scope;
 use weigh_schema::{METRICS, Metric, NODE_METRICS, Number, Quality, Unit};
 
@@ -35,14 +35,56 @@ fn with_metrics(
     TopReport { schema: TOP.to_string(), node, time, metrics, ..TopReport::default() }
 }
 
+/// A session of `weigh run`.
+pub fn session(pid: u32, cores: f64) -> TopJob {
+    TopJob {
+        pid,
+        user: "u".to_string(),
+        processes: 2,
+        cpu_cores: Some(cores),
+        memory_rss_sum_bytes: 4096,
+        ..TopJob::default()
+    }
+}
+
+/// A job that is a control group.
+pub fn group_job(pid: u32, kind: TopJobKind, path: &str, cores: f64) -> TopJob {
+    let group = TopGroup {
+        scope: Scope::Group(path.to_string()),
+        name: path.rsplit('/').next().unwrap_or_default().to_string(),
+        name_base64: None,
+        manager: "m".to_string(),
+        missing: BTreeMap::new(),
+    };
+    TopJob { kind, group: Some(Box::new(group)), ..session(pid, cores) }
+}
+
 /// Any report: scopes of every kind with any names, metrics that are declared and others, any numbers.
 pub fn any_report() -> impl Strategy<Value = TopReport> {
     let values = proptest::collection::btree_map(any_metric(), any_value(), 0..8);
     let metrics = proptest::collection::btree_map(any_scope(), values, 0..8);
     let time = (0i64..4_000_000_000, 0i32..1_000_000_000);
-    (time, any::<String>(), metrics).prop_map(|((second, nanosecond), node, metrics)| {
-        with_metrics(jiff::Timestamp::new(second, nanosecond).unwrap(), node, metrics)
-    })
+    let jobs = proptest::collection::vec(any_job(), 0..4);
+    (time, any::<String>(), metrics, jobs).prop_map(
+        |((second, nanosecond), node, metrics, jobs)| {
+            let time = jiff::Timestamp::new(second, nanosecond).unwrap();
+            TopReport { jobs, ..with_metrics(time, node, metrics) }
+        },
+    )
+}
+
+fn any_job() -> impl Strategy<Value = TopJob> {
+    let kinds = proptest::sample::select(&[TopJobKind::Slurm, TopJobKind::Container][..]);
+    let group = (kinds, any::<String>()).prop_map(|(kind, path)| group_job(1, kind, &path, 0.5));
+    let job = prop_oneof![any::<u32>().prop_map(|pid| session(pid, 1.5)), group];
+    (job, any::<String>(), any::<f64>(), proptest::option::of(any::<u64>())).prop_map(
+        |(job, user, cores, limit)| TopJob {
+            user,
+            cpu_cores: Some(cores),
+            memory_limit_bytes: limit,
+            ..job
+        },
+    )
 }
 
 fn any_scope() -> impl Strategy<Value = Scope> {

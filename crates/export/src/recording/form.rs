@@ -30,6 +30,8 @@ pub enum RecordingPart {
     Files,
     /// Regions that programs named.
     Regions,
+    /// The job, its processes and phases: each recording has some.
+    Spans,
 }
 
 /// What a text consists of.

@@ -4,18 +4,20 @@
 //! Takes records that have the fields of `weigh trace packets`. A packet is what was kept of it from its link header on;
 //! how many end before the snap length, because the kernel gave no more, the file says at its end.
 
-use std::collections::HashMap;
+mod comments;
+mod layout;
+
 use std::path::Path;
 
-use anyhow::bail;
-use weigh_trace::probe::{Probe, ProbeField};
+use weigh_trace::packet_sizes::PacketCounts;
+use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::sets::PACKET_LEAVES;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
-use weigh_trace::value::PlainNumber;
 
 use super::format::StreamFormat;
-use super::whole_file::WholeFile;
+use super::whole_file::{Insert, WholeFile};
+use comments::{CommentKey, Trailers};
+use layout::{Extent, Layout, Name};
 
 /// A file of packets.
 pub const FORMAT: StreamFormat = StreamFormat {
@@ -40,37 +42,12 @@ const FLAGS: u16 = 2;
 /// The two lowest bits of a packet's flags.
 const INWARDS: u32 = 1;
 const OUTWARDS: u32 = 2;
-/// `LINKTYPE_ETHERNET`, `LINKTYPE_RAW`: an IP packet without anything before it.
-const ETHERNET: u16 = 1;
-const RAW: u16 = 101;
-/// `ARPHRD_ETHER`, `ARPHRD_LOOPBACK` of `<linux/if_arp.h>`: devices whose packets have Ethernet's header.
-const WITH_ETHERNET: [u64; 2] = [1, 772];
 
-/// The offset of a link header that nobody has set.
-const UNSET: u64 = 0xffff;
-/// The kernel's names of devices and of threads, with their end.
-const NAME_BYTES: usize = 16;
-/// Threads whose comments are kept.
-const COMMENTS: usize = 4096;
 /// Bytes of a packet's block before the packet.
 const PACKET_HEAD: usize = 28;
-
-/// Where a packet's fields lie in a record.
-#[derive(Clone, Copy)]
-struct Fields {
-    length: PlainNumber,
-    kept: PlainNumber,
-    mac: PlainNumber,
-    network: PlainNumber,
-    ifindex: PlainNumber,
-    kind: PlainNumber,
-    dev: usize,
-    process: Option<usize>,
-    packet: usize,
-    /// Bytes of a packet at most.
-    snap: u32,
-    leaves: bool,
-}
+/// Packets of so many bytes are written from where they lie in the ring; shorter ones are copied in less time than the
+/// kernel takes for one piece more.
+const IN_PLACE_BYTES: usize = 512;
 
 /// An interface that the file has told of.
 struct Interface {
@@ -79,51 +56,23 @@ struct Interface {
     packets: u64,
 }
 
-/// A name with its end, in the room that the kernel has for it.
-type Name = [u8; NAME_BYTES];
-
-/// What a comment says: process, thread, CPU, the thread's name.
-type CommentKey = (u32, u32, u32, Name);
-
-/// Comments, each made once.
-#[derive(Default)]
-struct Comments {
-    /// Each an option, whole.
-    made: HashMap<CommentKey, Box<[u8]>>,
-}
-
-impl Comments {
-    fn option(&mut self, key: CommentKey) -> &[u8] {
-        if self.made.len() >= COMMENTS && !self.made.contains_key(&key) {
-            self.made.clear();
-        }
-        self.made.entry(key).or_insert_with(|| {
-            let (tgid, tid, cpu, name) = key;
-            let name = String::from_utf8_lossy(text(&name));
-            let thread = if tid == tgid { String::new() } else { format!("/{tid}") };
-            let mut made = Vec::new();
-            option(&mut made, COMMENT, format!("{name} {tgid}{thread} cpu {cpu}").as_bytes());
-            made.into()
-        })
-    }
-}
-
 /// A file of packets that is being written.
 struct Pcapng {
     file: WholeFile,
     /// Of each probe, by its number.
-    fields: Vec<Fields>,
+    layouts: Vec<Layout>,
     interfaces: Vec<Interface>,
-    comments: Comments,
-    /// The comment of the last packet, and whose that was.
-    last: Option<(CommentKey, Vec<u8>)>,
+    /// Of the last packet.
+    interface: usize,
+    /// Behind packets that come in, and those that leave.
+    trailers: [Trailers; 2],
     /// Packets that were cut before the snap length.
     cut: u64,
 }
 
 impl Pcapng {
     fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Pcapng> {
-        let fields = probes.iter().map(|probe| fields_of(probe)).collect::<anyhow::Result<_>>()?;
+        let layouts = probes.iter().map(|probe| Layout::new(probe)).collect::<Result<_, _>>()?;
         let mut file = WholeFile::create(path, length)?;
         block(&mut file.pending, SECTION, |body| {
             body.extend(0x1a2b_3c4du32.to_le_bytes()); // the order of bytes
@@ -132,36 +81,65 @@ impl Pcapng {
             option(body, APPLICATION, b"weigh trace packets");
             option(body, END, b"");
         });
-        let (interfaces, comments) = (Vec::new(), Comments::default());
-        Ok(Pcapng { file, fields, interfaces, comments, last: None, cut: 0 })
+        let trailers = [INWARDS, OUTWARDS].map(|flags| Trailers::new(option_of_flags(flags)));
+        Ok(Pcapng { file, layouts, interfaces: Vec::new(), interface: 0, trailers, cut: 0 })
     }
 
     /// The number of an interface, which is told of when its first packet comes.
-    fn interface(&mut self, index: u64, name: Name, link: u16, snap: u32) -> u32 {
+    fn find_interface(&mut self, (index, name): (u64, Name), link: u16, snap: u32) -> u32 {
         let is = |one: &Interface| one.index == index && one.name == name;
-        let number = self.interfaces.iter().position(is).unwrap_or(self.interfaces.len());
-        if number == self.interfaces.len() {
-            self.interfaces.push(Interface { index, name, packets: 0 });
-            block(&mut self.file.pending, INTERFACE, |body| {
-                body.extend(link.to_le_bytes());
-                body.extend([0, 0]);
-                body.extend(snap.to_le_bytes());
-                option(body, IF_NAME, text(&name));
-                option(body, IF_RESOLUTION, &[9]); // nanoseconds
-                option(body, END, b"");
-            });
+        if !self.interfaces.get(self.interface).is_some_and(is) {
+            let known = self.interfaces.iter().position(is);
+            self.interface = known.unwrap_or_else(|| self.add_interface(index, name, link, snap));
         }
-        self.interfaces[number].packets += 1;
-        number as u32
+        self.interfaces[self.interface].packets += 1;
+        self.interface as u32
     }
 
-    /// The last comment is this packet's, too, mostly.
-    fn find_comment(&mut self, at: Fields, record: Record<'_>) {
-        let Some(process) = at.process else { return };
-        let key = (record.tgid(), record.tid(), record.cpu(), name(record, process));
-        if self.last.as_ref().is_none_or(|(last, _)| *last != key) {
-            self.last = Some((key, self.comments.option(key).to_vec()));
+    fn add_interface(&mut self, index: u64, name: Name, link: u16, snap: u32) -> usize {
+        block(&mut self.file.pending, INTERFACE, |body| {
+            body.extend(link.to_le_bytes());
+            body.extend([0, 0]);
+            body.extend(snap.to_le_bytes());
+            option(body, IF_NAME, &name.text());
+            option(body, IF_RESOLUTION, &[9]); // nanoseconds
+            option(body, END, b"");
+        });
+        self.interfaces.push(Interface { index, name, packets: 0 });
+        self.interfaces.len() - 1
+    }
+
+    /// Puts the block of a packet behind what waits; a long packet is only said to belong there.
+    fn put<'r>(&mut self, record: Record<'r>, meaning: &Meaning, inserts: &mut Vec<Insert<'r>>) {
+        let Some(layout) = self.layouts.get(record.event() as usize).copied() else { return };
+        let Extent { kept, original, link, is_cut } = layout.extent(record);
+        self.cut += u64::from(is_cut);
+        let interface = self.find_interface(layout.device(record), link, layout.snap);
+        let key = layout.thread(record).map(|name| CommentKey {
+            tgid: record.tgid(),
+            tid: record.tid(),
+            cpu: record.cpu(),
+            name,
+        });
+        let trailer = self.trailers[usize::from(layout.leaves)].find(key);
+        let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
+        let room = kept.len().next_multiple_of(4);
+        let length = (PACKET_HEAD + room + trailer.len() + 4) as u32;
+        let mut head = [0; PACKET_HEAD];
+        let words =
+            [PACKET, length, interface, (time >> 32) as u32, time as u32, kept.len() as u32];
+        for (to, word) in head.chunks_exact_mut(4).zip(words.into_iter().chain([original as u32])) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
+        let pending = &mut self.file.pending;
+        pending.extend_from_slice(&head);
+        match kept.len() < IN_PLACE_BYTES {
+            true => pending.extend_from_slice(kept),
+            false => inserts.push(Insert { at: pending.len(), bytes: kept }),
+        }
+        pending.extend_from_slice(&[0; 3][..room - kept.len()]);
+        pending.extend_from_slice(trailer);
+        pending.extend_from_slice(&length.to_le_bytes());
     }
 
     /// How many packets of each interface there were, and what is missing.
@@ -186,49 +164,6 @@ impl Pcapng {
             });
         }
     }
-}
-
-fn fields_of(probe: &Probe) -> anyhow::Result<Fields> {
-    let field = |name: &str| match probe.fields.iter().find(|field| field.name == name) {
-        Some(field) => Ok(field),
-        None => bail!(
-            "a .pcapng file takes packets; `weigh trace packets` follows those ({} has no field '{name}')",
-            probe.name
-        ),
-    };
-    let number = |name: &str| match field(name)?.plain_number() {
-        Some(number) => Ok(number),
-        None => bail!("{}: the field '{name}' is no number", probe.name),
-    };
-    let place = |field: &ProbeField| field.offset as usize;
-    let packet = field("packet")?;
-    Ok(Fields {
-        length: number("packet_length")?,
-        kept: number("packet_kept")?,
-        mac: number("mac")?,
-        network: number("network")?,
-        ifindex: number("ifindex")?,
-        kind: number("type")?,
-        dev: place(field("dev")?),
-        process: field("process").ok().map(place),
-        packet: place(packet),
-        snap: packet.bytes,
-        leaves: probe.name == PACKET_LEAVES,
-    })
-}
-
-/// The name that lies there in a record.
-fn name(record: Record<'_>, at: usize) -> Name {
-    let mut name = Name::default();
-    let bytes = record.bytes().get(at..at + NAME_BYTES).unwrap_or_default();
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    name[..end].copy_from_slice(&bytes[..end]);
-    name
-}
-
-/// A name without its end.
-fn text(name: &Name) -> &[u8] {
-    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// A block: its kind, its length, what is in it, its length again.
@@ -260,65 +195,25 @@ fn length(bytes: &[u8]) -> Option<usize> {
     Some(u32::from_le_bytes(word) as usize)
 }
 
-/// Which bytes of a packet's record are written, and how many the packet had.
-struct Extent<'r> {
-    kept: &'r [u8],
-    original: u64,
-    link: u16,
-    /// Whether more was wanted.
-    is_cut: bool,
-}
-
-impl<'r> Extent<'r> {
-    fn new(at: Fields, record: Record<'r>) -> Extent<'r> {
-        let of = |number: PlainNumber| number.of(record).unwrap_or_default().cast_unsigned();
-        let (length, kept) = (of(at.length), of(at.kept).min(u64::from(at.snap)));
-        let bytes = record.bytes().get(at.packet..).unwrap_or_default();
-        let bytes = &bytes[..bytes.len().min(kept as usize)];
-        let (mac, has_ethernet) = (of(at.mac), WITH_ETHERNET.contains(&of(at.kind)));
-        // Where the packet begins for its link type, behind the first byte that was kept.
-        let is_whole = has_ethernet || mac == UNSET;
-        let skipped = if is_whole { 0 } else { of(at.network).saturating_sub(mac) };
-        let original = length.saturating_sub(skipped);
-        let kept = bytes.get(skipped as usize..).unwrap_or_default();
-        Extent {
-            kept: &kept[..kept.len().min(original as usize)],
-            original,
-            link: if has_ethernet { ETHERNET } else { RAW },
-            is_cut: (bytes.len() as u64) < length.min(at.snap.into()),
-        }
-    }
-}
-
 impl RecordSink for Pcapng {
-    fn take(&mut self, _: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
-        let Some(at) = self.fields.get(record.event() as usize).copied() else { return Ok(()) };
-        let Extent { kept, original, link, is_cut } = Extent::new(at, record);
-        self.cut += u64::from(is_cut);
-        let index = at.ifindex.of(record).unwrap_or_default().cast_unsigned();
-        let interface = self.interface(index, name(record, at.dev), link, at.snap);
-        self.find_comment(at, record);
-        let comment = self.last.as_ref().filter(|_| at.process.is_some());
-        let comment = comment.map_or(&[][..], |(_, comment)| comment);
-        let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
-        let room = kept.len().next_multiple_of(4);
-        let options = option_of_flags(if at.leaves { OUTWARDS } else { INWARDS });
-        let length = (PACKET_HEAD + room + comment.len() + options.len() + 4) as u32;
-        let mut head = [0; PACKET_HEAD];
-        let words =
-            [PACKET, length, interface, (time >> 32) as u32, time as u32, kept.len() as u32];
-        for (to, word) in head.chunks_exact_mut(4).zip(words.into_iter().chain([original as u32])) {
-            to.copy_from_slice(&word.to_le_bytes());
+    fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
+        self.take_all(&[(probe, record)], meaning)
+    }
+
+    fn take_all(
+        &mut self,
+        batch: &[(&Probe, Record<'_>)],
+        meaning: &Meaning,
+    ) -> anyhow::Result<()> {
+        let mut inserts = Vec::new();
+        for (_, record) in batch {
+            self.put(*record, meaning, &mut inserts);
         }
-        let pending = &mut self.file.pending;
-        pending.reserve(length as usize);
-        pending.extend_from_slice(&head);
-        pending.extend_from_slice(kept);
-        pending.extend_from_slice(&[0; 3][..room - kept.len()]);
-        pending.extend_from_slice(comment);
-        pending.extend_from_slice(&options);
-        pending.extend_from_slice(&length.to_le_bytes());
-        self.file.write_much()
+        match inserts.is_empty() {
+            true => self.file.write_much(),
+            // Their bytes lie in the ring, and only until this returns.
+            false => self.file.write_with(&inserts),
+        }
     }
 
     fn needs_order(&self) -> bool {
@@ -326,9 +221,9 @@ impl RecordSink for Pcapng {
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
-        let fields = fields_of(probe)?;
+        let layout = Layout::new(probe)?;
         // Each has a number of its own, in the order in which they come.
-        self.fields.resize(number + 1, fields);
+        self.layouts.resize(number + 1, layout);
         Ok(())
     }
 
@@ -339,13 +234,8 @@ impl RecordSink for Pcapng {
     fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         self.write_statistics(totals.lost());
         self.file.write()?;
-        let packets: u64 = self.interfaces.iter().map(|interface| interface.packets).sum();
-        Ok((self.cut > 0).then(|| {
-            format!(
-                "{} of {packets} packets end before --snap: this kernel gives no more of them than their first part",
-                self.cut
-            )
-        }))
+        let packets = self.interfaces.iter().map(|interface| interface.packets).sum();
+        Ok(PacketCounts { packets, cut: self.cut }.remark())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use weigh_export::metrics::exporter;
+use weigh_export::metrics::{SpanSender, exporter};
 
 use crate::reports;
 use crate::server::{Received, Reply, Server};
@@ -44,6 +44,12 @@ fn replay(name: &str, text: &str) {
         }
         None => Reply::bare(500),
     });
+    if head.exporter == SPANS {
+        send_spans(&server, head.sent_values);
+        assert!(wrong.lock().unwrap().is_empty(), "{name}: {:?}", wrong.lock().unwrap());
+        assert_eq!(server.received().len(), exchanges.len(), "{name}");
+        return;
+    }
     let mut exporter = exporter(&format!("{}={}", head.exporter, server.origin)).unwrap();
     reports().iter().for_each(|report| exporter.take(report));
     let until = Instant::now() + Duration::from_secs(30);
@@ -61,6 +67,17 @@ fn replay(name: &str, text: &str) {
     assert_eq!(server.received().len(), exchanges.len(), "{name}: {status:?}");
     let counts = (status.sent_values, status.lost_values);
     assert_eq!(counts, (head.sent_values, head.lost_values), "{name}: {status:?}");
+}
+
+/// The exporter that files of spans name.
+const SPANS: &str = "spans";
+
+fn send_spans(server: &Server, expected: u64) {
+    let mut sender = SpanSender::open(&format!("otlp={}", server.origin)).unwrap();
+    for request in include_str!("data/spans.jsonl").lines() {
+        sender.send(request).unwrap();
+    }
+    assert_eq!(sender.sent(), expected);
 }
 
 fn difference(number: usize, exchange: &Exchange, request: &Received) -> Option<String> {

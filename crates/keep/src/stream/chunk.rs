@@ -62,12 +62,12 @@ pub(super) struct Pages {
 }
 
 impl Chunk {
-    /// One without pages.
-    pub(super) fn new() -> Chunk {
+    /// One without pages. They are compressed if that is worth it and may be.
+    pub(super) fn new(may_compress: bool) -> Chunk {
         Chunk {
             pages: Vec::new(),
             hows: Vec::new(),
-            is_compressed: None,
+            is_compressed: (!may_compress).then_some(false),
             rows: 0,
             values: 0,
             uncompressed: 0,
@@ -129,14 +129,9 @@ impl Chunk {
         }
     }
 
-    /// What follows is another chunk.
-    pub(super) fn forget(&mut self) -> Chunk {
-        std::mem::replace(self, Chunk::new())
-    }
-
-    /// All of it; what follows is another chunk. The dictionary is values as they are, and how many.
+    /// All of it. The dictionary is values as they are, and how many.
     pub(super) fn close(
-        &mut self,
+        mut self,
         column: ColumnDescPtr,
         (dictionary, count): (Vec<u8>, usize),
         statistics: Statistics,
@@ -156,26 +151,25 @@ impl Chunk {
             encodings.push(Encoding::PLAIN);
         }
         let dictionary = Bytes::from(first.into_inner()?);
-        let done = self.forget();
-        let data = Bytes::from(done.pages);
+        let data = Bytes::from(self.pages);
         let (before, bytes) = (dictionary.len(), dictionary.len() + data.len());
-        let compression = match done.is_compressed {
+        let compression = match self.is_compressed {
             Some(true) => Compression::SNAPPY,
             _ => Compression::UNCOMPRESSED,
         };
         let metadata = ColumnChunkMetaData::builder(column)
             .set_encodings(encodings)
             .set_compression(compression)
-            .set_num_values(done.rows as i64)
+            .set_num_values(self.rows as i64)
             .set_total_compressed_size(bytes as i64)
-            .set_total_uncompressed_size(done.uncompressed as i64)
+            .set_total_uncompressed_size(self.uncompressed as i64)
             .set_dictionary_page_offset((before > 0).then_some(0))
             .set_data_page_offset(before as i64)
             .set_statistics(statistics)
             .build()?;
         let closed = ColumnCloseResult {
             bytes_written: bytes as u64,
-            rows_written: done.rows as u64,
+            rows_written: self.rows as u64,
             metadata,
             bloom_filter: None,
             column_index: None,

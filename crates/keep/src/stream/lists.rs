@@ -1,13 +1,19 @@
 //! Columns of lists of texts: which texts, and which of them belong to one row.
 
+use std::iter::once;
+
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::errors::Result as ParquetResult;
+use parquet::file::writer::SerializedColumnWriter;
+
 /// Lists of texts.
 #[derive(Default)]
 pub(super) struct Lists {
-    pub(super) bytes: Vec<u8>,
-    pub(super) ends: Vec<usize>,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
     /// For each text, and each row without one: how much of it there is, and whether it goes on a row.
-    pub(super) definitions: Vec<i16>,
-    pub(super) repetitions: Vec<i16>,
+    definitions: Vec<i16>,
+    repetitions: Vec<i16>,
     rows: usize,
 }
 
@@ -41,5 +47,21 @@ impl Lists {
         }
         self.rows += 1;
         self.bytes.len() - before.0
+    }
+
+    /// Bytes that they may take.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = (self.bytes.len() + self.ends.len() * 4 + self.definitions.len() * 2) as u64;
+        bytes + bytes / 4
+    }
+
+    /// Writes them.
+    pub(super) fn write(&mut self, chunk: &mut SerializedColumnWriter<'_>) -> ParquetResult<()> {
+        let all = ByteArray::from(std::mem::take(&mut self.bytes));
+        let starts = once(0).chain(self.ends.iter().copied());
+        let texts: Vec<_> =
+            starts.zip(&self.ends).map(|(start, &end)| all.slice(start, end - start)).collect();
+        let (there, goes_on) = (&self.definitions[..], &self.repetitions[..]);
+        chunk.typed::<ByteArrayType>().write_batch(&texts, Some(there), Some(goes_on)).map(drop)
     }
 }

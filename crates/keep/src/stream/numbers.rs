@@ -14,6 +14,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::chunk::{Chunk, Filled, How};
 use super::dictionary::Dictionary;
 use super::pack;
+use super::presence::Presence;
 
 /// Rows of a page: what all columns of it take stays in a processor's cache.
 pub(super) const PAGE_ROWS: usize = 8192;
@@ -26,7 +27,7 @@ pub(super) struct Numbers {
     is_unsigned: bool,
     /// Of the page that is being made: its values, and a bit for each row that has one.
     values: Vec<i64>,
-    present: Option<Vec<u64>>,
+    present: Presence,
     known: Codes,
     /// Of the chunk: the least and the most, by the column's order.
     range: Option<(i64, i64)>,
@@ -54,13 +55,13 @@ impl Numbers {
         Numbers {
             is_unsigned: matches!(logical, Some(LogicalType::Integer(kind)) if !kind.is_signed),
             values: Vec::with_capacity(PAGE_ROWS),
-            present: may_lack.then(|| vec![0; PAGE_ROWS / 64]),
+            present: Presence::new(may_lack),
             known: match has_names {
                 true => Codes::Names(Vec::new()),
                 false => Codes::Values(Dictionary::new(), false),
             },
             range: None,
-            chunk: Chunk::new(),
+            chunk: Chunk::new(true),
             indices: Vec::with_capacity(PAGE_ROWS),
             column,
         }
@@ -69,12 +70,15 @@ impl Numbers {
     /// The value of a row of the page, of which there are [`PAGE_ROWS`].
     #[inline]
     pub(super) fn put(&mut self, row: usize, value: i64) {
-        if let Some(present) = &mut self.present
-            && let Some(word) = present.get_mut(row / 64)
-        {
-            *word |= 1 << (row % 64);
-        }
+        self.present.mark(row);
         self.values.push(value);
+    }
+
+    /// The values of so many rows from this one on.
+    #[inline]
+    pub(super) fn put_all(&mut self, row: usize, values: impl ExactSizeIterator<Item = i64>) {
+        self.present.mark_all(row, values.len());
+        self.values.extend(values);
     }
 
     /// The number that a name is put in by; none if the column has no names, or there are too many.
@@ -105,10 +109,7 @@ impl Numbers {
             return Ok(());
         }
         let mut page = Vec::with_capacity(self.values.len());
-        if let Some(present) = &mut self.present {
-            pack::presence(rows, self.values.len(), present, &mut page);
-            present.fill(0);
-        }
+        self.present.write(rows, self.values.len(), &mut page);
         let how = self.encode(&mut page);
         let count = self.values.len();
         self.values.clear();
@@ -162,11 +163,9 @@ impl Numbers {
     /// What waits is not wanted any more.
     pub(super) fn forget(&mut self) {
         self.values.clear();
-        if let Some(present) = &mut self.present {
-            present.fill(0);
-        }
+        self.present.clear();
         self.range = None;
-        self.chunk.forget();
+        self.chunk = Chunk::new(true);
         match &mut self.known {
             Codes::Values(dictionary, is_full) => {
                 dictionary.clear();
@@ -200,7 +199,8 @@ impl Numbers {
                 (names.len(), Statistics::byte_array(least, most, None, missing, false))
             }
         };
-        self.chunk.close(self.column.clone(), (dictionary, count), statistics)
+        let chunk = std::mem::replace(&mut self.chunk, Chunk::new(true));
+        chunk.close(self.column.clone(), (dictionary, count), statistics)
     }
 }
 

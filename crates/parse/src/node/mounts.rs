@@ -91,7 +91,8 @@ fn lustre_line(line: &[u8]) -> Option<LustreLine<'_>> {
     }
     let unit = match words.next()? {
         b"[bytes]" => LustreUnit::Bytes,
-        b"[usec]" => LustreUnit::Microseconds,
+        // From 2.16 on with an s.
+        b"[usec]" | b"[usecs]" => LustreUnit::Microseconds,
         _ => LustreUnit::None,
     };
     let [_, _, sum] = numbers(&mut words);

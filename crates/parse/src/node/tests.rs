@@ -35,6 +35,17 @@ fn pairs_have_their_line() {
 }
 
 #[test]
+fn a_disk_has_the_same_counters_in_its_own_file() {
+    let line = " 254 0 vda 63880 8215 3927730 32481 15569 48894 3766752 28488 0 10392 61625 5377 58 281024 586 1423 69\n";
+    let own = line.replace(" 254 0 vda ", "   ");
+    let mut of_line = Vec::new();
+    each_disk(line.as_bytes(), |disk| of_line.push(disk.fields));
+    assert_eq!(of_line, [disk_fields(own.as_bytes())]);
+    assert_eq!(of_line[0][16], Some(69));
+    assert_eq!(disk_fields(b"7 8"), [None; 17], "it is cut off");
+}
+
+#[test]
 fn disks_and_interfaces() {
     let mut disks = Vec::new();
     each_disk(b" 8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n", |disk| disks.push(disk));

@@ -61,6 +61,8 @@ pub struct AgentSettings {
     pub state: Option<PathBuf>,
     /// Where datagrams of StatsD are taken.
     pub statsd: Option<SocketAddr>,
+    /// Where metrics of OpenTelemetry are taken.
+    pub otlp: Option<SocketAddr>,
     /// The page that is served of it.
     pub page: Option<PageSettings>,
     /// Whether a process apart runs the commands of rules.
@@ -115,8 +117,8 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     };
     let loaded = KernelCalls::load_on_request(&wanted, Telling::PLAIN, &parts.functions);
     let why_no_jobs = loaded.as_ref().err().map(|error| in_words(error.to_string()));
-    let streams =
-        StreamSettings { interval: settings.interval, why_no_jobs, statsd: settings.statsd };
+    let (interval, statsd, otlp) = (settings.interval, settings.statsd, settings.otlp);
+    let streams = StreamSettings { interval, why_no_jobs, statsd, otlp };
     let access = settings.page.as_ref().map(PageSettings::access);
     let rules = NodeRules { rules, commands_are_apart: settings.commands_are_apart };
     let node = NodeThread::start(streams, settings.state.as_deref(), rules, access.clone())?;

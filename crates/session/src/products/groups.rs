@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use weigh_collect::node::{GroupKind, NodeGroup};
 use weigh_collect::process_list::ProcessLook;
-use weigh_schema::byte_text;
-use weigh_schema::node_metric::node_group_cpu_seconds_total;
+use weigh_schema::node_metric::{node_group_cpu_seconds_total, node_group_memory_limit_bytes};
 use weigh_schema::top::{TopGroup, TopJob, TopJobKind, TopProcess, TopValue};
 use weigh_schema::update::Scope;
+use weigh_schema::{Number, byte_text};
 
 /// A row for each group that a listed process is in: jobs first, then containers, then units.
 pub(super) fn group_rows(
@@ -28,16 +28,25 @@ pub(super) fn group_rows(
     found.sort_by(|a, b| b.kind.cmp(&a.kind).then_with(|| a.path.cmp(&b.path)));
     let row = |group: &NodeGroup| {
         let members = by_path.get(group.path.as_slice())?;
-        let own = metrics
-            .get(&group.scope)
+        let values = metrics.get(&group.scope);
+        let own = values
             .and_then(|values| values.get(node_group_cpu_seconds_total.name)?.per_second.flatten());
+        let limit = values.and_then(|values| values.get(node_group_memory_limit_bytes.name)?.value);
         let of_members = || {
             let known = members.iter().filter_map(|look| *cores.get(&look.stat.pid)?);
             known.reduce(|sum, cores| sum + cores)
         };
-        group_row(group, members, own.or_else(of_members))
+        let row = group_row(group, members, own.or_else(of_members))?;
+        Some(TopJob { memory_limit_bytes: limit.and_then(whole), ..row })
     };
     found.into_iter().filter_map(row).collect()
+}
+
+fn whole(number: Number) -> Option<u64> {
+    match number {
+        Number::Whole(whole) => Some(whole),
+        Number::Real(_) => None,
+    }
 }
 
 fn group_row(
@@ -65,6 +74,7 @@ fn group_row(
         memory_rss_sum_bytes: members.iter().map(|look| look.rss_bytes).sum(),
         cpus_requested: None,
         memory_limit_bytes: None,
+        time_left_seconds: None,
     })
 }
 

@@ -117,6 +117,8 @@ pub struct TopSource {
     rules: RuleState,
     /// What clients of an agent have published.
     published: Vec<PushedSample>,
+    /// While nobody reads reports.
+    next_unread_look: Instant,
     /// What rules have said since it was last taken; the oldest go.
     events: Vec<RuleEvent>,
     focus: TopFocus,
@@ -124,6 +126,9 @@ pub struct TopSource {
     latest_detail: Option<TopDetail>,
 }
 
+/// Between looks at jobs and at what is published, while nobody reads reports: rules about jobs take 5 s at least, and a
+/// look goes through all processes. Not quite two seconds: ticks come a little early.
+const UNREAD_LOOKS: Duration = Duration::from_millis(1950);
 /// Events that wait to be taken.
 const MOST_EVENTS: usize = 4096;
 
@@ -148,6 +153,7 @@ impl TopSource {
             requests: JobRequests::default(),
             rules,
             published: Vec::new(),
+            next_unread_look: Instant::now(),
             events: Vec::new(),
             focus: TopFocus::default(),
             details: DetailReader::default(),
@@ -340,10 +346,20 @@ impl TopSource {
         self.node.statuses().map(|status| collector(&status, now)).collect()
     }
 
-    /// Judges the latest tick where there is no report of it. Processes are looked at only if there are sessions.
-    pub fn judge_unread(&mut self) {
-        let jobs = self.unread_jobs();
-        self.judge(Timestamp::now(), &jobs);
+    /// Judges the latest tick where there is no report of it; what clients have published and jobs, now and then. Processes
+    /// are looked at only if there are sessions.
+    pub fn judge_unread(&mut self, published: impl FnOnce() -> Vec<PushedSample>) {
+        let now = Instant::now();
+        if now >= self.next_unread_look {
+            self.next_unread_look = now + UNREAD_LOOKS;
+            self.set_published(published());
+            let jobs = self.unread_jobs();
+            return self.judge(Timestamp::now(), &jobs);
+        }
+        let Some(at) = self.node.sink.at else { return };
+        let moment = RuleMoment { ns: at.ns(), time: Timestamp::now() };
+        let events = self.rules.take_collected(moment, self.node.blocks());
+        self.keep_events(events);
     }
 
     fn unread_jobs(&mut self) -> Vec<TopJob> {
@@ -354,7 +370,9 @@ impl TopSource {
             self.before.clear();
             return Vec::new();
         }
-        let (looks, _) = self.processes.look(&|_| true);
+        let (mut looks, _) = self.processes.look(&|_| true);
+        let members = job_of_each(&looks);
+        looks.retain(|look| members.contains_key(&look.stat.pid) || is_weigh_run(&look.command));
         let is_idle = |sample: &Sample<'_>| {
             matches!(sample.scope, Scope::Core(_))
                 && std::ptr::eq(sample.metric, &node_cpu_idle_seconds_total)
@@ -368,6 +386,7 @@ impl TopSource {
         if std::mem::replace(&mut self.node.sink.rests, rests) == rests {
             return;
         }
+        self.node.collectors().set_resting(rests);
         let mut view = NodeView::default();
         for block in self.node.blocks().filter(|_| !rests) {
             let at_ns = block.last.map_or(0, Moment::ns);
@@ -441,6 +460,7 @@ fn job_rows(
     looks: &[ProcessLook],
     request: &mut dyn FnMut((u32, u64)) -> JobRequest,
 ) -> Vec<TopJob> {
+    let now = Timestamp::now().as_duration().as_secs_f64();
     let row = |weigh: &ProcessLook| {
         let asked = request(weigh.identity());
         let members: Vec<&TopProcess> =
@@ -461,6 +481,7 @@ fn job_rows(
             memory_rss_sum_bytes: members.iter().map(|row| row.memory_rss_bytes).sum(),
             cpus_requested: asked.cpus,
             memory_limit_bytes: asked.memory_bytes,
+            time_left_seconds: asked.ends_seconds.map(|end| end as f64 - now),
         }
     };
     // Helpers of weigh that are forks of it have its command line, and no process of the job.

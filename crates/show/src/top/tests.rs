@@ -137,6 +137,7 @@ fn report() -> TopReport {
             memory_rss_sum_bytes: 8192,
             cpus_requested: Some(4.0),
             memory_limit_bytes: None,
+            time_left_seconds: None,
         }],
         processes: vec![
             process(1, Some(0.5), EVIL),

@@ -68,6 +68,7 @@ pub fn full() -> TopReport {
             group: Some(Box::new(group())),
             cpus_requested: Some(2.0),
             memory_limit_bytes: Some(1 << 30),
+            time_left_seconds: Some(1234.5),
             pid: 7,
             user: "ada".into(),
             command: vec!["weigh".into()],
@@ -113,7 +114,7 @@ pub fn first() -> TopReport {
     }
     for job in &mut report.jobs {
         (job.cpu_cores, job.command_base64, job.group) = (None, Vec::new(), None);
-        (job.cpus_requested, job.memory_limit_bytes) = (None, None);
+        (job.cpus_requested, job.memory_limit_bytes, job.time_left_seconds) = (None, None, None);
     }
     for rule in &mut report.rules {
         (rule.scope, rule.value, rule.true_seconds, rule.reason) = (None, None, None, None);

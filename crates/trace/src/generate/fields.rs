@@ -1,10 +1,14 @@
 //! The fields of a record, each written where it lies.
 
-use super::writer::{Aside, ID, LEFT, PACKET_LENGTH, TAIL, Writer};
+use super::writer::{Access, Aside, ID, LEFT, PACKET_LENGTH, TAIL, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::condition::TextSource;
+use crate::path_resolve::{End, Hop, PathEnd};
 use crate::probe::{Content, ProbeField};
 use crate::record::{CUT, offset};
+
+/// Bytes of a name that is loaded word by word: a helper takes longer.
+const SHORT: u32 = 16;
 
 /// `BPF_F_USER_STACK` of `<linux/bpf.h>`.
 const USER_STACK: u64 = 1 << 8;
@@ -49,6 +53,7 @@ impl Writer<'_> {
         if probe.has_packet() {
             self.code.store_constant(R::Frame, PACKET_LENGTH, 0, 8);
         }
+        self.share_pointer();
         // The last one first: how long it is others tell.
         let others = (0..probe.fields.len()).filter(|place| Some(*place) != tail);
         for bit in tail.into_iter().chain(others) {
@@ -66,6 +71,7 @@ impl Writer<'_> {
             });
         }
         self.code.store(R::R7, offset::absent as i16, R::R9, 4);
+        self.shared = None;
     }
 
     fn write_field(&mut self, field: &ProbeField, absent: Label) {
@@ -77,6 +83,16 @@ impl Writer<'_> {
             Content::Text { source: TextSource::Comm, .. } => {
                 self.room_of(field);
                 self.code.call(Helper::CurrentComm);
+            }
+            Content::Text { source: TextSource::PathEnd(place), is_user: false }
+                if self.short_array(place, field).is_some() =>
+            {
+                self.pointer(place, absent);
+                let first = self.short_array(place, field).unwrap_or_default();
+                for at in (0..field.bytes as i16).step_by(8) {
+                    self.code.load(R::R0, R::R1, first + at, 8);
+                    self.code.store(R::R7, field.offset as i16 + at, R::R0, 8);
+                }
             }
             Content::Text { source: TextSource::PathEnd(place), is_user } => {
                 self.address(place, absent);
@@ -109,6 +125,18 @@ impl Writer<'_> {
                 self.measure_tail();
             }
         }
+    }
+
+    /// Where a short name lies behind its structure, if the verifier knows that: the kernel always ends such a name.
+    fn short_array(&self, place: &PathEnd, field: &ProbeField) -> Option<i16> {
+        let End::Inside { hop: Hop { offset, is_typed: true } } = place.end else { return None };
+        let is_short = field.bytes == place.bytes
+            && field.bytes <= SHORT
+            && field.bytes.is_multiple_of(8)
+            && !self.is_tail
+            && self.site.is_none()
+            && self.access != Access::Helpers;
+        i16::try_from(offset).ok().filter(|first| is_short && *first < i16::MAX - SHORT as i16)
     }
 
     /// R0 is how much of its room a field takes.

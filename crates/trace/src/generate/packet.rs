@@ -10,17 +10,27 @@ use crate::probe::ProbeField;
 
 /// The offset of a link header that nobody has set.
 const UNSET: i32 = 0xffff;
+/// The kernel's function copies what is longer than that in less time than a plain read, which goes word by word.
+const LONG: i32 = 512;
 
 impl Writer<'_> {
     /// [`TAIL`] is how much was kept.
     pub(super) fn write_packet(&mut self, field: &ProbeField, packet: &Packet, absent: Label) {
         self.find_packet(packet, absent);
         self.measure_packet(field, packet, absent);
-        self.copy_first_part(field, absent);
+        let end = self.code.label();
         match (packet.reader, self.access) {
-            (Some(reader), Access::Direct) => self.copy_pages(field, packet, reader, absent),
-            _ => self.walk_pages(field, packet, absent),
+            (Some(reader), Access::Direct) => {
+                self.copy_long(field, packet, reader, (absent, end));
+                self.copy_first_part(field, absent);
+                self.copy_pages(field, packet, reader, absent);
+            }
+            _ => {
+                self.copy_first_part(field, absent);
+                self.walk_pages(field, packet, absent);
+            }
         }
+        self.code.place(end);
     }
 
     /// Where it begins: at its link header, or at its data where there is none.
@@ -91,13 +101,44 @@ impl Writer<'_> {
         code.store(R::Frame, TAIL, R::R1, 8);
     }
 
-    /// The kernel's function makes the packet readable from `data` on, wherever its parts lie.
-    fn copy_pages(&mut self, field: &ProbeField, packet: &Packet, reader: u32, absent: Label) {
-        let has_all = self.code.label();
+    /// A long packet at once, but for what lies before `data`; `end` follows, or what is there for a short one.
+    fn copy_long(
+        &mut self,
+        field: &ProbeField,
+        packet: &Packet,
+        reader: u32,
+        (absent, end): (Label, Label),
+    ) {
+        let (is_short, has_begin) = (self.code.label(), self.code.label());
         let code = &mut self.code;
-        code.load(R::R1, R::Frame, PACKET_FIRST, 8);
         code.load(R::R2, R::Frame, PACKET_WANTED, 8);
-        code.jump_if(When::AtMost, R::R2, R::R1, has_all);
+        code.jump_if_constant(When::AtMost, R::R2, LONG, is_short);
+        code.load(R::R1, R::Frame, PACKET_BEFORE, 8);
+        code.lower_half(R::R1);
+        code.load(R::R2, R::Frame, PACKET_FIRST, 8);
+        code.jump_if(When::Greater, R::R1, R::R2, is_short);
+        self.open_packet(packet, reader, absent);
+        self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
+        let code = &mut self.code;
+        code.load(R::R2, R::Frame, PACKET_BEFORE, 8);
+        code.lower_half(R::R2);
+        code.jump_if_constant(When::Equal, R::R2, 0, has_begin);
+        code.load(R::R3, R::Frame, PACKET_BEGIN, 8);
+        code.with(Op::Move, R::R1, R::R7);
+        code.with_constant(Op::Add, R::R1, field.offset.cast_signed());
+        self.bound(R::R2, field);
+        self.code.call(Helper::ReadKernel);
+        self.code.jump_if_constant(When::Unequal, R::R0, 0, absent);
+        self.code.place(has_begin);
+        self.code.load(R::R4, R::Frame, PACKET_BEFORE, 8);
+        self.code.lower_half(R::R4);
+        self.read_packet(field, absent);
+        self.code.jump(end);
+        self.code.place(is_short);
+    }
+
+    /// What reads the packet from `data` on; R0 is 0 if it can.
+    fn open_packet(&mut self, packet: &Packet, reader: u32, absent: Label) {
         self.argument(packet.skb.slot, absent);
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::R0);
@@ -105,8 +146,10 @@ impl Writer<'_> {
         code.with(Op::Move, R::R3, R::Frame);
         code.with_constant(Op::Add, R::R3, PACKET_READER.into());
         code.call_function(reader);
-        code.jump_if_constant(When::Unequal, R::R0, 0, has_all);
-        code.load(R::R4, R::Frame, PACKET_FIRST, 8);
+    }
+
+    /// All that is wanted behind the first R4 bytes; `failed` follows where it cannot be had.
+    fn read_packet(&mut self, field: &ProbeField, failed: Label) {
         self.bound(R::R4, field);
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::R7);
@@ -122,9 +165,22 @@ impl Writer<'_> {
         code.with_constant(Op::Add, R::R3, PACKET_READER.into());
         code.constant(R::R5, 0);
         code.call(Helper::DynptrRead);
-        code.jump_if_constant(When::Unequal, R::R0, 0, has_all);
+        code.jump_if_constant(When::Unequal, R::R0, 0, failed);
         code.load(R::R1, R::Frame, PACKET_WANTED, 8);
         code.store(R::Frame, TAIL, R::R1, 8);
-        code.place(has_all);
+    }
+
+    /// The kernel's function makes the packet readable from `data` on, wherever its parts lie.
+    fn copy_pages(&mut self, field: &ProbeField, packet: &Packet, reader: u32, absent: Label) {
+        let has_all = self.code.label();
+        let code = &mut self.code;
+        code.load(R::R1, R::Frame, PACKET_FIRST, 8);
+        code.load(R::R2, R::Frame, PACKET_WANTED, 8);
+        code.jump_if(When::AtMost, R::R2, R::R1, has_all);
+        self.open_packet(packet, reader, absent);
+        self.code.jump_if_constant(When::Unequal, R::R0, 0, has_all);
+        self.code.load(R::R4, R::Frame, PACKET_FIRST, 8);
+        self.read_packet(field, has_all);
+        self.code.place(has_all);
     }
 }

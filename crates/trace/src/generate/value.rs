@@ -101,10 +101,10 @@ impl Writer<'_> {
     /// R0 is where the place lies: behind its pointers, or where the pointer that it is leads to.
     pub(super) fn address(&mut self, place: &PathEnd, absent: Label) {
         match place.end {
-            End::Inside { offset } => {
+            End::Inside { hop } => {
                 self.pointer(place, absent);
                 self.code.with(Op::Move, R::R0, R::R1);
-                self.code.with_constant(Op::Add, R::R0, offset as i32);
+                self.code.with_constant(Op::Add, R::R0, hop.offset as i32);
             }
             End::SavedText { at, .. } => self.kept_text(at, absent),
             End::Argument | End::Loaded { .. } | End::SavedRegister { .. } | End::Duration => {
@@ -115,7 +115,10 @@ impl Writer<'_> {
     }
 
     /// R1 is the last pointer of the way, and not NULL.
-    fn pointer(&mut self, place: &PathEnd, absent: Label) {
+    pub(super) fn pointer(&mut self, place: &PathEnd, absent: Label) {
+        if self.load_shared(place, absent) {
+            return;
+        }
         self.argument(place.slot, absent);
         self.code.with(Op::Move, R::R1, R::R0);
         self.code.jump_if_constant(When::Equal, R::R1, 0, absent);

@@ -2,6 +2,7 @@
 
 use weigh_schema::ring::Layout;
 
+use super::shared_pointer::SharedPointer;
 use crate::assemble::{Assembler, Helper, Label, Op, R, When};
 use crate::condition::Test;
 use crate::counter::Counter;
@@ -122,6 +123,8 @@ pub(super) const CALL: i16 = -160;
 pub(super) const KEPT: i16 = -168;
 /// What is known of a packet, and 136 bytes below. A packet is no call: nothing is kept there.
 pub(super) const PACKET: i16 = -176;
+/// Below that: a pointer that several fields lie behind.
+pub(super) const SHARED: i16 = PACKET - 144;
 
 /// What R6 to R9 hold: what the program was given, the record, the CPU's part of the state, the fields
 /// that could not be had.
@@ -146,6 +149,8 @@ pub(super) struct Writer<'p> {
     /// Whether the field that is being written is the record's last.
     pub(super) is_tail: bool,
     pub(super) knows_packet: bool,
+    /// While fields are written.
+    pub(super) shared: Option<SharedPointer>,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.
@@ -188,6 +193,7 @@ impl<'p> Writer<'p> {
             knows_id: false,
             is_tail: false,
             knows_packet: false,
+            shared: None,
         }
     }
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use weigh_export::stream::StreamFormat;
 use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
+use weigh_trace::packet_sizes::{PacketCounts, PacketSizes};
 use weigh_trace::probe::{Probe, ProbeField};
 use weigh_trace::record::Record;
 use weigh_trace::replay;
@@ -31,6 +32,8 @@ pub const HEADER: [(&str, StreamKind); 7] = [
 /// What a thread takes in the notes, about, and an event that was followed beside what it was asked for.
 const THREAD_BYTES: usize = 64;
 const FOLLOWED_BYTES: usize = 1024;
+/// Records that are put in column by column: they stay in a processor's first cache meanwhile.
+const AT_ONCE: usize = 128;
 
 /// Where what the records of a probe have goes.
 #[derive(Default)]
@@ -38,6 +41,10 @@ struct Ways {
     /// The number of its name.
     name: i64,
     fields: Vec<FieldWay>,
+    /// Of its packet, if it has one.
+    sizes: Option<PacketSizes>,
+    /// Its records have only numbers, texts and bytes: as long as each has so many bytes, all of their numbers are there.
+    bytes_of_plain: Option<usize>,
 }
 
 /// Where a field goes.
@@ -58,6 +65,9 @@ struct Columns {
     /// What that will take, but for the threads.
     note_bytes: usize,
     threads: usize,
+    packets: PacketCounts,
+    /// Whether packets alone are followed: their records are content with the order of the rings.
+    is_of_packets: bool,
 }
 
 impl Columns {
@@ -80,7 +90,17 @@ impl Columns {
         });
         let file = StreamWriter::create(path, &written.collect::<Vec<_>>(), &[])?;
         let events = Vec::new();
-        let mut made = Columns { file, all, ways: Vec::new(), events, note_bytes: 0, threads: 0 };
+        let is_of_packets = probes.iter().all(|probe| probe.has_packet());
+        let mut made = Columns {
+            file,
+            all,
+            ways: Vec::new(),
+            events,
+            note_bytes: 0,
+            threads: 0,
+            packets: PacketCounts::default(),
+            is_of_packets,
+        };
         for (probe, columns) in probes.iter().zip(columns) {
             made.introduce(probe, columns)?;
         }
@@ -100,8 +120,10 @@ impl Columns {
             number: field.plain_number(),
         };
         let fields = columns.iter().zip(&probe.fields).map(way).collect();
+        let bytes_of_plain = bytes_of_plain(probe);
         self.events.push(note);
-        self.ways.push(Ways { name, fields });
+        let sizes = PacketSizes::new(probe);
+        self.ways.push(Ways { name, fields, sizes, bytes_of_plain });
         self.expect_notes();
         Ok(())
     }
@@ -109,6 +131,71 @@ impl Columns {
     fn expect_notes(&mut self) {
         self.file.expect_notes(self.note_bytes + self.threads * THREAD_BYTES);
     }
+
+    /// Room is kept for the names of threads that have come.
+    fn count_threads(&mut self, meaning: &Meaning) {
+        let threads = meaning.threads.borrow().count();
+        if threads != self.threads {
+            self.threads = threads;
+            self.expect_notes();
+        }
+    }
+
+    /// How many of these, from the first on, can be put in column by column.
+    fn count_plain(&self, batch: &[(&Probe, Record<'_>)]) -> usize {
+        let Some((_, first)) = batch.first() else { return 0 };
+        let event = first.event();
+        let ways = self.ways.get(event as usize);
+        let Some(least) = ways.and_then(|ways| ways.bytes_of_plain) else { return 0 };
+        let is_plain = |record: &Record<'_>| {
+            record.event() == event && record.absent() == 0 && record.bytes().len() >= least
+        };
+        let room = self.file.room().min(AT_ONCE);
+        batch.iter().take(room).take_while(|(_, record)| is_plain(record)).count()
+    }
+
+    /// Puts in records of one event, all of whose values are there.
+    fn put_columns(&mut self, batch: &[(&Probe, Record<'_>)], meaning: &Meaning) {
+        let Some((probe, first)) = batch.first() else { return };
+        let Columns { file, ways, packets, .. } = self;
+        let Some(way) = ways.get(first.event() as usize) else { return };
+        if let Some(sizes) = &way.sizes {
+            batch.iter().for_each(|(_, record)| packets.count(sizes, *record));
+        }
+        let records = || batch.iter().map(|(_, record)| *record);
+        let time = |record: Record<'_>| meaning.epoch_ns.saturating_add_unsigned(record.time_ns());
+        file.numbers(0, records().map(time));
+        file.numbers(1, records().map(|_| way.name));
+        file.numbers(2, records().map(|record| record.cpu().into()));
+        file.numbers(3, records().map(|record| record.tgid().into()));
+        file.numbers(4, records().map(|record| record.tid().into()));
+        file.numbers(5, records().map(|record| record.id().cast_signed()));
+        file.numbers(6, records().map(|record| record.event().into()));
+        for (place, field) in way.fields.iter().enumerate() {
+            match field.number {
+                Some(number) => {
+                    let of = |record| number.of(record).unwrap_or_default();
+                    file.numbers(field.column, records().map(of));
+                }
+                None => {
+                    for (row, record) in records().enumerate() {
+                        put(file, (field.column, row), probe.value(record, place));
+                    }
+                }
+            }
+        }
+        file.end_some(batch.len());
+    }
+}
+
+/// See [`Ways::bytes_of_plain`].
+fn bytes_of_plain(probe: &Probe) -> Option<usize> {
+    let end = |field: &ProbeField| match (field.plain_number(), replay::kind_of(field)) {
+        (Some(_), _) => Some((field.offset + field.bytes) as usize),
+        (None, FieldKind::Text | FieldKind::Bytes) => Some(0),
+        _ => None,
+    };
+    probe.fields.iter().try_fold(0, |most, field| Some(most.max(end(field)?)))
 }
 
 fn place(all: &mut Vec<StreamColumn>, probe: &Probe, field: &ProbeField) -> usize {
@@ -143,8 +230,11 @@ pub fn kind(kind: FieldKind) -> StreamKind {
 impl RecordSink for Columns {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
-        let Columns { file, ways, .. } = self;
+        let Columns { file, ways, packets, .. } = self;
         let way = ways.get(record.event() as usize).context("a record of no event")?;
+        if let Some(sizes) = &way.sizes {
+            packets.count(sizes, record);
+        }
         file.number(0, meaning.epoch_ns.saturating_add_unsigned(record.time_ns()));
         file.number(1, way.name);
         file.number(2, record.cpu().into());
@@ -167,18 +257,40 @@ impl RecordSink for Columns {
                         Some(names) => {
                             file.texts(field.column, names.iter().map(|name| name.as_bytes()));
                         }
-                        None => put(file, field.column, value),
+                        None => put(file, (field.column, 0), value),
                     }
                 }
             }
         }
         file.end_row();
-        let threads = meaning.threads.borrow().count();
-        if threads != self.threads {
-            self.threads = threads;
-            self.expect_notes();
+        self.count_threads(meaning);
+        Ok(())
+    }
+
+    fn take_all(
+        &mut self,
+        batch: &[(&Probe, Record<'_>)],
+        meaning: &Meaning,
+    ) -> anyhow::Result<()> {
+        let mut rest = batch;
+        while let Some((probe, record)) = rest.first() {
+            let plain = self.count_plain(rest);
+            let (run, others) = rest.split_at(plain.max(1));
+            match plain {
+                0 => self.take(probe, *record, meaning)?,
+                _ => {
+                    run.iter().for_each(|(probe, record)| meaning.meet(probe, *record));
+                    self.put_columns(run, meaning);
+                    self.count_threads(meaning);
+                }
+            }
+            rest = others;
         }
         Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        !self.is_of_packets
     }
 
     /// The file has the columns that it began with: fields that find theirs among them can come.
@@ -210,16 +322,19 @@ impl RecordSink for Columns {
     ) -> anyhow::Result<Option<String>> {
         self.file.end_rows();
         let (_, unwritten_total) = self.file.closed();
+        let packets = self.packets;
+        let has_packets = self.ways.iter().any(|way| way.sizes.is_some());
         let note = TraceNote {
             events: self.events,
             unwritten_total,
+            packets_cut_total: has_packets.then_some(packets.cut),
             threads: meaning.threads.borrow().all(),
             ..totals.note()
         };
         let note = serde_json::to_string(&note)?;
         let closed = self.file.finish(&[(NOTE.to_string(), note)])?;
         match closed.error {
-            None => Ok(None),
+            None => Ok(packets.remark()),
             Some(error) => Err(anyhow::Error::new(error).context(format!(
                 "the file ends early: {} events are in it, {} could not be written",
                 closed.rows, closed.unwritten
@@ -228,7 +343,9 @@ impl RecordSink for Columns {
     }
 }
 
-fn put(file: &mut StreamWriter, column: usize, value: Value<'_>) {
+/// Puts a value into a column, of one of the rows that are being made: numbers of the first alone.
+fn put(file: &mut StreamWriter, (column, row): (usize, usize), value: Value<'_>) {
+    let mut text = |text: &[u8]| file.text_of(column, row, text);
     match value {
         Value::Absent => {}
         Value::Unsigned(number) | Value::Pointer(number) => {
@@ -236,14 +353,14 @@ fn put(file: &mut StreamWriter, column: usize, value: Value<'_>) {
         }
         Value::Signed(number) => file.number(column, number),
         Value::Bool(truth) => file.number(column, truth.into()),
-        Value::Constant(_, Some(name)) => file.text(column, name.as_bytes()),
-        Value::Constant(number, None) => file.text(column, number.to_string().as_bytes()),
-        Value::Text(text) => match std::str::from_utf8(text) {
-            Ok(_) => file.text(column, text),
-            Err(_) => file.text(column, String::from_utf8_lossy(text).as_bytes()),
+        Value::Constant(_, Some(name)) => text(name.as_bytes()),
+        Value::Constant(number, None) => text(number.to_string().as_bytes()),
+        Value::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(_) => text(bytes),
+            Err(_) => text(String::from_utf8_lossy(bytes).as_bytes()),
         },
-        Value::Bytes(bytes) => file.text(column, bytes),
-        Value::Address(address) => file.text(column, address.to_string().as_bytes()),
+        Value::Bytes(bytes) => text(bytes),
+        Value::Address(address) => text(address.to_string().as_bytes()),
         // A list of names, by the resolver of names.
         Value::Stack { .. } => {}
     }

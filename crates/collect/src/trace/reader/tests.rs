@@ -265,7 +265,7 @@ fn time_of(record: &[u8]) -> u64 {
 fn in_order(reader: &mut Reader, until_ns: u64) -> (Vec<usize>, bool) {
     let mut lengths = Vec::new();
     let (records, is_all) =
-        reader.drain_in_order(until_ns, time_of, |record| lengths.push(record.len()));
+        reader.drain_in_order(until_ns, time_of, |run| lengths.extend(run.iter().map(|r| r.len())));
     assert_eq!(records, lengths.len() as u64);
     (lengths, is_all)
 }

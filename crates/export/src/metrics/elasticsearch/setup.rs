@@ -2,10 +2,12 @@
 //! no data stream. All of it is made of constants and of the metrics' declaration.
 
 use serde_json::{Map, Value, json};
+use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::{METRICS, NODE_METRICS, Unit};
 
 use super::server::Server;
 use crate::metrics::http::{Answer, HttpClient, Request};
+use crate::metrics::scope_label::JOB_LABELS;
 
 /// Name of the data stream or alias, the template and the policy.
 pub const NAME: &str = "weigh-node";
@@ -131,15 +133,19 @@ fn mappings() -> Value {
     let of_node =
         NODE_METRICS.iter().copied().chain(METRICS.iter()).filter(|metric| metric.is_of_node());
     let metrics: Map<String, Value> = of_node
+        .chain(&RUNNING_JOB_METRICS)
         .map(|metric| (metric.name.to_string(), json!({"type": number_type(metric.unit)})))
         .collect();
     let keyword = json!({"type": "keyword", "ignore_above": 1024});
+    let labels: Map<String, Value> =
+        JOB_LABELS.iter().map(|name| (name.to_string(), keyword.clone())).collect();
     json!({
         "dynamic": false,
         "properties": {
             "@timestamp": {"type": "date", "format": "epoch_millis"},
             "node": keyword, "scope": keyword, "instance": keyword,
             "metrics": {"dynamic": false, "properties": metrics},
+            "labels": {"dynamic": false, "properties": labels},
         },
     })
 }

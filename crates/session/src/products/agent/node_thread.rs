@@ -4,6 +4,7 @@
 //! there are sessions of `weigh run`, for the rules about jobs.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +75,7 @@ impl NodeThread {
             let mut top = TopSource::new(TopSettings { interval, listed }, None);
             top.set_rules(rules.rules);
             let mut node = NodeStreams { server, top, interval, commands, unread_ticks: 0 };
+            allow_late_wakes(interval);
             while !is_over.load(Ordering::Relaxed) {
                 if let Err(error) = node.turn() {
                     notice!("the node is served no more: {error}");
@@ -135,7 +137,6 @@ impl NodeStreams {
     fn turn(&mut self) -> std::io::Result<()> {
         self.top.set_resting(!self.server.wants_node());
         if self.top.read_if_due() {
-            self.top.set_published(self.server.published());
             self.write();
             self.write_events();
         }
@@ -148,17 +149,19 @@ impl NodeStreams {
         let interval = self.server.interval();
         if std::mem::replace(&mut self.interval, interval) != interval {
             self.top.set_interval(interval);
+            allow_late_wakes(interval);
         }
         Ok(())
     }
 
     fn write(&mut self) {
         if !self.server.wants_node() {
-            self.top.judge_unread();
+            self.top.judge_unread(|| self.server.published());
             self.server.skip_node();
             return self.rest();
         }
         self.unread_ticks = 0;
+        self.top.set_published(self.server.published());
         let report = self.top.make_report();
         self.server.write_node(report, &visibility(self.top.owners().clone()));
     }
@@ -194,6 +197,14 @@ impl NodeStreams {
             }
         }
     }
+}
+
+/// Lets the kernel wake this thread up to a fiftieth of an interval late, together with others: a value has the time at which
+/// it was read.
+fn allow_late_wakes(interval: Duration) {
+    let slack = u64::try_from((interval / 50).as_nanos()).ok().and_then(NonZeroU64::new);
+    // Without it the thread is woken on its own.
+    let _ = rustix::thread::set_current_timer_slack(slack);
 }
 
 fn is_of_job(scope: &Scope) -> bool {

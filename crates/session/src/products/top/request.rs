@@ -13,6 +13,8 @@ use weigh_schema::allowed::Allowed;
 pub(super) struct JobRequest {
     pub cpus: Option<f64>,
     pub memory_bytes: Option<u64>,
+    /// When a batch system ends it, in seconds since 1970.
+    pub ends_seconds: Option<u64>,
 }
 
 /// Of each `weigh run`, by its PID and its start.
@@ -44,6 +46,7 @@ fn request(allowed: &Allowed, node_cpus: usize) -> JobRequest {
         memory_bytes: allowed
             .memory_max_bytes
             .or_else(|| scheduler.and_then(|asked| asked.memory_bytes)),
+        ends_seconds: scheduler.and_then(|asked| asked.ends_seconds),
     }
 }
 
@@ -59,9 +62,21 @@ mod tests {
         assert_eq!(request(&allowed, 16).cpus, Some(8.0));
         allowed.cpu_quota_cores = Some(2.5);
         assert_eq!(request(&allowed, 16).cpus, Some(2.5));
-        let asked = SchedulerRequest { cpus: Some(6), memory_bytes: Some(7), ..Default::default() };
+        let asked = SchedulerRequest {
+            cpus: Some(6),
+            memory_bytes: Some(7),
+            ends_seconds: Some(1_800_000_017),
+            ..Default::default()
+        };
         allowed.scheduler = Some(asked);
-        assert_eq!(request(&allowed, 8), JobRequest { cpus: Some(6.0), memory_bytes: Some(7) });
+        assert_eq!(
+            request(&allowed, 8),
+            JobRequest {
+                cpus: Some(6.0),
+                memory_bytes: Some(7),
+                ends_seconds: Some(1_800_000_017)
+            }
+        );
         allowed.memory_max_bytes = Some(5);
         assert_eq!(request(&allowed, 8).memory_bytes, Some(5));
     }

@@ -293,25 +293,37 @@ impl StreamBuffer {
         let retired_ones =
             retired_ones.map(|(place, (rings, _))| (rings, is_removed && place == last));
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
-            let take = |bytes: &[u8]| {
-                let Some(record) = Record::new(bytes) else { return };
+            // The probe of a record that can be kept.
+            let mut admit = |record: Record<'_>, has_failed: bool| {
                 count(taken_of, record.event());
                 if is_current {
                     count(seen, record.event());
                 }
-                if failed.is_some() {
-                    *unkept += 1;
-                } else if let Some(probe) = probe(record.event()) {
-                    if wants_names {
-                        // Before it waits for others: its process may be gone then.
-                        meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
-                    }
-                    *failed = pipeline.take(probe, record, meaning).err();
+                *unkept += u64::from(has_failed);
+                let probe = if has_failed { None } else { probe(record.event()) }?;
+                if wants_names {
+                    // Before it waits for others: its process may be gone then.
+                    meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
                 }
+                Some(probe)
             };
             let (records, all) = match *is_in_place {
-                true => rings.reader.drain_in_order(until, time_of, take),
-                false => rings.reader.drain(take),
+                true => rings.reader.drain_in_order(until, time_of, |run| {
+                    let records = run.iter().filter_map(|bytes| Record::new(bytes));
+                    let admitted = records
+                        .filter_map(|record| Some((admit(record, failed.is_some())?, record)));
+                    let batch: Vec<_> = admitted.collect();
+                    if failed.is_none() {
+                        *failed = pipeline.take_all(&batch, meaning).err();
+                    }
+                }),
+                false => rings.reader.drain(|bytes| {
+                    if let Some(record) = Record::new(bytes)
+                        && let Some(probe) = admit(record, failed.is_some())
+                    {
+                        *failed = pipeline.take(probe, record, meaning).err();
+                    }
+                }),
             };
             *taken += records;
             is_all &= all;

@@ -8,6 +8,7 @@ use weigh_collect::trace;
 use weigh_trace::sets::PACKET_LEAVES;
 
 use super::settings::TraceSettings;
+use super::tracepoint_groups::is_listed;
 
 /// Where packets come in; they leave at [`PACKET_LEAVES`].
 const COMES: &str = "net:netif_receive_skb";
@@ -31,6 +32,21 @@ const LAYERS: [&str; 5] = [
     "net:netif_receive_skb -> skb:skb_copy_datagram_iovec by id within 4s",
     "net:netif_receive_skb -> skb:kfree_skb by id within 4s",
 ];
+
+/// What the sockets of IP see of packets: their data is there, somebody has read it. Data of a small datagram is copied
+/// without any event of its packet.
+const SOCKETS: [&str; 2] = [
+    "sock:sk_data_ready{id=sk} if sk->__sk_common.skc_family in (2, 10)",
+    "sock:sock_recv_length{id=sk, ret} if sk->__sk_common.skc_family in (2, 10) && ret > 0",
+];
+/// From where to where it is then. A packet is handed up by one CPU, one after the other.
+const SOCKET_LAYERS: [&str; 2] = [
+    "net:netif_receive_skb -> sock:sk_data_ready by cpu within 4s",
+    "sock:sk_data_ready -> sock:sock_recv_length by id within 4s",
+];
+/// Where sockets tell nothing, before Linux 6.3, a packet is let go of when it was read.
+const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
+const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
 /// Bytes of each ring: at least, at most.
 const RING: (u64, u64) = (8 << 20, 256 << 20);
@@ -64,8 +80,11 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
     match wanted {
         PacketsRequest::Journey => {
             settings.ring_bytes = settings.ring_bytes.or(Some(RING.0 as usize));
-            settings.events = JOURNEY.map(str::to_string).to_vec();
-            settings.synthesis.latency = LAYERS.map(str::to_string).to_vec();
+            let tells_sockets = SOCKETS.iter().all(|event| is_listed(Some("sock"), name_of(event)));
+            let is_filtered = !settings.filters.is_empty();
+            let (events, layers) = journey(tells_sockets, is_filtered);
+            settings.events = events.into_iter().map(str::to_string).collect();
+            settings.synthesis.latency = layers.into_iter().map(str::to_string).collect();
         }
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
             let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
@@ -76,6 +95,29 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
             settings.events = points.map(|(point, _)| event(point, snap_bytes, comments)).collect();
         }
     }
+}
+
+/// The name of an event, without its group.
+fn name_of(event: &str) -> &str {
+    let name = event.split(['{', ' ']).next().unwrap_or(event);
+    name.split_once(':').map_or(name, |(_, name)| name)
+}
+
+/// Events and layers of a journey. Filters are over packets, and what sockets tell is of none.
+fn journey(tells_sockets: bool, is_filtered: bool) -> (Vec<&'static str>, Vec<&'static str>) {
+    let (mut events, mut layers) = (JOURNEY.to_vec(), LAYERS.to_vec());
+    match (tells_sockets, is_filtered) {
+        (true, true) => {}
+        (true, false) => {
+            events.extend(SOCKETS);
+            layers.extend(SOCKET_LAYERS);
+        }
+        (false, _) => {
+            events.push(CONSUMED);
+            layers.push(CONSUMED_LAYER);
+        }
+    }
+    (events, layers)
 }
 
 /// The event of packets at a tracepoint.
@@ -104,6 +146,27 @@ mod tests {
         assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [16, 32, 128, 256]);
         assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
         assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
+    }
+
+    #[test]
+    fn the_last_layers_are_those_that_the_kernel_tells() {
+        assert_eq!(SOCKETS.map(name_of), ["sk_data_ready", "sock_recv_length"]);
+        let last = |tells, filtered| journey(tells, filtered).1[LAYERS.len()..].to_vec();
+        assert_eq!(last(true, false), SOCKET_LAYERS);
+        assert_eq!(last(true, true), [""; 0]);
+        assert_eq!(
+            (last(false, true), last(false, false)),
+            (vec![CONSUMED_LAYER], vec![CONSUMED_LAYER])
+        );
+        // Each layer is between events that are followed.
+        for (tells, filtered) in [(true, false), (true, true), (false, false)] {
+            let (events, layers) = journey(tells, filtered);
+            let names: Vec<&str> = events.iter().map(|event| name_of(event)).collect();
+            for layer in layers {
+                let ends = layer.split([' ', '>']).filter_map(|word| word.split_once(':'));
+                assert!(ends.map(|(_, name)| name).all(|name| names.contains(&name)), "{layer}");
+            }
+        }
     }
 
     #[test]

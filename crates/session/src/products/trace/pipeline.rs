@@ -135,6 +135,18 @@ impl Pipeline {
         }
     }
 
+    /// Takes records of one ring, where they lie in it.
+    pub fn take_all(
+        &mut self,
+        batch: &[(&Probe, Record<'_>)],
+        meaning: &Meaning,
+    ) -> anyhow::Result<()> {
+        match (&self.merge, &mut self.sink) {
+            (None, Some(sink)) => sink.take_all(batch, meaning),
+            _ => batch.iter().try_for_each(|(probe, record)| self.take(probe, *record, meaning)),
+        }
+    }
+
     /// Gives an event that will be added what those need of it that will look at it.
     pub fn complete(
         &self,

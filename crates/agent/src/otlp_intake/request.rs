@@ -1,14 +1,23 @@
-//! The head of an HTTP request with spans, and its body's packing.
+//! The head of an HTTP request with a message of OpenTelemetry, and its body's packing.
 
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 
 /// The header that a request must have.
-pub(super) const HEADER: &str = "x-weigh-token";
+pub const HEADER: &str = "x-weigh-token";
 
 /// No request of an exporter has more.
 const MOST_HEADERS: usize = 64;
+
+/// Kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtlpSignal {
+    /// Spans.
+    Traces,
+    /// Metrics.
+    Metrics,
+}
 
 /// How a body is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +61,8 @@ pub(super) struct Head {
     /// Of the body; none if it does not say.
     pub body_bytes: Option<usize>,
     pub is_post: bool,
-    pub is_traces: bool,
+    /// By the path; none for another kind.
+    pub signal: Option<OtlpSignal>,
     pub is_protobuf: bool,
     pub keeps_alive: bool,
     pub encoding: Encoding,
@@ -89,12 +99,17 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         bytes: length,
         body_bytes: text("content-length").and_then(|value| value.trim().parse().ok()),
         is_post: request.method == Some("POST"),
-        is_traces: path.split('?').next().is_some_and(|path| path.ends_with("/v1/traces")),
+        signal: signal_of(path.split('?').next().unwrap_or_default()),
         is_protobuf: text("content-type").is_some_and(|v| v.starts_with("application/x-protobuf")),
         keeps_alive: request.version == Some(1) && !says("connection", "close"),
         encoding: Encoding::parse(header("content-encoding").unwrap_or_default()),
         token: text(HEADER).map(str::to_string),
     })
+}
+
+fn signal_of(path: &str) -> Option<OtlpSignal> {
+    let kinds = [("/v1/traces", OtlpSignal::Traces), ("/v1/metrics", OtlpSignal::Metrics)];
+    kinds.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, signal)| signal)
 }
 
 #[cfg(test)]
@@ -110,7 +125,10 @@ mod tests {
         assert_eq!(parse(&text[..40]), Parsed::Partial);
         let Parsed::Whole(head) = parse(text) else { panic!("a head") };
         assert_eq!((head.bytes, head.body_bytes), (text.len() - 4, Some(12)));
-        assert!(head.is_post && head.is_traces && head.is_protobuf && head.keeps_alive);
+        assert!(head.is_post && head.is_protobuf && head.keeps_alive);
+        assert_eq!(head.signal, Some(OtlpSignal::Traces));
+        assert_eq!(signal_of("/a/v1/metrics"), Some(OtlpSignal::Metrics));
+        assert_eq!(signal_of("/v1/logs"), None);
         assert_eq!((head.encoding, head.token.as_deref()), (Encoding::Identity, Some("77")));
         assert_eq!(parse(b"\x16\x03\x01 no text \r\n\r\n"), Parsed::Refused);
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(MOST_HEADERS + 1));
