@@ -97,8 +97,9 @@ impl Stream {
         register["probes"][0]["sent"].as_u64().unwrap_or(0)
     }
 
-    /// All has been sent, and nothing more will be.
+    /// Something has been sent, and nothing more will be: how much.
     fn stop_sending(&self) -> u64 {
+        wait_until("events come", 60.0, || self.events() > BURST);
         self.touch("stop");
         wait_until("all is sent", 60.0, || self.text("sent").ends_with('\n'));
         self.text("sent").trim().parse().expect("a number")
