@@ -34,6 +34,7 @@
 #ifndef WEIGH_H
 #define WEIGH_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <weigh_account.h>
@@ -245,6 +246,42 @@ int weigh_dispatch(weigh *w,
 		   void *data);
 
 /*
+ * A limit on a number of an account: when it has reached that value, weigh_descriptor() becomes readable, and
+ * weigh_passed() tells of it, once.
+ *
+ *	weigh_limit(w, 17, WEIGH_NUMBER(block.written_bytes), 100 << 20);
+ *	... poll(weigh_descriptor(w)) ...
+ *	struct weigh_passed passed;
+ *	while (weigh_passed(w, &passed, 1))
+ *		throttle(passed.token);
+ *
+ * The agent compares each 20 ms at first, then more rarely, but at least each 100 ms: it is told so much late. The same
+ * number of the same token has one limit, which takes the place of the one before; all together there are 32
+ * (WEIGH_TOO_MANY_LIMITS). WEIGH_NO_TOKEN if nothing was accounted to the token yet; WEIGH_NO_NUMBER if an account has no
+ * such number, or the value is 0. Without an agent it says why, and nothing will be told. An agent that takes the place of
+ * another gets the limits when the program calls libweigh the next time. weigh_release() takes a token's limits back.
+ */
+#define WEIGH_NUMBER(name) offsetof(struct weigh_account, name)
+
+enum weigh_reason weigh_limit(weigh *w, uint64_t token, size_t number, uint64_t value);
+
+/* Takes a limit back. One that is passed already is not told any more. */
+void weigh_unlimit(weigh *w, uint64_t token, size_t number);
+
+/* A limit that was passed, and what the number was when that was told. */
+struct weigh_passed {
+	uint64_t token;
+	size_t number;
+	uint64_t value, reached;
+};
+
+/*
+ * Tells of limits that are passed, as many as there is room for, and makes the descriptor unreadable. Returns how many;
+ * call it until that is 0, and weigh_dispatch() as well if any account is watched. Never waits.
+ */
+int weigh_passed(weigh *w, struct weigh_passed *passed, int room);
+
+/*
  * The accounts of another process, to be read only: of one whose links in /proc/PID/fd the reader may read (the
  * same user and group, or CAP_SYS_PTRACE). They are a copy that the agent renews every 20 ms. NULL, and `reason`
  * if it is not NULL, if that is not so, if that process does not use libweigh, or, WEIGH_TOO_MANY_PEERS, if this one
@@ -373,6 +410,33 @@ enum weigh_reason weigh_trace_control(weigh_trace *t, const char *request, char 
 
 /* Takes leave of the stream, which goes on. Events must not be used after it. */
 void weigh_trace_close(weigh_trace *t);
+
+/*
+ * What several events say together there (`weigh trace --latency … --rate … --top …`), as the stream finds it while it
+ * runs: a JSON object of `weigh.synthesis/1` every so many milliseconds, 100 at least, and a last one when the stream
+ * ends. Nobody waits for the reader: a report that finds the one before it not read is left out, and the next says in
+ * `reports_missed_total` how many were. WEIGH_REFUSED: that stream was started without any of these options, or the time
+ * is not one from 100 ms to an hour.
+ */
+typedef struct weigh_reports weigh_reports;
+
+weigh_reports *weigh_reports_open(pid_t pid, uint64_t every_ms, enum weigh_reason *reason);
+weigh_reports *weigh_reports_open_at(const char *path, uint64_t every_ms, enum weigh_reason *reason);
+
+/*
+ * The next report, which is good until the next call. It waits so many milliseconds; -1: until there is one. NULL if there
+ * is none by then, or, weigh_reports_why() says WEIGH_GONE, if the stream has ended.
+ */
+const char *weigh_reports_next(weigh_reports *r, int timeout_ms);
+
+/* WEIGH_MEASURED while the stream runs, WEIGH_GONE when it has ended and all was read. */
+enum weigh_reason weigh_reports_why(const weigh_reports *r);
+
+/* Readable (poll, epoll) when there may be a report. */
+int weigh_reports_fd(const weigh_reports *r);
+
+/* Takes leave of the stream, which goes on. */
+void weigh_reports_close(weigh_reports *r);
 
 /* Whether an event has a field: a pointer on the way may have been NULL. */
 static inline int weigh_trace_has(const struct weigh_event *event, const struct weigh_trace_field *field)

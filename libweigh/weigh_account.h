@@ -334,6 +334,10 @@ enum weigh_reason {
 	WEIGH_REMOVED = 28,
 	/* the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows */
 	WEIGH_OTHER_PARTS = 29,
+	/* this program has as many limits as libweigh has room for: weigh_unlimit() gives one back */
+	WEIGH_TOO_MANY_LIMITS = 30,
+	/* an account has no such number: expected WEIGH_NUMBER(name), and a value above 0 */
+	WEIGH_NO_NUMBER = 31,
 };
 
 #endif

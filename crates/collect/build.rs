@@ -231,9 +231,11 @@ const LIBWEIGH_PARTS: &[&str] = &[
     "configured",
     "counting",
     "interval",
+    "limits",
     "part_counts",
     "parts",
     "process",
+    "settled",
     "talk",
     "threads",
 ];

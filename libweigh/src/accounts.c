@@ -40,6 +40,7 @@ void weigh_forget_accounts(void)
 	for (uint32_t i = 0; i < MAX_ACCOUNTS; i++)
 		atomic_store(&places[i], PLACE_FREE);
 	weigh_forget_parts();
+	weigh_forget_limits();
 	has_begun = false;
 }
 
@@ -118,6 +119,7 @@ static void give_back(uint32_t number)
 
 	__atomic_fetch_and(&head->watched[number / 64], ~bit, __ATOMIC_SEQ_CST);
 	__atomic_fetch_and(&head->settled[number / 64], ~bit, __ATOMIC_SEQ_CST);
+	weigh_forget_limits_of(tokens[number]);
 	atomic_store(&places[number], PLACE_LEFT);
 	weigh_give_parts_back(account_numbered(number));
 	clear(account_numbered(number));

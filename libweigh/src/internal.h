@@ -193,6 +193,16 @@ void weigh_forget_parts(void);
 void weigh_carry_parts(union element *fresh);
 bool weigh_has_had_accounts(void);
 
+/* settled.c */
+enum weigh_reason weigh_be_told(void);
+enum weigh_reason weigh_ask_to_be_told(void);
+void weigh_hear(void);
+
+/* limits.c */
+void weigh_forget_limits(void);
+void weigh_forget_limits_of(uint64_t token);
+void weigh_renew_limits(void);
+
 /* parts.c */
 void weigh_lack(struct weigh_account *account, uint64_t lacking);
 void weigh_check_parts(struct weigh_account *account, uint64_t wanted, enum weigh_reason reason);

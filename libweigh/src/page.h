@@ -13,6 +13,7 @@
 #define MAX_SLOTS 4096
 #define MAX_ACCOUNTS 1024
 #define ACCOUNT_WORDS 16
+#define LIMITS 32
 #define MAX_CLIENTS 4096
 #define FIRST_SLOT_ELEMENT 1
 #define FIRST_ACCOUNT 257
@@ -29,6 +30,10 @@ struct page_head {
 	WEIGH_U64 refused; /* tokens that found no account */
 	WEIGH_U64 watched[16]; /* bit set of accounts: set by the program, cleared when settled */
 	WEIGH_U64 settled[16]; /* bit set of accounts: set by the server, cleared by the program */
+	WEIGH_U64 passed; /* bit set of limits: set by the server, cleared by the program */
+	WEIGH_U64 limited[32]; /* each an account's number + 1, cleared when it is passed; 0: no limit */
+	WEIGH_U64 limit_at[32]; /* which number of that account, counted from its first */
+	WEIGH_U64 limit_value[32]; /* what that number has to reach */
 };
 
 /*
@@ -135,7 +140,9 @@ struct weigh_configured {
 	[26] = "this program reads as many others' accounts as libweigh has room for: weigh_peer_close() gives one back", \
 	[27] = "nobody measured it when it was wanted", \
 	[28] = "the configuration of the weigh that measures leaves this part out: weigh_why_text() names it", \
-	[29] = "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows"
+	[29] = "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows", \
+	[30] = "this program has as many limits as libweigh has room for: weigh_unlimit() gives one back", \
+	[31] = "an account has no such number: expected WEIGH_NUMBER(name), and a value above 0"
 
 /* Names of enum weigh_subsystem. */
 #define WEIGH_PART_NAMES \

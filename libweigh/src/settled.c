@@ -39,19 +39,50 @@ static void take_told_by(int descriptor)
 	process->told_identity = weigh_identity(process->told_by);
 }
 
-static enum weigh_reason want_to_be_told(void)
+/* The lock is held. */
+enum weigh_reason weigh_ask_to_be_told(void)
 {
 	struct weigh_request request = { .layout = WEIGH_LAYOUT, .kind = WEIGH_ASK_WATCH };
 	struct weigh_reply reply;
+	int with;
+	enum weigh_reason reason = weigh_talk(&request, &reply, &with);
+
+	take_told_by(with);
+	return reason;
+}
+
+static enum weigh_reason want_to_be_told(void)
+{
 	enum weigh_reason reason;
-	int kept = errno, with;
+	int kept = errno;
 
 	weigh_lock();
-	reason = weigh_talk(&request, &reply, &with);
-	take_told_by(with);
+	reason = weigh_ask_to_be_told();
 	weigh_unlock();
 	errno = kept;
 	return reason;
+}
+
+/* The agent looks soon for what the page says is watched. */
+enum weigh_reason weigh_be_told(void)
+{
+	if (__atomic_load_n(&page_head()->looked, __ATOMIC_SEQ_CST) == OFTEN)
+		return WEIGH_MEASURED;
+	return want_to_be_told();
+}
+
+/* Makes the descriptor unreadable. */
+void weigh_hear(void)
+{
+	uint64_t count;
+
+	weigh_lock();
+	/* It does not wait: the agent has made it so. */
+	if (weigh_process.told_by >= 0 &&
+	    weigh_identity(weigh_process.told_by) == weigh_process.told_identity &&
+	    read(weigh_process.told_by, &count, sizeof(count)) < 0)
+		count = 0;
+	weigh_unlock();
 }
 
 EXPORT enum weigh_reason weigh_watch(weigh *w, uint64_t token)
@@ -70,9 +101,7 @@ EXPORT enum weigh_reason weigh_watch(weigh *w, uint64_t token)
 	number = (uint32_t)((union element *)account - weigh_process.page) - FIRST_ACCOUNT;
 	head = page_head();
 	__atomic_fetch_or(&head->watched[number / 64], 1ULL << number % 64, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&head->looked, __ATOMIC_SEQ_CST) == OFTEN)
-		return WEIGH_MEASURED;
-	return want_to_be_told();
+	return weigh_be_told();
 }
 
 EXPORT int weigh_descriptor(weigh *w)
@@ -90,18 +119,12 @@ EXPORT int weigh_dispatch(weigh *w,
 			  void *data)
 {
 	int kept = errno, told = 0;
-	uint64_t count, token;
+	uint64_t token;
 
 	if (!is_ours())
 		return 0;
 	weigh_end_next(w);
-	weigh_lock();
-	/* It does not wait: the agent has made it so. */
-	if (weigh_process.told_by >= 0 &&
-	    weigh_identity(weigh_process.told_by) == weigh_process.told_identity &&
-	    read(weigh_process.told_by, &count, sizeof(count)) < 0)
-		count = 0;
-	weigh_unlock();
+	weigh_hear();
 	for (uint32_t word = 0; word < ACCOUNT_WORDS; word++) {
 		WEIGH_U64 *place = &page_head()->settled[word];
 		WEIGH_U64 bits = load(place) ? __atomic_exchange_n(place, 0, __ATOMIC_SEQ_CST) : 0;

@@ -215,5 +215,6 @@ enum weigh_reason weigh_connect(void)
 	}
 	process->follows_calls = reply.flags & WEIGH_FOLLOWS_CALLS;
 	weigh_learn_parts(reply.flags & WEIGH_CONFIGURED);
+	weigh_renew_limits();
 	return WEIGH_MEASURED;
 }

@@ -1,5 +1,5 @@
 //! When it is looked for what has settled: every 20 ms at first, then after an eighth of the time
-//! that has passed without a new wish, and at least each second.
+//! that has passed without a new wish, and at least each second; while a program has a limit, at least each 100 ms.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,6 +9,8 @@ use crate::timer::Timer;
 
 const SOONEST: Duration = Duration::from_millis(20);
 const LATEST: Duration = Duration::from_secs(1);
+/// A program that has a limit is to be told soon when it is passed, however long that takes.
+const LATEST_WITH_LIMITS: Duration = Duration::from_millis(100);
 /// So many times as long as a look is, nobody looks.
 const REST: u32 = 4;
 
@@ -16,12 +18,13 @@ const REST: u32 = 4;
 pub struct Backoff {
     timer: Timer,
     since: Instant,
+    latest: Duration,
 }
 
 impl Backoff {
     /// None yet.
     pub fn new() -> io::Result<Backoff> {
-        Ok(Backoff { timer: Timer::new()?, since: Instant::now() })
+        Ok(Backoff { timer: Timer::new()?, since: Instant::now(), latest: LATEST })
     }
 
     /// Readable when it is time.
@@ -35,7 +38,12 @@ impl Backoff {
     }
 
     fn pause(&self) -> Duration {
-        (self.since.elapsed() / 8).clamp(SOONEST, LATEST)
+        (self.since.elapsed() / 8).clamp(SOONEST, self.latest)
+    }
+
+    /// Whether any program has a limit.
+    pub fn has_limits(&mut self, has: bool) {
+        self.latest = if has { LATEST_WITH_LIMITS } else { LATEST };
     }
 
     /// Each how many milliseconds it is looked now.

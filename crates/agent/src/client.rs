@@ -198,15 +198,18 @@ impl Client {
         self.told_by.as_ref().map(OwnedFd::as_fd).ok_or(io::ErrorKind::NotFound.into())
     }
 
-    /// Looks for what has settled, and tells. How many are watched still.
-    pub fn settle(&self, every_ms: u64) -> u32 {
-        let (Some((page, _)), Some(told_by)) = (&self.page, &self.told_by) else { return 0 };
-        let (done, left) = page.settle(every_ms);
-        if done > 0 {
+    /// Looks for what has settled, and for limits that are passed, and tells.
+    pub fn settle(&self, every_ms: u64) -> Watched {
+        let (Some((page, _)), Some(told_by)) = (&self.page, &self.told_by) else {
+            return Watched::default();
+        };
+        let (settled, accounts) = page.settle(every_ms);
+        let (passed, limits) = page.pass_limits();
+        if settled + passed > 0 {
             // Full only if nobody has looked for 2^64 times.
-            let _ = rustix::io::write(told_by, &u64::from(done).to_ne_bytes());
+            let _ = rustix::io::write(told_by, &u64::from(settled + passed).to_ne_bytes());
         }
-        left
+        Watched { accounts, limits }
     }
 }
 
@@ -216,6 +219,22 @@ impl Drop for Client {
         if let Some((page, _)) = &self.page {
             page.set_served(false);
         }
+    }
+}
+
+/// What a program waits for still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Accounts that have not settled.
+    pub accounts: u32,
+    /// Limits that are not passed.
+    pub limits: u32,
+}
+
+impl Watched {
+    /// All of it.
+    pub fn all(self) -> u32 {
+        self.accounts + self.limits
     }
 }
 

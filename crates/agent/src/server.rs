@@ -69,6 +69,8 @@ pub struct Server {
     /// Clients that are to be looked at in this look, and how many of those before wait for something still.
     to_look_at: VecDeque<u64>,
     waiting: u32,
+    /// Of these, limits that are not passed.
+    limits: u32,
     /// When it began.
     look_began: Instant,
     last_key: u64,
@@ -133,6 +135,7 @@ impl Server {
             rounds: Rounds::default(),
             to_look_at: VecDeque::new(),
             waiting: 0,
+            limits: 0,
             look_began: Instant::now(),
             last_key: 0,
             last_ticket: 0,
@@ -517,7 +520,7 @@ impl Server {
         if self.to_look_at.is_empty() {
             let looked_at = self.clients.iter().filter(|(_, client)| client.is_looked_at());
             self.to_look_at = looked_at.map(|(key, _)| *key).collect();
-            (self.waiting, self.look_began) = (0, Instant::now());
+            (self.waiting, self.limits, self.look_began) = (0, 0, Instant::now());
         }
         let every = self.looks.every();
         for key in self.to_look_at.drain(..LOOKS_AT_ONCE.min(self.to_look_at.len())) {
@@ -526,7 +529,9 @@ impl Server {
                 self.looks.often();
                 self.waiting += 1;
             }
-            self.waiting += client.settle(every);
+            let watched = client.settle(every);
+            self.waiting += watched.all();
+            self.limits += watched.limits;
         }
         match self.to_look_at.is_empty() {
             true => self.end_look(),
@@ -535,12 +540,13 @@ impl Server {
     }
 
     fn end_look(&mut self) {
+        self.looks.has_limits(self.limits > 0);
         if self.waiting > 0 {
             return self.looks.again(self.look_began.elapsed());
         }
         // Programs are told before the last look that nothing looks any more: one that watches something
         // from then on says so.
-        let left: u32 = self.clients.values().map(|client| client.settle(0)).sum();
+        let left: u32 = self.clients.values().map(|client| client.settle(0).all()).sum();
         if left > 0 { self.looks.again(self.look_began.elapsed()) } else { self.looks.stop() }
     }
 }

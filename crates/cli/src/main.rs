@@ -61,6 +61,10 @@ fn main() -> ExitCode {
         inherited::hear_of_children();
         return run::be_helper(&command);
     }
+    if let Some(words) = trace::is_trigger_helper(std::env::args_os()) {
+        inherited::hear_of_children();
+        return trace::be_trigger_helper(&words);
+    }
     inherited::settle();
     if !inherited::is_stack_small() {
         return work();

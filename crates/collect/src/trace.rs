@@ -102,6 +102,9 @@ struct Loaded {
     table: MapHandle,
 }
 
+/// Programs for the places of an event, which the kernel has checked and nobody calls yet.
+pub struct SparePrograms(Vec<OwnedFd>);
+
 /// A stream of events.
 pub struct KernelTrace {
     programs: Vec<Program>,
@@ -197,12 +200,23 @@ impl KernelTrace {
 
     /// Puts other programs into the places of an event's: each event is still seen, and by one of them only.
     pub fn replace(&mut self, number: usize, codes: &[Vec<u64>]) -> Result<(), TraceError> {
+        // None is put anywhere before all of them are there.
+        let spare = self.spare(number, codes)?;
+        self.put_spare(number, &spare)
+    }
+
+    /// Has the kernel check other programs for the places of an event's.
+    pub fn spare(&self, number: usize, codes: &[Vec<u64>]) -> Result<SparePrograms, TraceError> {
         let Program { name, loaded, .. } = &self.programs[number];
         let all = loaded.iter().zip(codes);
-        // None is put anywhere before all of them are there.
         let programs = all.map(|(loaded, code)| attach::load(name, &loaded.point, code));
-        let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        loaded.iter().zip(&programs).try_for_each(|(loaded, program)| put(&loaded.table, program))
+        programs.collect::<Result<_, _>>().map(SparePrograms)
+    }
+
+    /// Puts such into these places: a store into a map for each, and nothing is checked again.
+    pub fn put_spare(&self, number: usize, spare: &SparePrograms) -> Result<(), TraceError> {
+        let places = self.programs[number].loaded.iter().zip(&spare.0);
+        places.map(|(loaded, program)| put(&loaded.table, program)).collect()
     }
 
     /// From now on the programs of an event are called.
@@ -224,6 +238,12 @@ impl KernelTrace {
         self.programs[number].missed = self.missed(number);
         self.programs[number].loaded = Vec::new();
         self.calls.remove(&number);
+    }
+
+    /// From now on they are not called until they are attached again.
+    pub fn detach(&mut self, number: usize) {
+        let loaded = self.programs[number].loaded.iter_mut();
+        attach::let_go(loaded.filter_map(|loaded| loaded.link.take()).collect());
     }
 
     /// From now on none is called.

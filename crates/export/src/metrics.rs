@@ -21,6 +21,7 @@ mod remote_write;
 pub(crate) mod scope_label;
 mod span_sender;
 mod statsd;
+mod synthesis_text;
 mod target;
 #[cfg(test)]
 mod test_report;
@@ -34,6 +35,7 @@ pub use openmetrics::{TextFormat, metrics_text, openmetrics};
 pub use point::Point;
 pub use scope_label::ScopeLabels;
 pub use span_sender::SpanSender;
+pub use synthesis_text::synthesis_text;
 pub use thread::ExportThread;
 
 /// All of them, in the order in which people are told of them.

@@ -207,6 +207,8 @@ mod tests {
         "SampleRow.scope",
         "Snapshot.label",
         "SubsystemState.name",
+        "SwitchNote.error",
+        "SwitchNote.rule",
         "Table.by",
         "Unavailable.name",
         // From an environment or a file of which nothing is taken that is no UTF-8.

@@ -55,6 +55,7 @@ mod metric;
 pub mod node_metric;
 pub mod printable;
 pub mod profile;
+pub mod published;
 pub mod quality;
 pub mod record;
 pub mod recording;

@@ -17,9 +17,9 @@ pub use messages::{Followed, Reason, Request};
 use page::page_text;
 pub use page::{
     ACCOUNT_WORDS, ACCOUNTS, CLIENTS, CONFIGURED, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT,
-    FOLLOWS_CALLS, INSIDE_VARIABLE, PAGE_HEAD, REPLY, REQUEST, SLOT, SLOT_BYTES, SLOT_ELEMENTS,
-    SLOTS, SLOTS_PER_ELEMENT, SOCKET, SOCKET_VARIABLE, STREAMS_OF_A_USER, WANTED, account_on_page,
-    layout, wanted_at,
+    FOLLOWS_CALLS, INSIDE_VARIABLE, LIMITS, PAGE_HEAD, REPLY, REQUEST, SLOT, SLOT_BYTES,
+    SLOT_ELEMENTS, SLOTS, SLOTS_PER_ELEMENT, SOCKET, SOCKET_VARIABLE, STREAMS_OF_A_USER, WANTED,
+    account_on_page, layout, wanted_at,
 };
 pub use python::python_fields;
 pub use rust::rust_account;

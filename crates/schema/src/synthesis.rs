@@ -25,8 +25,30 @@ pub struct SynthesisReport {
     /// Reports before this one that were not written, as their reader was too slow (`--every`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reports_missed_total: u64,
+    /// How often the stream has changed itself (`--when`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub switches_total: u64,
+    /// The last of these changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchNote>,
     /// For each thing that was asked for.
     pub found: Vec<SynthesisResult>,
+}
+
+/// A change that a stream has made to itself, or could not make.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchNote {
+    /// When, in seconds since events are followed.
+    pub at_seconds: f64,
+    /// The condition and its change, as they were written.
+    pub rule: String,
+    /// Whether the change is in force since; else it is not any more.
+    pub is_on: bool,
+    /// How many there were in the second before.
+    pub per_second: f64,
+    /// Why it could not be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What was found for one thing that was asked for.

@@ -232,6 +232,8 @@ mod tests {
             events_total: 9,
             late_total: 0,
             reports_missed_total: 0,
+            switches_total: 0,
+            switches: Vec::new(),
             found: vec![found],
         }
     }

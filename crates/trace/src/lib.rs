@@ -14,6 +14,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
+pub mod adaptation;
 mod assemble;
 pub mod btf;
 pub mod buffer_spec;

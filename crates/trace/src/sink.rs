@@ -94,6 +94,11 @@ impl Meaning {
         Meaning { began_ns, epoch_ns, names, threads }
     }
 
+    /// How long the stream has run at that time of the records' clock.
+    pub fn seconds_since_began(&self, now_ns: u64) -> f64 {
+        now_ns.saturating_sub(self.began_ns) as f64 / 1e9
+    }
+
     /// The name of a record's thread may have to be known later.
     pub fn meet(&self, probe: &Probe, record: Record<'_>) {
         self.threads.borrow_mut().meet(record.tgid(), record.tid(), || comm(probe, record));

@@ -9,7 +9,6 @@ use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// A request's head has to come within.
@@ -21,9 +20,10 @@ const HEADERS: usize = 64;
 const STALL_TIME: Duration = Duration::from_secs(30);
 
 /// Serves one client until it or the server has enough.
-pub(crate) async fn serve(stream: TcpStream, router: Router) {
-    // Events go out at once.
-    let _ = stream.set_nodelay(true);
+pub(crate) async fn serve<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let io = TokioIo::new(PatientStream::new(stream));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -36,13 +36,13 @@ pub(crate) async fn serve(stream: TcpStream, router: Router) {
 }
 
 /// A stream whose writes fail when the other side has taken nothing for a while.
-struct PatientStream {
-    stream: TcpStream,
+struct PatientStream<S> {
+    stream: S,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl PatientStream {
-    fn new(stream: TcpStream) -> PatientStream {
+impl<S> PatientStream<S> {
+    fn new(stream: S) -> PatientStream<S> {
         PatientStream { stream, deadline: None }
     }
 
@@ -63,7 +63,7 @@ impl PatientStream {
     }
 }
 
-impl AsyncRead for PatientStream {
+impl<S: AsyncRead + Unpin> AsyncRead for PatientStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl AsyncRead for PatientStream {
     }
 }
 
-impl AsyncWrite for PatientStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PatientStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

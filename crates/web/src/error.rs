@@ -25,6 +25,14 @@ pub enum WebError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// It cannot listen at a socket.
+    #[error("cannot listen at {path}: {source}")]
+    ListenAt {
+        /// Where.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// What it needs of the system is not to be had.
     #[error("cannot start the server: {0}")]
     Start(#[from] std::io::Error),

@@ -171,6 +171,8 @@ async fn accept(listener: tokio::net::TcpListener, router: axum::Router) {
         let Ok(permit) = clients.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                // Events go out at once.
+                let _ = stream.set_nodelay(true);
                 let router = router.clone();
                 tokio::spawn(async move {
                     connection::serve(stream, router).await;

@@ -36,6 +36,44 @@ class Weigh(unittest.TestCase):
         self.assertIsNone(account.wait(5))
         self.assertIn("nothing was accounted", account.why)
 
+    def test_a_limit_is_told_once_when_it_is_passed(self):
+        a, b = socket.socketpair()
+
+        def send(times):
+            for _ in range(times):
+                with weigh.account("limited", subsystems=["socket"]) as account:
+                    a.send(bytes(1009))
+                b.recv(1009)
+            return account
+
+        account = send(2)
+        self.assertIsNone(account.limit("socket.sent_bytes_total", 3 * 1009))
+        self.assertEqual(weigh.passed(), [])
+        send(1)
+        told = []
+        while not told:
+            self.assertTrue(select.select([weigh.descriptor()], [], [], 60)[0])
+            told = weigh.passed()
+        expected = (account.token, "socket.sent_bytes_total", 3 * 1009, 3 * 1009)
+        self.assertEqual(told, [expected])
+        # In seconds, where the number has them; one that was passed already is told soon.
+        self.assertIsNone(account.limit("time_seconds", 1e-9))
+        told = []
+        while not told:
+            self.assertTrue(select.select([weigh.descriptor()], [], [], 60)[0])
+            told = weigh.passed()
+        self.assertEqual((told[0].number, told[0].value), ("time_seconds", 1e-9))
+        self.assertGreaterEqual(told[0].reached, told[0].value)
+        account.limit("calls", 1000)
+        account.unlimit("calls")
+        for wrong in ("socket.sent", "sent_bytes_total", "socket._of", "nothing.at_all", ""):
+            with self.assertRaisesRegex(ValueError, "expected calls, time_seconds, or PART.NUMBER"):
+                account.limit(wrong, 1)
+        with self.assertRaisesRegex(ValueError, "above 0"):
+            account.limit("calls", 0)
+        self.assertIn("nothing was accounted", weigh.account("never").limit("calls", 1))
+        account.release()
+
     def test_what_was_not_asked_for_is_not_known(self):
         never = weigh.account("never entered", ["block"])
         self.assertIn("nothing was accounted", never.why)

@@ -25,9 +25,10 @@ import select
 import time
 from typing import Iterable, Iterator, Optional, Type, Union
 
-from . import _library
+from . import _library, _limits
 from ._fields import COUNTERS, ON_REQUEST_BY_PART, SUBSYSTEMS, UNMEASURED, Reason
 from ._library import SettledCallback, library
+from ._limits import Passed, passed
 from ._numbers import Numbers, OwnPart, bit_of, part_names, why_unknown
 from ._region import (
     Control,
@@ -44,6 +45,7 @@ from ._region import (
     regions_why,
     send_control,
 )
+from ._reports import Reports, reports
 from ._trace import Event, Trace, trace
 
 __all__ = [
@@ -53,7 +55,9 @@ __all__ = [
     "Control",
     "Event",
     "OwnPart",
+    "Passed",
     "Peer",
+    "Reports",
     "Sent",
     "Trace",
     "account",
@@ -64,6 +68,7 @@ __all__ = [
     "gauge",
     "metadata",
     "own_parts",
+    "passed",
     "peer",
     "phase",
     "poll_control",
@@ -72,6 +77,7 @@ __all__ = [
     "refused",
     "region",
     "regions_why",
+    "reports",
     "send_control",
     "subsystems",
     "token",
@@ -196,6 +202,18 @@ class Account(Numbers):
         reason = library.weigh_watch(_library.handle(), self._token)
         return _library.text(reason) if reason else None
 
+    def limit(self, number: str, value: float) -> Optional[str]:
+        """Has :func:`descriptor` be readable when a number has reached a value: ``a.limit("block.written_bytes_total",
+        100 << 20)``, ``a.limit("sched.run_queue_seconds", 1.5)``. :func:`passed` tells of it, once. Why not, if so.
+
+        Of the same number there is one limit, which takes the place of the one before; a process has 32.
+        """
+        return _limits.limit(self._token, number, value)
+
+    def unlimit(self, number: str) -> None:
+        """Takes a limit back."""
+        _limits.unlimit(self._token, number)
+
     def release(self) -> None:
         """Gives the account back: a process has 1,024. Its numbers are gone then."""
         self._words = self._parts = None
@@ -236,8 +254,8 @@ def token(of: Token) -> int:
 
 
 def descriptor() -> Optional[int]:
-    """A descriptor that is readable (select, epoll, asyncio) when a watched account has settled: see
-    :meth:`Account.watch`. It is libweigh's to close. None if no agent serves the process.
+    """A descriptor that is readable (select, epoll, asyncio) when a watched account has settled, or a limit is passed: see
+    :meth:`Account.watch` and :meth:`Account.limit`. It is libweigh's to close. None if no agent serves the process.
     """
     found = library.weigh_descriptor(_library.handle())
     return found if found >= 0 else None

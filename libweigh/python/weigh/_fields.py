@@ -1004,6 +1004,8 @@ class Reason(enum.IntEnum):
     NOT_THEN = 27
     REMOVED = 28
     OTHER_PARTS = 29
+    TOO_MANY_LIMITS = 30
+    NO_NUMBER = 31
 
 
 class Parts:

@@ -158,6 +158,10 @@ pub enum Reason {
     Removed = 28,
     /// The agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows.
     OtherParts = 29,
+    /// This program has as many limits as libweigh has room for: weigh_unlimit() gives one back.
+    TooManyLimits = 30,
+    /// An account has no such number: expected WEIGH_NUMBER(name), and a value above 0.
+    NoNumber = 31,
 }
 
 impl Reason {
@@ -193,6 +197,8 @@ impl Reason {
             27 => Reason::NotThen,
             28 => Reason::Removed,
             29 => Reason::OtherParts,
+            30 => Reason::TooManyLimits,
+            31 => Reason::NoNumber,
             _ => return None,
         })
     }

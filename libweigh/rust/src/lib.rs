@@ -18,6 +18,7 @@ mod event;
 mod peer;
 mod raw;
 mod region;
+mod reports;
 mod stream;
 
 use std::ffi::{CStr, CString, c_void};
@@ -33,6 +34,7 @@ pub use region::{
     Control, Region, RegionName, Sent, metadata, poll_control, publish, publish_every, regions_why,
     send_control,
 };
+pub use reports::Reports;
 pub use stream::{Event, Field, Lost, Stream, StreamOptions};
 
 /// A number of an account: it may change at any time.
@@ -44,6 +46,26 @@ impl Number {
     /// What it is now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A limit that was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The account's token.
+    pub token: u64,
+    /// What its number had to reach.
+    pub value: u64,
+    /// What it was when that was told.
+    pub reached: u64,
+    number: usize,
+}
+
+impl Passed {
+    /// Whether it is of this number, as of [`Thread::limit`].
+    pub fn is_of(&self, account: &Account, number: impl FnOnce(&Account) -> &Number) -> bool {
+        let number = std::ptr::from_ref(number(account)).addr();
+        number.checked_sub(std::ptr::from_ref(account).addr()) == Some(self.number)
     }
 }
 
@@ -257,11 +279,48 @@ impl Thread {
         Reason::check(unsafe { raw::weigh_watch(self.raw(), token) })
     }
 
-    /// Readable when watched tokens have settled; libweigh's to close.
+    /// Readable when watched tokens have settled, or limits are passed; libweigh's to close.
     pub fn descriptor(&self) -> Option<RawFd> {
         // SAFETY: the handle is this thread's.
         let descriptor = unsafe { raw::weigh_descriptor(self.raw()) };
         (descriptor >= 0).then_some(descriptor)
+    }
+
+    /// Has [`Thread::descriptor`] be readable when a number of an account has reached a value, as `thread.limit(17, |a|
+    /// &a.block.written_bytes, 100 << 20)`; [`Thread::passed`] tells of it, once. Of the same number there is one limit.
+    pub fn limit(
+        &self,
+        token: u64,
+        number: impl FnOnce(&Account) -> &Number,
+        value: u64,
+    ) -> Result<(), Reason> {
+        let place = self.place_of(token, number).ok_or(Reason::NoToken)?;
+        // SAFETY: the handle is this thread's.
+        Reason::check(unsafe { raw::weigh_limit(self.raw(), token, place, value) })
+    }
+
+    /// Takes a limit back.
+    pub fn unlimit(&self, token: u64, number: impl FnOnce(&Account) -> &Number) {
+        if let Some(place) = self.place_of(token, number) {
+            // SAFETY: the handle is this thread's.
+            unsafe { raw::weigh_unlimit(self.raw(), token, place) }
+        }
+    }
+
+    /// Where a number lies in an account.
+    fn place_of(&self, token: u64, number: impl FnOnce(&Account) -> &Number) -> Option<usize> {
+        let account = self.read(token)?;
+        let number = std::ptr::from_ref(number(account)).addr();
+        number.checked_sub(std::ptr::from_ref(account).addr())
+    }
+
+    /// A limit that was passed, which is none any more; makes the descriptor unreadable. None if there is none (left).
+    pub fn passed(&self) -> Option<Passed> {
+        let mut passed = raw::Passed::default();
+        // SAFETY: the handle is this thread's, and there is room for one.
+        let told = unsafe { raw::weigh_passed(self.raw(), &raw mut passed, 1) };
+        let raw::Passed { token, value, reached, number } = passed;
+        (told > 0).then_some(Passed { token, value, reached, number })
     }
 
     /// Calls a function for each watched token that has settled since the last time. How many. A panic

@@ -16,6 +16,20 @@ pub struct PeerHandle([u8; 0]);
 #[repr(C)]
 pub struct TraceHandle([u8; 0]);
 
+/// `weigh_reports`.
+#[repr(C)]
+pub struct ReportsHandle([u8; 0]);
+
+/// `struct weigh_passed`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Passed {
+    pub token: u64,
+    pub number: usize,
+    pub value: u64,
+    pub reached: u64,
+}
+
 /// `struct weigh_trace_wake`.
 #[repr(C)]
 pub struct TraceWake {
@@ -94,6 +108,9 @@ unsafe extern "C" {
     pub fn weigh_watch(w: *mut Handle, token: u64) -> u32;
     pub fn weigh_descriptor(w: *mut Handle) -> c_int;
     pub fn weigh_dispatch(w: *mut Handle, settled: Settled, data: *mut c_void) -> c_int;
+    pub fn weigh_limit(w: *mut Handle, token: u64, number: usize, value: u64) -> u32;
+    pub fn weigh_unlimit(w: *mut Handle, token: u64, number: usize);
+    pub fn weigh_passed(w: *mut Handle, passed: *mut Passed, room: c_int) -> c_int;
     pub fn weigh_peer_open(w: *mut Handle, pid: c_int, reason: *mut u32) -> *mut PeerHandle;
     pub fn weigh_peer_read(peer: *const PeerHandle, token: u64) -> *const Account;
     pub fn weigh_peer_next(peer: *const PeerHandle, position: *mut u32) -> *const Account;
@@ -135,6 +152,16 @@ unsafe extern "C" {
         room: usize,
     ) -> u32;
     pub fn weigh_trace_close(t: *mut TraceHandle);
+    pub fn weigh_reports_open(pid: c_int, every_ms: u64, reason: *mut u32) -> *mut ReportsHandle;
+    pub fn weigh_reports_open_at(
+        path: *const c_char,
+        every_ms: u64,
+        reason: *mut u32,
+    ) -> *mut ReportsHandle;
+    pub fn weigh_reports_next(r: *mut ReportsHandle, timeout_ms: c_int) -> *const c_char;
+    pub fn weigh_reports_fd(r: *const ReportsHandle) -> c_int;
+    pub fn weigh_reports_why(r: *const ReportsHandle) -> u32;
+    pub fn weigh_reports_close(r: *mut ReportsHandle);
     pub static weigh_regions_active: std::sync::atomic::AtomicI32;
     pub fn weigh_regions_why() -> *const c_char;
     pub fn weigh_region_name_of(text: *const c_char, length: usize) -> u32;

@@ -4,6 +4,7 @@ mod agent;
 mod calls;
 mod control;
 mod io;
+mod live_values;
 mod numbers;
 mod others;
 mod run;
@@ -23,6 +24,7 @@ pub use control::{ControlArguments, ControlVerb};
 pub use io::{
     IoArguments, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism, RunIoMechanism,
 };
+pub use live_values::{LiveValueArguments, MetricsPlace};
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_schema::amount::parse_duration;
 use weigh_schema::ring;
 
+use super::live_values::LiveValueArguments;
 use super::numbers::{interval, pid};
 use super::status::StatusArguments;
 
@@ -30,6 +31,9 @@ Examples:
   weigh trace ctl filter 0 'skb->len > 500'
   weigh trace --latency 'raw_syscalls:sys_enter -> raw_syscalls:sys_exit by tid' -- ls
   weigh trace --top '10 of net:net_dev_queue by comm' --rate 'of net:net_dev_queue by cpu' --for 10s
+  weigh trace -e block:block_rq_issue --when 'rate of block_rq_issue > 5000 for 2s: sample 1/100' -o io.parquet
+  weigh trace -e 'openat if ret == -EMFILE' --on-event 'logger -t weigh out of descriptors' -q
+  weigh trace --latency 'sys_enter_fsync -> sys_exit_fsync by tid' --metrics ./fsync.sock -q
   weigh trace -e sched:sched_switch --sampling 'sample 1/100' --system --for 1m -o switches.parquet
 
 See also: the page `trace` of weigh's documentation (the language of events and filters, records, costs).";
@@ -124,6 +128,16 @@ pub struct TraceArguments {
     /// What its status tells of.
     #[command(flatten)]
     pub status: StatusArguments,
+
+    /// Change the stream while a condition holds: 'rate of EVENT > N for 5s: sample 1/100', 'lost > 0: sample 1/10 of EVENT',
+    /// '...: filter of EVENT if FILTER' or '...: add EVENT{FIELDS}'. It is said when that is on and off, on standard error,
+    /// in reports, and by weigh trace ctl. Can be given several times.
+    #[arg(long, value_name = "CONDITION: CHANGE", help_heading = "While it runs")]
+    pub when: Vec<String>,
+
+    /// What programs have of it while it runs.
+    #[command(flatten)]
+    pub live_values: LiveValueArguments,
 
     /// What several events say together. The last: its heading holds for all that follow.
     #[command(flatten)]
@@ -338,6 +352,13 @@ pub struct TraceAttachArguments {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
+    /// Print what several events say together there, as the stream itself finds it: a line of JSON (`weigh.synthesis/1`)
+    /// every so often, and a last one when it ends. No event is read.
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "1s", require_equals = true,
+        value_parser = interval, conflicts_with_all = ["from", "filters", "output", "counters", "wake", "latency",
+        "sequence", "rate", "top", "histogram", "live", "json", "on_event", "metrics", "publish"])]
+    pub reports: Option<Duration>,
+
     /// Be waked when so much has come [default: 64KiB, or after 100 ms].
     #[arg(long, value_name = "SIZE", value_parser = weigh_schema::amount::parse_size)]
     pub wake: Option<u64>,
@@ -345,6 +366,10 @@ pub struct TraceAttachArguments {
     /// Do not tell in the end what was counted.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// What programs have of it while it runs.
+    #[command(flatten)]
+    pub live_values: LiveValueArguments,
 
     /// What several events say together, of those that the stream has, with the fields that they have.
     #[command(flatten)]
@@ -379,6 +404,16 @@ pub enum TraceCtl {
     },
     /// Do not follow an event any more.
     Remove {
+        /// Its number in `list`.
+        id: usize,
+    },
+    /// Do not follow an event for now; it keeps its number.
+    Pause {
+        /// Its number in `list`.
+        id: usize,
+    },
+    /// Follow an event again that was paused.
+    Resume {
         /// Its number in `list`.
         id: usize,
     },

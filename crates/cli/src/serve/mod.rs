@@ -2,7 +2,7 @@
 
 mod export_loop;
 mod node_feed;
-mod token_file;
+pub mod token_file;
 mod users;
 
 use std::os::fd::AsFd as _;

@@ -30,6 +30,8 @@ pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {
         }
         Some(TraceCtl::Add { event }) => Ask::Add { event: event.clone() },
         Some(TraceCtl::Remove { id }) => Ask::Remove { id: *id },
+        Some(TraceCtl::Pause { id }) => Ask::Follow { id: *id, is_on: false },
+        Some(TraceCtl::Resume { id }) => Ask::Follow { id: *id, is_on: true },
         Some(TraceCtl::Filter { id, filter }) => Ask::Filter { id: *id, filter: filter.clone() },
         Some(TraceCtl::Sample { id, rule }) => Ask::Sample { id: *id, rule: rule.clone() },
         Some(TraceCtl::Wake { bytes }) => Ask::Wake { bytes: *bytes },
@@ -131,8 +133,22 @@ fn table(register: &Value) -> String {
         }
         if probe["is_removed"] == true {
             told += "  (removed)";
+        } else if probe["is_paused"] == true {
+            told += "  (not followed now)";
         }
         told.push('\n');
+    }
+    for rule in register["rules"].as_array().into_iter().flatten() {
+        let (on, switches) = (rule["is_on"] == true, text(&rule["switches_total"]));
+        let state = if on { "on" } else { "off" };
+        let _ =
+            writeln!(told, "when {}  ({state}, switched {switches} times)", text(&rule["rule"]));
+        if let Some(error) = rule["error"].as_str() {
+            let _ = writeln!(told, "     {error}");
+        }
+    }
+    if let Some(readers) = register["report_readers"].as_u64().filter(|readers| *readers > 0) {
+        let _ = writeln!(told, "{readers} take reports");
     }
     for client in register["clients"].as_array().into_iter().flatten() {
         let of = |key: &str| text(&client[key]);

@@ -7,32 +7,38 @@ mod json_report;
 mod list;
 mod outputs;
 mod read;
+mod scrape;
 mod settings;
 mod sinks;
 mod totals_text;
 
+use std::cell::RefCell;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::end_with;
-use weigh_session::products::trace::{AttachPlan, TraceOutcome, TracePlan, TraceSettings};
+use weigh_session::products::trace::{
+    AttachPlan, Publisher, TraceOutcome, TracePlan, TraceSettings, follow_reports,
+};
 use weigh_trace::filter::Filter;
 use weigh_trace::sink::Totals;
+use weigh_web::ScrapeServer;
 
 use json_report::JsonReport;
 use outputs::{Outputs, ROWS};
 
-pub use weigh_session::products::trace::be_stream;
+pub use weigh_session::products::trace::{be_stream, be_trigger_helper, is_trigger_helper};
 
 use crate::arguments::{
-    KEYS, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceReadArguments,
-    TraceSubject,
+    KEYS, LiveValueArguments, SynthesisArguments, TraceArguments, TraceAttachArguments,
+    TraceReadArguments, TraceSubject,
 };
 use crate::terminal::{self, print_path};
 
@@ -51,12 +57,14 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
         }
         Some(TraceSubject::Packets(packets)) => {
             packets.status.apply();
-            return follow(TraceSettings::from(&**packets), Vec::new(), packets.quiet);
+            let settings = TraceSettings::from(&**packets);
+            return follow(settings, Vec::new(), &LiveValueArguments::default(), packets.quiet);
         }
         None => {}
     }
     arguments.status.apply();
-    follow(TraceSettings::from(arguments), arguments.counters.clone(), arguments.quiet)
+    let settings = TraceSettings::from(arguments);
+    follow(settings, arguments.counters.clone(), &arguments.live_values, arguments.quiet)
 }
 
 /// Tells filters in weigh's own words, whatever they are written in.
@@ -119,25 +127,63 @@ pub fn show(file: &Path) -> anyhow::Result<ExitCode> {
 fn follow(
     settings: TraceSettings,
     counters: Vec<String>,
+    live: &LiveValueArguments,
     is_quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let plan = TracePlan::prepare(settings.clone())?;
     let json = JsonReport::open(&settings.synthesis)?;
-    let has_command = !settings.command.is_empty();
-    let lines = json.as_ref().and_then(JsonReport::lines);
-    let outcome = plan.run(Rc::new(Outputs { counters, has_command, lines }))?;
+    let server = scrape::serve(live)?;
+    let outputs = Outputs {
+        counters,
+        has_command: !settings.command.is_empty(),
+        lines: json.as_ref().and_then(JsonReport::lines),
+        metrics: server.as_ref().map(ScrapeServer::board),
+        publisher: RefCell::new(publisher(live)?),
+        triggers: live.on_event.clone(),
+    };
+    let outcome = plan.run(Rc::new(outputs))?;
     end(&settings, outcome, json, is_quiet)
+}
+
+/// What publishes reports, if it is asked for.
+fn publisher(live: &LiveValueArguments) -> anyhow::Result<Option<Publisher>> {
+    let socket = live.publish.clone().map(|socket| socket.unwrap_or_else(weigh_agent::socket));
+    socket.map(Publisher::start).transpose()
 }
 
 /// Reads along with another's stream.
 fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
+    if let Some(every) = wanted.reports {
+        return print_reports(wanted.stream, every, wanted.duration);
+    }
     let settings = TraceSettings::from(wanted);
     let plan = AttachPlan::prepare(settings.clone(), wanted.stream)?;
     let json = JsonReport::open(&settings.synthesis)?;
-    let lines = json.as_ref().and_then(JsonReport::lines);
-    let outputs = Outputs { counters: wanted.counters.clone(), has_command: false, lines };
+    let server = scrape::serve(&wanted.live_values)?;
+    let outputs = Outputs {
+        counters: wanted.counters.clone(),
+        has_command: false,
+        lines: json.as_ref().and_then(JsonReport::lines),
+        metrics: server.as_ref().map(ScrapeServer::board),
+        publisher: RefCell::new(publisher(&wanted.live_values)?),
+        triggers: wanted.live_values.on_event.clone(),
+    };
     let outcome = plan.run(wanted.from.as_deref(), &outputs)?;
     end(&settings, outcome, json, wanted.quiet)
+}
+
+/// Prints reports of another's stream as they come.
+fn print_reports(
+    stream: Option<u32>,
+    every: Duration,
+    duration: Option<Duration>,
+) -> anyhow::Result<ExitCode> {
+    let end = duration.map(|duration| Instant::now() + duration);
+    follow_reports(stream, every, |report| {
+        terminal::print_json(&(serde_json::to_string(report)? + "\n"))?;
+        Ok(!terminal::is_output_gone() && end.is_none_or(|end| Instant::now() < end))
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Tells what came of it, and ends as the command did.

@@ -1,16 +1,21 @@
 //! Where the records of a stream go: files by their names, and the terminal.
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use weigh_schema::synthesis::SynthesisReport;
-use weigh_session::products::trace::{LiveReport, RecordOutputs};
+use weigh_session::products::trace::{LiveReport, Publisher, RecordOutputs, TriggerSpec};
 use weigh_session::unless_medium_failed;
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
+use weigh_web::ScrapeBoard;
 
 use super::json_report::ReportLines;
+use super::scrape::ScrapeReport;
 use super::sinks;
+use super::sinks::triggers::TriggerSink;
 use crate::live::Live;
 use crate::terminal;
 
@@ -18,6 +23,7 @@ use crate::terminal;
 pub const ROWS: usize = 20;
 
 /// The files and the terminal of a command line.
+#[derive(Default)]
 pub struct Outputs {
     /// Fields that are drawn as counters where a format can.
     pub counters: Vec<String>,
@@ -25,6 +31,12 @@ pub struct Outputs {
     pub has_command: bool,
     /// What writes reports for programs.
     pub lines: Option<ReportLines>,
+    /// Who collects reports.
+    pub metrics: Option<Arc<ScrapeBoard>>,
+    /// What publishes reports, until it is taken.
+    pub publisher: RefCell<Option<Publisher>>,
+    /// Commands that are run for events.
+    pub triggers: Vec<TriggerSpec>,
 }
 
 impl RecordOutputs for Outputs {
@@ -44,8 +56,24 @@ impl RecordOutputs for Outputs {
         Box::new(SynthesisTable(Live::new()))
     }
 
-    fn open_report_lines(&self) -> Option<Box<dyn LiveReport>> {
-        Some(Box::new(self.lines.clone()?))
+    fn open_reports(&self) -> Vec<Box<dyn LiveReport>> {
+        let lines = self.lines.clone().map(|lines| Box::new(lines) as Box<dyn LiveReport>);
+        let metrics = self.metrics.clone();
+        let metrics = metrics.map(|board| Box::new(ScrapeReport(board)) as Box<dyn LiveReport>);
+        let publisher = self.publisher.borrow_mut().take();
+        let publisher = publisher.map(|publisher| Box::new(publisher) as Box<dyn LiveReport>);
+        lines.into_iter().chain(metrics).chain(publisher).collect()
+    }
+
+    fn with_triggers(
+        &self,
+        sink: Option<Box<dyn RecordSink>>,
+        probes: &[&Probe],
+    ) -> anyhow::Result<Option<Box<dyn RecordSink>>> {
+        match self.triggers.is_empty() {
+            true => Ok(sink),
+            false => Ok(Some(Box::new(TriggerSink::start(&self.triggers, probes, sink)?))),
+        }
     }
 
     fn is_output_gone(&self) -> bool {

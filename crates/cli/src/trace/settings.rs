@@ -27,7 +27,12 @@ impl From<&TraceArguments> for TraceSettings {
             total_order: arguments.total_order,
             wake_bytes: arguments.wake,
             buffers: arguments.into.clone(),
-            synthesis: synthesis(&arguments.synthesis),
+            has_triggers: !arguments.live_values.on_event.is_empty(),
+            adaptations: arguments.when.clone(),
+            synthesis: SynthesisSettings {
+                has_readers: arguments.live_values.has_readers(),
+                ..synthesis(&arguments.synthesis)
+            },
         }
     }
 }
@@ -39,7 +44,11 @@ impl From<&TraceAttachArguments> for TraceSettings {
             output: arguments.output.clone(),
             duration: arguments.duration,
             wake_bytes: arguments.wake,
-            synthesis: synthesis(&arguments.synthesis),
+            has_triggers: !arguments.live_values.on_event.is_empty(),
+            synthesis: SynthesisSettings {
+                has_readers: arguments.live_values.has_readers(),
+                ..synthesis(&arguments.synthesis)
+            },
             ..TraceSettings::default()
         }
     }
@@ -102,5 +111,6 @@ fn synthesis(arguments: &SynthesisArguments) -> SynthesisSettings {
         live: arguments.live,
         json: arguments.json.clone(),
         every: arguments.every,
+        has_readers: false,
     }
 }

@@ -104,6 +104,49 @@ fn what_ends_later_is_accounted_and_told() {
 }
 
 #[test]
+fn a_limit_of_an_account_is_told_once_it_is_passed_and_not_before() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let storage = agent.storage();
+    must(agent.command("limits").arg(storage.path()));
+    must(agent.as_nobody("limits").arg(storage.path()));
+}
+
+/// The server of `examples`, which throttles by its own accounts, compiled as a user does.
+#[test]
+fn a_server_throttles_by_its_own_accounts() {
+    needs_root!();
+    if std::env::var_os("WEIGH_LIBWEIGH").is_some() {
+        crate::support::leave_out("no compiler here");
+        return;
+    }
+    let agent = Agent::start(&[]);
+    // On a file system with a device below it: of files in memory no page becomes dirty.
+    let place = agent.storage();
+    let installed = program("limits").parent().expect("a folder").to_path_buf();
+    let server = place.path().join("throttle");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/throttle.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I"]);
+    compile.arg(installed.join("include")).arg(source).arg("-o").arg(&server);
+    must(compile.arg(installed.join("lib/libweigh.a")).arg("-pthread"));
+    let file = place.path().join("kept");
+    let mut command = Command::new(&server);
+    command.arg(&file).arg("10").env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    let mut server = Asked::start(&mut command);
+    // 36 KiB are nine pages: below the limit of ten.
+    assert_eq!(server.say("7 36"), "user 7: kept 36 KiB");
+    assert_eq!(server.say("8 12"), "user 8: kept 12 KiB");
+    assert_eq!(server.say("7 8"), "user 7: kept 8 KiB");
+    assert_eq!(server.answer(), "user 7 has made 11 pages dirty, of 10");
+    assert_eq!(server.say("7 4"), "user 7: later");
+    assert_eq!(server.say("8 4"), "user 8: kept 4 KiB");
+    assert_eq!(server.say("0 0"), "next period");
+    assert_eq!(server.say("7 4"), "user 7: kept 4 KiB");
+    assert_eq!(std::fs::metadata(&file).expect("it is there").len(), 1024 * (36 + 12 + 8 + 4 + 4));
+}
+
+#[test]
 fn pages_are_their_writer_s_nobody_s_or_said_to_be_lost() {
     needs_root!();
     let agent = Agent::start(&[]);
@@ -353,7 +396,7 @@ fn python_reads_the_same_numbers() {
     command.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
     let output = must(&mut command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("Ran 17 tests"), "{said}");
+    assert!(said.contains("Ran 18 tests"), "{said}");
 }
 
 #[test]

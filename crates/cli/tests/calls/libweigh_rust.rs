@@ -52,6 +52,17 @@ fn the_crate_reads_the_same_numbers() {
 }
 
 #[test]
+fn the_crate_tells_of_limits() {
+    needs_root!();
+    let agent = Agent::start(&[]);
+    let mut run = Command::new(example("limits"));
+    run.env("WEIGH_SOCKET", agent.folder.path().join("socket"));
+    let output = must(&mut run);
+    let expected = "before: Err(NoToken)\nbelow: None\npassed: 17 3027 3027 true\nagain: None\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
 fn the_crate_finds_the_parts_of_the_agent_s_configuration() {
     needs_root!();
     let place = folder();

@@ -95,6 +95,16 @@ fn what_comes_later_reaches_the_account_of_a_program_whose_calls_are_followed() 
     must(weigh("calls").arg("--").arg(program("deferred_writes")).arg(storage.path()));
 }
 
+#[test]
+fn a_limit_is_told_of_under_weigh_calls_too() {
+    needs_root!();
+    if is_there_an_agent() {
+        return;
+    }
+    let storage = storage();
+    must(weigh("calls").arg("--").arg(program("limits")).arg(storage.path()));
+}
+
 /// Each call is a cause by itself: an fsync carries what a write has made dirty, and a sum has its time once.
 #[test]
 fn a_time_that_is_in_two_accounts_is_told_apart() {

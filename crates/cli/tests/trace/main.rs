@@ -10,6 +10,7 @@ mod ctl;
 mod end;
 mod formats;
 mod into_buffers;
+mod live_values;
 mod machine;
 mod packet_filters;
 mod read;

@@ -17,7 +17,7 @@ use libbpf_rs::libbpf_sys as sys;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags as Mapping, ProtFlags};
 use weigh_schema::library::{
-    ACCOUNT_WORDS, ACCOUNTS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, PAGE_HEAD,
+    ACCOUNT_WORDS, ACCOUNTS, CLIENTS, ELEMENT_BYTES, ELEMENTS, FIRST_ACCOUNT, LIMITS, PAGE_HEAD,
     account_on_page,
 };
 use weigh_schema::subsystem::{self, Account};
@@ -213,6 +213,40 @@ impl Page {
             }
         }
         (done, left)
+    }
+
+    /// Takes the limits that are passed out of those that there are. How many, and how many are left. What the program has
+    /// written there may be anything.
+    pub fn pass_limits(&self) -> (u32, u32) {
+        let (limited, at) = (self.head("limited"), self.head("limit_at"));
+        let value = self.head("limit_value");
+        let (mut done, mut left) = (0, 0);
+        for limit in 0..LIMITS {
+            let account = limited[limit].load(Ordering::SeqCst);
+            if account == 0 {
+                continue;
+            }
+            let reached = self.number_of(account, at[limit].load(Ordering::Relaxed));
+            if reached.is_none_or(|reached| reached < value[limit].load(Ordering::Relaxed)) {
+                left += 1;
+                continue;
+            }
+            for word in self.head("passed") {
+                word.fetch_or(1 << limit, Ordering::SeqCst);
+            }
+            // One that the program has set anew meanwhile stays.
+            let gone =
+                limited[limit].compare_exchange(account, 0, Ordering::SeqCst, Ordering::Relaxed);
+            done += u32::from(gone.is_ok());
+        }
+        (done, left)
+    }
+
+    /// A number of an account, as the program names both.
+    fn number_of(&self, account: u64, at: u64) -> Option<u64> {
+        let account = usize::try_from(account).ok()?.checked_sub(1).filter(|n| *n < ACCOUNTS)?;
+        let at = usize::try_from(at).ok().filter(|at| *at < subsystem::account_length())?;
+        Some(self.mapping.account(account)[at].load(Ordering::Acquire))
     }
 
     /// The accounts that are anybody's, with their tokens.

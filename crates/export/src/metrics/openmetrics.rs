@@ -106,7 +106,7 @@ pub fn number_text(value: Number) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"")
 }
 

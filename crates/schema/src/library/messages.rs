@@ -130,4 +130,8 @@ numbered! {
     Removed = "REMOVED", "the configuration of the weigh that measures leaves this part out: weigh_why_text() names it";
     /// Another server, with other parts.
     OtherParts = "OTHER_PARTS", "the agent that measures now has another configuration than the one that this program found first: its parts are not those that the program knows";
+    /// Limits of the program.
+    TooManyLimits = "TOO_MANY_LIMITS", "this program has as many limits as libweigh has room for: weigh_unlimit() gives one back";
+    /// A number that an account has not.
+    NoNumber = "NO_NUMBER", "an account has no such number: expected WEIGH_NUMBER(name), and a value above 0";
 }

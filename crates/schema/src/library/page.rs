@@ -32,6 +32,9 @@ pub const CLIENTS: u32 = 4096;
 /// Words of a bit set of accounts.
 pub const ACCOUNT_WORDS: usize = ACCOUNTS / 64;
 
+/// Limits that a program can have at once: as many as a bit set of one word has room for, or fewer.
+pub const LIMITS: usize = 32;
+
 /// Where the agent listens.
 pub const SOCKET: &str = "/run/weigh/agent.sock";
 /// What names another place.
@@ -49,6 +52,10 @@ pub const PAGE_HEAD: &[(&str, usize, &str)] = &[
     ("refused", 1, "tokens that found no account"),
     ("watched", ACCOUNT_WORDS, "bit set of accounts: set by the program, cleared when settled"),
     ("settled", ACCOUNT_WORDS, "bit set of accounts: set by the server, cleared by the program"),
+    ("passed", 1, "bit set of limits: set by the server, cleared by the program"),
+    ("limited", LIMITS, "each an account's number + 1, cleared when it is passed; 0: no limit"),
+    ("limit_at", LIMITS, "which number of that account, counted from its first"),
+    ("limit_value", LIMITS, "what that number has to reach"),
 ];
 
 /// Where a thread of a program says what is to be accounted.
@@ -130,6 +137,7 @@ pub(super) fn page_text() -> String {
         ("MAX_SLOTS", SLOTS),
         ("MAX_ACCOUNTS", ACCOUNTS),
         ("ACCOUNT_WORDS", ACCOUNT_WORDS),
+        ("LIMITS", LIMITS),
         ("MAX_CLIENTS", CLIENTS as usize),
         ("FIRST_SLOT_ELEMENT", 1),
         ("FIRST_ACCOUNT", FIRST_ACCOUNT),

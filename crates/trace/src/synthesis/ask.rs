@@ -224,8 +224,13 @@ fn pair(cursor: &mut Cursor<'_>, first: Which) -> Result<PairAsk, Refusal> {
     Ok(PairAsk { first, second, by, within_ns })
 }
 
+/// Takes `of EVENT, …`, if it stands here.
+pub(crate) fn event_list(cursor: &mut Cursor<'_>) -> Result<Vec<Which>, Refusal> {
+    if cursor.eat_word("of") { list(cursor, which) } else { Ok(Vec::new()) }
+}
+
 fn table(cursor: &mut Cursor<'_>) -> Result<TableAsk, Refusal> {
-    let of = if cursor.eat_word("of") { list(cursor, which)? } else { Vec::new() };
+    let of = event_list(cursor)?;
     if !cursor.eat_word("by") {
         let expected = if of.is_empty() { "'of EVENT' or 'by KEY'" } else { "'by KEY'" };
         return Err(cursor.expected(expected));

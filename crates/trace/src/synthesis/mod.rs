@@ -44,7 +44,7 @@ impl Which {
     }
 
     /// The same, or why there is none.
-    fn need(&self, names: &[&str], text: &str) -> Result<Vec<usize>, Refusal> {
+    pub fn need(&self, names: &[&str], text: &str) -> Result<Vec<usize>, Refusal> {
         let found = self.find(names);
         if !found.is_empty() {
             return Ok(found);
@@ -187,6 +187,8 @@ impl Synthesis {
             events_total: self.events,
             late_total: late,
             reports_missed_total: 0,
+            switches_total: 0,
+            switches: Vec::new(),
             found: found.collect(),
         }
     }

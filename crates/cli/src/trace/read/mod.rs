@@ -36,7 +36,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
     }
     plan.check(&recording)?;
     let json = JsonReport::open(&settings.synthesis)?;
-    let outputs = Outputs { counters: arguments.counters.clone(), has_command: false, lines: None };
+    let outputs = Outputs { counters: arguments.counters.clone(), ..Outputs::default() };
     let replay = plan.run(&recording, &outputs)?;
     match replay.failed {
         // The reader of standard output may have read enough.

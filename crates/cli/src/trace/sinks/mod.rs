@@ -5,6 +5,7 @@ mod output;
 mod page;
 pub mod parquet;
 mod table;
+pub mod triggers;
 
 use std::path::Path;
 

@@ -21,9 +21,10 @@ use weigh_schema::announcement::{Announcement, Happening, SCHEMA};
 use weigh_schema::byte_text;
 use weigh_schema::summary::Job;
 
-use order::{HELPER, Order};
+use order::HELPER;
 
-pub use helper::{be_helper, is_helper};
+pub use helper::{be_helper, is_helper, run_command};
+pub use order::Order;
 
 /// The user's command, if there is one.
 #[derive(Default)]

@@ -9,7 +9,7 @@ mod collectors;
 mod conventions;
 mod cpu_wait;
 mod enforce;
-mod event_hook;
+pub(crate) mod event_hook;
 mod job_info;
 pub mod limits_file;
 mod mechanism;

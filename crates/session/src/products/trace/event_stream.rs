@@ -4,9 +4,11 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use weigh_trace::sink::Totals;
+use weigh_schema::synthesis::SwitchNote;
+use weigh_trace::sink::{ProbeCounts, Totals};
 
-use super::control::ControlTarget;
+use super::adaptation_plan::PlannedAdaptation;
+use super::control::{ControlTarget, RuleEntry};
 
 /// What weigh does with a stream while it runs.
 pub trait EventStream: ControlTarget {
@@ -38,6 +40,20 @@ pub trait EventStream: ControlTarget {
 
     /// Draws what several events say together on the terminal, when it is time.
     fn draw(&mut self);
+
+    /// What was counted of each event so far, by its number.
+    fn event_counts(&mut self) -> Vec<ProbeCounts>;
+
+    /// Puts the change of a condition in force, or takes it back: the condition of that number.
+    fn adapt(
+        &mut self,
+        place: usize,
+        planned: &PlannedAdaptation,
+        is_on: bool,
+    ) -> anyhow::Result<()>;
+
+    /// That was done: for reports, and the register.
+    fn note_switch(&mut self, note: SwitchNote, rules: Vec<RuleEntry>);
 
     /// Whether nothing more will come.
     fn is_over(&self) -> bool {

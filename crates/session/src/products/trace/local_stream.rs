@@ -8,6 +8,7 @@
 mod buffers;
 mod event_stream;
 mod intake;
+mod standby;
 mod state;
 
 use std::iter;
@@ -26,6 +27,7 @@ use weigh_trace::sink::{MAIN, ProbeCounts};
 use weigh_trace::state::{CONSTANTS, Count, State};
 use weigh_trace::synthesis::Gaps;
 
+use super::adaptation_plan::PlannedAdaptation;
 use super::attach_points::{places, points, saved_bytes};
 use super::buffer::StreamBuffer;
 use super::control::{Answer, Ask, Change, ProbeEntry, Register};
@@ -68,7 +70,7 @@ impl LocalStream {
         settings: &TraceSettings,
         resolver: Resolver,
         events: Vec<ResolvedEvent>,
-        specs: &[SynthesisSpec],
+        (specs, adaptations): (&[SynthesisSpec], &[PlannedAdaptation]),
         room: Room,
     ) -> anyhow::Result<LocalStream> {
         let state = State { probes: events.len() + room.probes, cpus: trace::cpus() };
@@ -90,6 +92,8 @@ impl LocalStream {
             outputs: room.outputs,
             output: settings.output.as_ref().map(|path| path.display().to_string()),
             traced: Vec::new(),
+            standbys: Vec::new(),
+            rules: Vec::new(),
             cpu_counters: counters::OpenCounters::default(),
             origin: origin::of(settings),
             meaning: live_meaning(0, 0),
@@ -111,8 +115,11 @@ impl LocalStream {
         for event in events {
             stream.load(event)?;
         }
-        for number in 0..stream.traced.len() {
+        stream.prepare_standbys(adaptations)?;
+        let is_followed = |number: &usize| !adaptations.iter().any(|planned| planned.adds(*number));
+        for number in (0..stream.traced.len()).filter(is_followed) {
             stream.kernel.attach(number)?;
+            stream.traced[number].is_paused = false;
         }
         stream.origin.began_ns = Moment::now().ns();
         let Origin { began_ns, epoch_ns, .. } = stream.origin;
@@ -130,7 +137,7 @@ impl LocalStream {
             let parts: Vec<_> = points.iter().cloned().zip(codes).collect();
             kernel.load(&resolved.probe.name, &parts).map(drop)
         })?;
-        self.traced.push(TracedProbe { resolved, slot, holding: 0, is_removed: false });
+        self.traced.push(TracedProbe::new(resolved, slot));
         Ok(number)
     }
 
@@ -196,8 +203,8 @@ impl LocalStream {
         let main = self.buffers.iter().find(|held| held.name == MAIN)?;
         let lost = self.lost_in(main);
         let sampled = |traced: &TracedProbe| {
-            let Probe { name, sampling, .. } = &traced.resolved.probe;
-            sampling.map(|rule| format!("{name} {rule}"))
+            let name = &traced.resolved.probe.name;
+            traced.sampling_text().map(|rule| format!("{name} {rule}"))
         };
         let sampling: Vec<_> = self.traced.iter().map(sampled).collect();
         main.pipeline.as_ref()?.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
@@ -244,7 +251,7 @@ impl LocalStream {
     /// What a recording says of a probe.
     fn followed(&self, number: usize, counted: ProbeCounts) -> FollowedNote {
         let resolved = &self.traced[number].resolved;
-        let sampling = resolved.probe.sampling.map(|rule| rule.to_string());
+        let sampling = self.traced[number].sampling_text();
         counted.note(resolved.event.text.clone(), resolved.filter(), sampling)
     }
 
@@ -267,9 +274,10 @@ impl LocalStream {
             Ask::List => return Answer::Register(Box::new(self.register())),
             Ask::Add { event } => self.add(&event),
             Ask::Remove { id } => self.remove(id),
+            Ask::Follow { id, is_on } => self.switch_event(id, is_on).map(|()| vec![id]),
             Ask::Filter { id, filter } => self.filter(id, filter.as_deref()),
             Ask::Sample { id, rule } => self.sample(id, rule.as_deref()),
-            Ask::Attach(_) | Ask::Where | Ask::Describe => {
+            Ask::Attach(_) | Ask::Where | Ask::Describe | Ask::Reports { .. } => {
                 Err(anyhow!("nobody can read along here"))
             }
             Ask::Wake { bytes } => self.wake_at(bytes),
@@ -320,7 +328,7 @@ impl LocalStream {
                 pipeline.add(&probes)?;
             }
         }
-        (first..self.traced.len()).try_for_each(|id| Ok(self.kernel.attach(id)?))
+        (first..self.traced.len()).try_for_each(|id| self.switch_event(id, true))
     }
 
     fn living(&self, id: usize) -> anyhow::Result<&TracedProbe> {
@@ -365,6 +373,7 @@ impl LocalStream {
         self.put_constants(&resolved.probe, id, holding ^ slot.flip);
         self.kernel.set_word(self.state.holding(id), State::bank_word(holding));
         self.traced[id].holding = holding;
+        self.traced[id].generation += 1;
         self.traced[id].resolved = resolved;
     }
 
@@ -385,6 +394,7 @@ impl LocalStream {
         self.put_constants(&resolved.probe, id, holding ^ slot.flip);
         self.check(&resolved.probe, slot, |kernel, codes| kernel.replace(id, &codes))?;
         self.traced[id].slot = slot;
+        self.traced[id].generation += 1;
         self.traced[id].resolved = resolved;
         Ok(())
     }
@@ -408,6 +418,7 @@ impl LocalStream {
             sampling: traced.resolved.probe.sampling.map(|rule| rule.to_string()),
             record_bytes: traced.resolved.probe.record_bytes,
             is_removed: traced.is_removed,
+            is_paused: traced.is_paused,
             counted: self.counted(id),
         });
         Register {
@@ -422,6 +433,8 @@ impl LocalStream {
             probes: probes.collect(),
             buffers: self.registered_buffers(),
             clients: Vec::new(),
+            report_readers: 0,
+            rules: self.rules.clone(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! record to a sink of the caller's ([`RecordOutputs`]). While it runs, others may change what it follows
 //! (`control`). What the command prints, and how it ends, is its own.
 
+mod adaptation_plan;
+mod adaptive;
 mod attach_points;
 mod buffer;
 pub mod catalog;
@@ -24,6 +26,8 @@ mod patterns;
 mod pipeline;
 mod plan;
 mod programs;
+mod publish;
+mod rate_watch;
 mod remote_stream;
 mod replay;
 mod resolve;
@@ -33,12 +37,15 @@ mod settings;
 mod stream_host;
 mod synthesis_spec;
 mod tracepoint_groups;
+mod trigger;
 
-pub use control::{Answer, Ask, Change, ask_stream};
+pub use control::{Answer, Ask, Change, ask_stream, follow_reports};
 pub use outputs::{LiveReport, RecordOutputs};
 pub use packets::{PacketsRequest, follow_packets};
 pub use plan::{AttachPlan, TracePlan};
+pub use publish::Publisher;
 pub use replay::{BatchVisitor, RecordedStream, Replay, ReplayPlan};
 pub use run::TraceOutcome;
 pub use settings::{SynthesisSettings, TraceSettings};
 pub use stream_host::be_stream;
+pub use trigger::{Trigger, TriggerSpec, be_trigger_helper, is_trigger_helper};

@@ -17,8 +17,15 @@ pub trait RecordOutputs {
     /// What draws what several events say together, while the stream runs.
     fn open_live_table(&self) -> Box<dyn LiveReport>;
 
-    /// What writes that now and then for programs; none: nobody reads along.
-    fn open_report_lines(&self) -> Option<Box<dyn LiveReport>>;
+    /// What gives that to programs now and then.
+    fn open_reports(&self) -> Vec<Box<dyn LiveReport>>;
+
+    /// The same sink, with commands that are run for events before it; none: nothing takes events one by one.
+    fn with_triggers(
+        &self,
+        sink: Option<Box<dyn RecordSink>>,
+        probes: &[&Probe],
+    ) -> anyhow::Result<Option<Box<dyn RecordSink>>>;
 
     /// Whether nobody can read standard output any more.
     fn is_output_gone(&self) -> bool;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use anyhow::Context as _;
 use weigh_collect::notice;
-use weigh_schema::synthesis::SynthesisReport;
+use weigh_schema::synthesis::{SwitchNote, SynthesisReport};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
@@ -18,6 +18,9 @@ use super::outputs::{LiveReport, RecordOutputs};
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
 use super::synthesis_spec::{self, SynthesisSpec};
+
+/// Changes that a report tells of.
+const MOST_SWITCHES: usize = 100;
 
 /// The probe of an event's number.
 pub type Probes<'p> = &'p dyn Fn(u32) -> Option<&'p Probe>;
@@ -43,6 +46,9 @@ struct SynthesisStage {
     derived: Vec<Probe>,
     out: Out,
     live: Vec<Box<dyn LiveReport>>,
+    /// Changes of the stream by its own conditions, the last ones, and how many there were.
+    switches: VecDeque<SwitchNote>,
+    switches_total: u64,
     /// Whether the sink has to be told which records belong together.
     joins: bool,
 }
@@ -58,11 +64,8 @@ impl Pipeline {
     ) -> anyhow::Result<Pipeline> {
         if specs.is_empty() {
             let merge = has_rings.then(Merge::default);
-            return Ok(Pipeline {
-                sink: Some(sink(settings, probes, outputs)?),
-                merge,
-                stage: None,
-            });
+            let sink = outputs.with_triggers(Some(sink(settings, probes, outputs)?), probes)?;
+            return Ok(Pipeline { sink, merge, stage: None });
         }
         let keys = settings.synthesis.keys;
         for spec in specs {
@@ -80,7 +83,9 @@ impl Pipeline {
         let wants_records = settings.output.is_some() || !derived.is_empty();
         let sink = wants_records.then(|| sink(settings, &handed_on, outputs)).transpose()?;
         let has_terminal = settings.command.is_empty() && settings.output.is_none();
-        let is_live = settings.synthesis.live || has_terminal && sink.is_none();
+        let is_quiet = sink.is_none();
+        let sink = outputs.with_triggers(sink, &handed_on)?;
+        let is_live = settings.synthesis.live || has_terminal && is_quiet;
         let table = is_live.then(|| outputs.open_live_table());
         let stage = SynthesisStage {
             specs: specs.to_vec(),
@@ -89,7 +94,9 @@ impl Pipeline {
             joins: sink.is_some() && derived.is_empty(),
             derived,
             out: Out::default(),
-            live: table.into_iter().chain(outputs.open_report_lines()).collect(),
+            live: table.into_iter().chain(outputs.open_reports()).collect(),
+            switches: VecDeque::new(),
+            switches_total: 0,
         };
         Ok(Pipeline { sink, merge: Some(Merge::default()), stage: Some(stage) })
     }
@@ -239,7 +246,19 @@ impl Pipeline {
     ) -> Option<SynthesisReport> {
         let stage = self.stage.as_ref()?;
         let late = self.merge.as_ref().map_or(0, Merge::late);
-        Some(stage.synthesis.report(rows, (now_ns, seconds), late, gaps))
+        let report = stage.synthesis.report(rows, (now_ns, seconds), late, gaps);
+        let switches = stage.switches.iter().cloned().collect();
+        Some(SynthesisReport { switches, switches_total: stage.switches_total, ..report })
+    }
+
+    /// The stream has changed itself; reports tell of it from now on.
+    pub fn note_switch(&mut self, note: SwitchNote) {
+        let Some(stage) = &mut self.stage else { return };
+        stage.switches_total += 1;
+        stage.switches.push_back(note);
+        if stage.switches.len() > MOST_SWITCHES {
+            stage.switches.pop_front();
+        }
     }
 
     /// So many rows of a report are to be shown now; none: it is not time.

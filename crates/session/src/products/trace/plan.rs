@@ -7,6 +7,8 @@ use rustix::process::{getegid, geteuid};
 use weigh_collect::notice;
 use weigh_collect::spawn::SpawnError;
 
+use super::adaptation_plan::{self, PlannedAdaptation};
+use super::adaptive::Adaptive;
 use super::control::{self, Control, Conversation};
 use super::event_stream::EventStream;
 use super::local_stream::{LocalStream, Room};
@@ -22,6 +24,7 @@ use super::synthesis_spec::{self, SynthesisSpec};
 pub struct TracePlan {
     settings: TraceSettings,
     specs: Vec<SynthesisSpec>,
+    adaptations: Vec<PlannedAdaptation>,
     /// Of the agent's, for a user without privileges.
     agent: Option<Conversation>,
     resolver: Resolver,
@@ -32,6 +35,7 @@ impl TracePlan {
     /// Checks all that is wanted.
     pub fn prepare(settings: TraceSettings) -> anyhow::Result<TracePlan> {
         let mut specs = synthesis_spec::read(&settings.synthesis)?;
+        let adaptations = adaptation_plan::read(&settings.adaptations)?;
         if settings.events.is_empty() && specs.iter().all(|spec| spec.ask.events().is_empty()) {
             bail!("expected an event (-e EVENT); `weigh trace list PATTERN` says which there are");
         }
@@ -50,8 +54,15 @@ impl TracePlan {
             let names: Vec<&str> = events.map(|event| event.probe.name.as_str()).collect();
             synthesis_spec::add_default_pairs(&mut specs, &names);
         }
-        synthesis_spec::complete(&resolver, &specs, &mut resolution.events)?;
-        Ok(TracePlan { settings, specs, agent, resolver, resolution })
+        let is_local = agent.is_none();
+        let events = &mut resolution.events;
+        synthesis_spec::complete(&resolver, &specs, events)?;
+        let followed = events.len();
+        let adaptations = adaptation_plan::plan(adaptations, &resolver, events, is_local)?;
+        if events.len() > followed {
+            synthesis_spec::complete(&resolver, &specs, events)?;
+        }
+        Ok(TracePlan { settings, specs, adaptations, agent, resolver, resolution })
     }
 
     /// Follows until the last thread has ended, the time is over, or somebody interrupts.
@@ -63,12 +74,13 @@ impl TracePlan {
         if self.resolution.events.is_empty() {
             bail!("nothing is left of what was asked for");
         }
-        let TracePlan { settings, specs, agent, resolver, resolution } = self;
+        let TracePlan { settings, specs, adaptations, agent, resolver, resolution } = self;
         let events = resolution.events;
         let stream: Box<dyn EventStream> = match agent {
             None => {
                 let room = Room::for_outputs(Rc::clone(&outputs));
-                Box::new(LocalStream::open(&settings, resolver, events, &specs, room)?)
+                let what = (specs.as_slice(), adaptations.as_slice());
+                Box::new(LocalStream::open(&settings, resolver, events, what, room)?)
             }
             Some(_) if !settings.buffers.is_empty() => {
                 bail!("--into: a stream that the agent attaches for a user has one buffer")
@@ -78,7 +90,8 @@ impl TracePlan {
                 Box::new(RemoteStream::open(&settings, &specs, agent, request, &*outputs)?)
             }
         };
-        run::follow(&settings, &*outputs, stream, Control::open())
+        let steering = (Control::open(), Adaptive::new(adaptations));
+        run::follow(&settings, &*outputs, stream, steering)
     }
 }
 
@@ -118,6 +131,7 @@ impl AttachPlan {
         let AttachPlan { settings, specs, pid, talk } = self;
         let stream = RemoteStream::attach(&settings, &specs, talk, buffer, outputs);
         let stream = Box::new(stream.with_context(|| format!("stream {pid}"))?);
-        run::follow(&settings, outputs, stream, Control::closed())
+        let steering = (Control::closed(), Adaptive::new(Vec::new()));
+        run::follow(&settings, outputs, stream, steering)
     }
 }

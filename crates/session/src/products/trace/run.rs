@@ -8,6 +8,7 @@ use weigh_collect::clock::Moment;
 use weigh_collect::spawn::{SpawnError, Waiting, With};
 use weigh_trace::sink::Totals;
 
+use super::adaptive::Adaptive;
 use super::control::Control;
 use super::event_stream::EventStream;
 use super::outputs::RecordOutputs;
@@ -37,7 +38,7 @@ pub fn follow(
     settings: &TraceSettings,
     outputs: &dyn RecordOutputs,
     mut stream: Box<dyn EventStream>,
-    control: Control,
+    (control, adaptive): (Control, Adaptive),
 ) -> anyhow::Result<Result<TraceOutcome, SpawnError>> {
     let launcher = Launcher::prepare()?;
     let began = Instant::now();
@@ -58,7 +59,7 @@ pub fn follow(
     };
     let end = settings.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
-    let mut source = StreamSource { settings, outputs, stream, control, has_all: true };
+    let mut source = StreamSource { settings, outputs, stream, control, adaptive, has_all: true };
     session.run(&mut source)?;
     let StreamSource { mut stream, control, .. } = source;
     let ended = (Moment::now().ns(), began.elapsed().as_secs_f64());
@@ -82,6 +83,7 @@ struct StreamSource<'a> {
     outputs: &'a dyn RecordOutputs,
     stream: Box<dyn EventStream>,
     control: Control,
+    adaptive: Adaptive,
     /// Whether the last look took all records that were there.
     has_all: bool,
 }
@@ -116,6 +118,7 @@ impl Source for StreamSource<'_> {
         self.control.attend(self.stream.as_mut());
         self.has_all = self.stream.take_in();
         self.control.tell(self.stream.as_mut());
+        self.adaptive.attend(self.stream.as_mut());
         self.stream.draw();
         Ok(())
     }

@@ -35,6 +35,10 @@ pub struct TraceSettings {
     pub wake_bytes: Option<u64>,
     /// Buffers beside or instead of the one of `output`.
     pub buffers: Vec<String>,
+    /// Whether commands are run for events.
+    pub has_triggers: bool,
+    /// Changes that are in force while a condition holds.
+    pub adaptations: Vec<String>,
     /// What several events say together.
     pub synthesis: SynthesisSettings,
 }
@@ -60,6 +64,8 @@ pub struct SynthesisSettings {
     pub json: Option<String>,
     /// How often it goes there while the stream runs; none: in the end alone.
     pub every: Option<Duration>,
+    /// Whether programs collect it, or it is published.
+    pub has_readers: bool,
 }
 
 impl TraceSettings {
@@ -85,5 +91,7 @@ impl TraceSettings {
         self.writes_to_output()
             && !synthesis.live
             && synthesis.json.as_deref().is_none_or(|json| json == "-")
+            && !synthesis.has_readers
+            && !self.has_triggers
     }
 }

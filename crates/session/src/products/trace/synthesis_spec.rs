@@ -38,7 +38,9 @@ impl SynthesisSpec {
 
 /// Reads what is asked for.
 pub fn read(settings: &SynthesisSettings) -> anyhow::Result<Vec<SynthesisSpec>> {
-    let SynthesisSettings { latency, sequence, rate, top, histogram, live, json, .. } = settings;
+    let SynthesisSettings {
+        latency, sequence, rate, top, histogram, live, json, has_readers, ..
+    } = settings;
     let options: [(&'static str, &Vec<String>, Read); 5] = [
         ("--latency", latency, Ask::latency),
         ("--sequence", sequence, Ask::sequence),
@@ -53,9 +55,9 @@ pub fn read(settings: &SynthesisSettings) -> anyhow::Result<Vec<SynthesisSpec>> 
             all.push(SynthesisSpec { ask, option });
         }
     }
-    if all.is_empty() && (*live || json.is_some()) {
+    if all.is_empty() && (*live || json.is_some() || *has_readers) {
         bail!(
-            "--live and --json tell what several events say together; expected --latency, --sequence, --rate, \
+            "--live, --json, --metrics and --publish tell what several events say together; expected --latency, --sequence, --rate, \
              --top or --histogram as well"
         );
     }

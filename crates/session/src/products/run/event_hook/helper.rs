@@ -70,10 +70,14 @@ fn as_bytes(kept: &str) -> OsString {
 }
 
 fn carry_out(command: &OsString, order: &Order) -> io::Result<()> {
+    run_command(Command::new("/bin/sh").arg("-c").arg(command), order)
+}
+
+/// Runs a command with what it is told, in a process group of its own, and waits for it. What it writes goes to standard
+/// error.
+pub fn run_command(command: &mut Command, order: &Order) -> io::Result<()> {
     let error_output = io::stderr().as_fd().try_clone_to_owned()?;
-    let child = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(command)
+    let child = command
         .envs(order.variables.iter().map(|(name, value)| (name, as_bytes(value))))
         .stdin(input(&order.input)?)
         .stdout(error_output)

@@ -7,7 +7,7 @@ pub(super) const HELPER: &str = "--be-helper-of-on-event";
 
 /// One line to the helper.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Order {
+pub struct Order {
     /// The command's environment, besides weigh's.
     pub variables: Vec<(String, String)>,
     /// What it gets on its standard input.

@@ -7,6 +7,7 @@
 mod connection;
 mod conversation;
 mod reader;
+mod report_reader;
 mod server;
 mod socket;
 mod wire;
@@ -15,7 +16,8 @@ pub use super::description::{Description, StreamPosition};
 pub use connection::{ask_stream, connect};
 pub use conversation::Conversation;
 pub use reader::Written;
+pub use report_reader::follow_reports;
 pub use server::{Control, ControlTarget};
 pub use wire::{
-    Answer, Ask, AttachBy, Attachment, BufferEntry, Change, ProbeEntry, Register, WakeBy,
+    Answer, Ask, AttachBy, Attachment, BufferEntry, Change, ProbeEntry, Register, RuleEntry, WakeBy,
 };

@@ -10,13 +10,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use weigh_schema::synthesis::SynthesisReport;
 use weigh_wire::peer_of;
 
 use super::super::description::{Description, StreamPosition};
 use super::conversation::send;
 use super::reader::{Reader, Written};
+use super::report_reader::{ReportReader, report_interval};
 use super::socket::{folder, listen};
-use super::wire::{Answer, Ask, AttachBy, Attachment};
+use super::wire::{Answer, Ask, AttachBy, Attachment, Change};
 
 /// At once.
 const MOST_CLIENTS: usize = 64;
@@ -24,6 +26,8 @@ const MOST_CLIENTS: usize = 64;
 const MOST_BYTES: usize = 64 * 1024;
 /// For a request to come whole, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// For a report to be taken.
+const REPORT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stream that is asked.
 pub trait ControlTarget {
@@ -48,6 +52,10 @@ pub trait ControlTarget {
     /// Whether nothing more will come into a buffer, and all of it was seen.
     fn has_ended(&self, buffer: usize) -> bool;
 
+    /// What several events say together until now, with so many rows of each table at most; none: nobody has asked for
+    /// that.
+    fn synthesis_report(&self, rows: usize) -> Option<SynthesisReport>;
+
     /// These buffers are read along, and somebody wants it to look when a CPU has written so much.
     fn look_after(&mut self, read: &[(usize, u64)]);
 }
@@ -68,6 +76,8 @@ struct Client {
     with: Vec<OwnedFd>,
     /// If it reads along.
     reader: Option<Reader>,
+    /// If it wants reports.
+    reports: Option<ReportReader>,
     /// What it read along has ended: when that is said, it is taken leave of.
     is_done: bool,
 }
@@ -92,7 +102,8 @@ impl Control {
 
     /// When somebody who reads along is to be waked at the latest.
     pub fn look_at(&self) -> Option<Instant> {
-        self.readers().filter_map(Reader::look_at).min()
+        let reports = self.clients.iter().filter_map(|client| client.reports.as_ref());
+        self.readers().filter_map(Reader::look_at).chain(reports.map(ReportReader::look_at)).min()
     }
 
     fn readers(&self) -> impl Iterator<Item = &Reader> {
@@ -154,11 +165,14 @@ impl Control {
                 let usual = || stream.readable().first().map_or(0, |(buffer, _)| *buffer);
                 Answer::Where(stream.r#where(reader.map_or_else(usual, |reader| reader.buffer)))
             }
+            Ok(Ask::Reports { ms }) => self.want_reports(place, ms, stream),
             Ok(Ask::Describe) => Answer::Description(Box::new(stream.description())),
             Ok(ask) => match stream.answer(ask) {
                 Answer::Register(mut register) => {
                     let reads = |r: &Reader| r.reads(stream.written(r.buffer));
                     register.clients = self.readers().map(reads).collect();
+                    let wants_reports = |client: &&Client| client.reports.is_some();
+                    register.report_readers = self.clients.iter().filter(wants_reports).count();
                     Answer::Register(register)
                 }
                 answer => answer,
@@ -194,8 +208,24 @@ impl Control {
         }
     }
 
-    /// The stream has come so far: wakes those who are to be waked.
+    fn want_reports(&mut self, place: usize, ms: u64, stream: &dyn ControlTarget) -> Answer {
+        if stream.synthesis_report(0).is_none() {
+            return Answer::Refused(
+                "it has no reports: it was started without --latency, --sequence, --rate, --top and --histogram".into(),
+            );
+        }
+        match report_interval(ms) {
+            Ok(every) => {
+                self.clients[place].reports = Some(ReportReader::new(every));
+                Answer::Done(Change { ids: Vec::new(), what: Some("reports".into()), took_us: 0 })
+            }
+            Err(why) => Answer::Refused(why),
+        }
+    }
+
+    /// The stream has come so far: wakes those who are to be waked, and reports to those who want that.
     pub fn tell(&mut self, stream: &dyn ControlTarget) {
+        self.clients.iter_mut().for_each(|client| client.report(stream));
         if self.readers().next().is_none() {
             return;
         }
@@ -211,7 +241,10 @@ impl Control {
 
     /// The stream has ended: those who read along are told where.
     pub fn end(mut self, stream: &dyn ControlTarget) {
-        self.clients.iter_mut().for_each(|client| client.end(stream));
+        for client in &mut self.clients {
+            client.report_last(stream);
+            client.end(stream);
+        }
     }
 }
 
@@ -230,8 +263,40 @@ fn may_ask(stream: &UnixStream) -> Option<u32> {
 
 impl Client {
     fn new(stream: UnixStream, pid: u32) -> Client {
-        let (since, asked, answer) = (Instant::now(), Vec::new(), Vec::new());
-        Client { stream, pid, since, asked, answer, with: Vec::new(), reader: None, is_done: false }
+        Client {
+            stream,
+            pid,
+            since: Instant::now(),
+            asked: Vec::new(),
+            answer: Vec::new(),
+            with: Vec::new(),
+            reader: None,
+            reports: None,
+            is_done: false,
+        }
+    }
+
+    /// Sends a report that is due.
+    fn report(&mut self, stream: &dyn ControlTarget) {
+        let Some(reports) = &mut self.reports else { return };
+        let line = reports.line(self.answer.is_empty(), |rows| stream.synthesis_report(rows));
+        if let Some(line) = line {
+            self.say_line(&line);
+        }
+        // One that has gone is taken leave of when it is attended to.
+        let _ = self.speak();
+    }
+
+    /// The stream has ended: a last report, whole.
+    fn report_last(&mut self, stream: &dyn ControlTarget) {
+        let Some(mut reports) = self.reports.take() else { return };
+        if let Some(line) = reports.last(|rows| stream.synthesis_report(rows)) {
+            self.say_line(&line);
+        }
+        if self.reader.is_none() {
+            self.say(&Answer::Ended(StreamPosition::default()));
+        }
+        let _ = self.speak();
     }
 
     /// What it read along has ended: it is told where.
@@ -243,8 +308,11 @@ impl Client {
     }
 
     fn say(&mut self, answer: &Answer) {
-        let said = serde_json::to_vec(answer).unwrap_or_default();
-        self.answer.extend(said);
+        self.say_line(&serde_json::to_vec(answer).unwrap_or_default());
+    }
+
+    fn say_line(&mut self, line: &[u8]) {
+        self.answer.extend(line);
         self.answer.push(b'\n');
         self.since = Instant::now();
     }
@@ -256,8 +324,11 @@ impl Client {
         if self.is_done && self.answer.is_empty() {
             return Ok(false);
         }
-        let has_time = self.since.elapsed() < PATIENCE;
-        Ok(has_time || self.reader.is_some() && self.answer.is_empty())
+        // Who wants reports may take them late: it misses some, and is told.
+        let patience = if self.reports.is_some() { REPORT_PATIENCE } else { PATIENCE };
+        let has_time = self.since.elapsed() < patience;
+        let may_be_silent = self.reader.is_some() || self.reports.is_some();
+        Ok(has_time || may_be_silent && self.answer.is_empty())
     }
 
     /// What was asked, when it has come whole.

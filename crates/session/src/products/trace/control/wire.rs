@@ -1,6 +1,7 @@
 //! What a stream is asked and answers: a line of JSON each.
 
 use serde::{Deserialize, Serialize};
+use weigh_schema::synthesis::SynthesisReport;
 use weigh_trace::sink::{BufferCounts, ProbeCounts};
 
 use super::super::description::{Description, StreamPosition};
@@ -20,6 +21,13 @@ pub enum Ask {
     Remove {
         /// Which.
         id: usize,
+    },
+    /// An event is followed no more for now, or again.
+    Follow {
+        /// Which.
+        id: usize,
+        /// Whether it is.
+        is_on: bool,
     },
     /// Another filter.
     Filter {
@@ -63,6 +71,11 @@ pub enum Ask {
     Where,
     /// Which events there are.
     Describe,
+    /// What several events say together, from now on, until the stream ends.
+    Reports {
+        /// Each so many milliseconds.
+        ms: u64,
+    },
 }
 
 /// How somebody wants to read along.
@@ -110,6 +123,8 @@ pub enum Answer<R = Register> {
     Where(StreamPosition),
     /// Which events there are.
     Description(Box<Description>),
+    /// Unasked, to who wants reports: what several events say together until now.
+    Report(Box<SynthesisReport>),
     /// Unasked, to who reads along: the stream has ended, or the buffer was removed, and this is where.
     Ended(StreamPosition),
 }
@@ -163,6 +178,26 @@ pub struct Register {
     pub buffers: Vec<BufferEntry>,
     /// Who reads along.
     pub clients: Vec<ReaderEntry>,
+    /// Who wants reports.
+    #[serde(default)]
+    pub report_readers: usize,
+    /// Conditions under which it changes itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleEntry>,
+}
+
+/// A condition and what it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleEntry {
+    /// As it was written.
+    pub rule: String,
+    /// Whether the change is in force.
+    pub is_on: bool,
+    /// How often that has changed.
+    pub switches_total: u64,
+    /// Why it could not be put in force, the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A buffer.
@@ -210,6 +245,9 @@ pub struct ProbeEntry {
     pub record_bytes: u32,
     /// Whether it was, and is not any more.
     pub is_removed: bool,
+    /// Whether it is not followed for now.
+    #[serde(default)]
+    pub is_paused: bool,
     /// What was counted.
     #[serde(flatten)]
     pub counted: ProbeCounts,

@@ -4,10 +4,15 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use weigh_trace::sink::Totals;
+use weigh_collect::clock::Moment;
+use weigh_schema::synthesis::{SwitchNote, SynthesisReport};
+use weigh_trace::sink::{ProbeCounts, Totals};
 
+use super::super::adaptation_plan::PlannedAdaptation;
 use super::super::buffer::StreamBuffer;
-use super::super::control::{Answer, Ask, ControlTarget, Description, StreamPosition, Written};
+use super::super::control::{
+    Answer, Ask, ControlTarget, Description, RuleEntry, StreamPosition, Written,
+};
 use super::super::description::EventDescription;
 use super::super::event_stream::EventStream;
 use super::super::rings::Rings;
@@ -67,6 +72,11 @@ impl ControlTarget for LocalStream {
         self.buffers.get(buffer).is_none_or(StreamBuffer::has_ended)
     }
 
+    fn synthesis_report(&self, rows: usize) -> Option<SynthesisReport> {
+        let now = Moment::now().ns();
+        self.found(rows, (now, self.meaning.seconds_since_began(now)))
+    }
+
     fn look_after(&mut self, read: &[(usize, u64)]) {
         let LocalStream { buffers, kernel, state, usual_wake, .. } = self;
         for (place, held) in buffers.iter_mut().enumerate() {
@@ -111,6 +121,27 @@ impl EventStream for LocalStream {
 
     fn draw(&mut self) {
         LocalStream::draw(self);
+    }
+
+    fn event_counts(&mut self) -> Vec<ProbeCounts> {
+        (0..self.traced.len()).map(|number| self.counted(number)).collect()
+    }
+
+    fn adapt(
+        &mut self,
+        place: usize,
+        planned: &PlannedAdaptation,
+        is_on: bool,
+    ) -> anyhow::Result<()> {
+        self.switch_standby(place, planned, is_on)
+    }
+
+    fn note_switch(&mut self, note: SwitchNote, rules: Vec<RuleEntry>) {
+        self.rules = rules;
+        let at_seconds = self.meaning.seconds_since_began(Moment::now().ns());
+        if let Some(pipeline) = self.main_pipeline() {
+            pipeline.note_switch(SwitchNote { at_seconds, ..note });
+        }
     }
 
     fn has_failed(&self) -> bool {

@@ -5,11 +5,15 @@ use std::os::unix::fs::FileExt as _;
 
 use anyhow::{Context as _, anyhow};
 use weigh_collect::clock::Moment;
+use weigh_schema::synthesis::{SwitchNote, SynthesisReport};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{MAIN, ProbeCounts, Totals};
 
-use super::super::control::{Answer, Ask, ControlTarget, Description, StreamPosition, Written};
+use super::super::adaptation_plan::PlannedAdaptation;
+use super::super::control::{
+    Answer, Ask, ControlTarget, Description, RuleEntry, StreamPosition, Written,
+};
 use super::super::event_stream::EventStream;
 use super::super::stream_host::{HostAnswer, HostAsk};
 use super::state::{RemoteStream, RingReading, TRIES, count};
@@ -28,6 +32,7 @@ impl ControlTarget for RemoteStream {
             Ok(Answer::Register(mut register)) => {
                 register.pid = std::process::id();
                 register.output.clone_from(&self.output);
+                register.rules.clone_from(&self.rules);
                 register.taken = self.taken;
                 // Here they are taken in and written, not where the probes are.
                 for buffer in register.buffers.iter_mut().filter(|buffer| buffer.name == MAIN) {
@@ -75,6 +80,12 @@ impl ControlTarget for RemoteStream {
 
     fn has_ended(&self, _: usize) -> bool {
         false
+    }
+
+    fn synthesis_report(&self, rows: usize) -> Option<SynthesisReport> {
+        let now = Moment::now().ns();
+        let seconds = self.meaning.seconds_since_began(now);
+        self.report(&self.counts(None), rows, (now, seconds))
     }
 
     fn look_after(&mut self, read: &[(usize, u64)]) {
@@ -168,6 +179,30 @@ impl EventStream for RemoteStream {
         if let Some(found) = found {
             self.pipeline.show(&found);
         }
+    }
+
+    fn event_counts(&mut self) -> Vec<ProbeCounts> {
+        match self.ask(Ask::List) {
+            Ok(Answer::Register(register)) if self.is_owner() => {
+                register.probes.into_iter().map(|probe| probe.counted).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn adapt(
+        &mut self,
+        place: usize,
+        planned: &PlannedAdaptation,
+        is_on: bool,
+    ) -> anyhow::Result<()> {
+        self.switch(place, planned, is_on)
+    }
+
+    fn note_switch(&mut self, note: SwitchNote, rules: Vec<RuleEntry>) {
+        self.rules = rules;
+        let at_seconds = self.meaning.seconds_since_began(Moment::now().ns());
+        self.pipeline.note_switch(SwitchNote { at_seconds, ..note });
     }
 
     /// What a command does after its agent has gone is not seen; it is waited for all the same.

@@ -7,6 +7,7 @@
 
 mod event_stream;
 mod state;
+mod switching;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -163,6 +164,9 @@ impl RemoteStream {
             passed: 0,
             output: settings.output.as_ref().map(|path| path.display().to_string()),
             look_after: Cell::new(u64::MAX),
+            rules: Vec::new(),
+            switched: Vec::new(),
+            sampled: Vec::new(),
             is_over: false,
             is_stopped: false,
             failed: None,
@@ -273,7 +277,6 @@ impl RemoteStream {
         now: (u64, f64),
     ) -> Option<SynthesisReport> {
         let lost: Vec<u64> = counted.iter().map(|counted| counted.lost + counted.missed).collect();
-        let sampling = vec![None; lost.len()];
-        self.pipeline.report(rows, now, &Gaps { lost: &lost, sampling: &sampling })
+        self.pipeline.report(rows, now, &Gaps { lost: &lost, sampling: &self.sampled })
     }
 }

@@ -11,7 +11,7 @@ use weigh_trace::probe::Probe;
 use weigh_trace::replay::filter::RecordedFilter;
 use weigh_trace::sink::Meaning;
 
-use super::super::control::{Conversation, Description, StreamPosition};
+use super::super::control::{Conversation, Description, RuleEntry, StreamPosition};
 use super::super::pipeline::Pipeline;
 
 /// How often it is tried to say what was lost while the stream runs on.
@@ -60,6 +60,16 @@ pub(super) fn count(counts: &mut Vec<u64>, event: u32, by: u64) {
     counts[event] = counts[event].wrapping_add(by);
 }
 
+/// What a change has taken the place of.
+pub(super) enum Switched {
+    /// A rule of sampling, or none, of an event.
+    Sampling(usize, Option<String>),
+    /// A filter, or none.
+    Filter(usize, Option<String>),
+    /// Nothing: an event was added, which stays and is followed no more for now.
+    Event(usize),
+}
+
 /// A stream of somebody else's.
 pub struct RemoteStream {
     pub(super) talk: Conversation,
@@ -85,6 +95,11 @@ pub struct RemoteStream {
     pub(super) passed: u64,
     pub(super) output: Option<String>,
     pub(super) look_after: Cell<u64>,
+    /// Conditions, as the register has them; what each has taken the place of; and by what of each event not every one
+    /// was taken.
+    pub(super) rules: Vec<RuleEntry>,
+    pub(super) switched: Vec<Vec<Switched>>,
+    pub(super) sampled: Vec<Option<String>>,
     pub(super) is_over: bool,
     pub(super) is_stopped: bool,
     pub(super) failed: Option<anyhow::Error>,

@@ -153,6 +153,7 @@ impl Host {
                 stream.kernel.detach_all();
                 HostAnswer::Done
             }
+            HostAsk::Stream(Ask::Reports { .. }) => bail!("reports are made by the user's weigh"),
             HostAsk::Stream(Ask::Where) => HostAnswer::Stream(Answer::Where(stream.r#where(0))),
             HostAsk::Stream(Ask::Describe) => {
                 HostAnswer::Stream(Answer::Description(Box::new(stream.description())))
@@ -199,7 +200,7 @@ impl Host {
             events.len()
         );
         let room = Room { probes: MOST_PROBES - events.len(), outputs: None };
-        let stream = LocalStream::open(&settings, resolver, events, &[], room)?;
+        let stream = LocalStream::open(&settings, resolver, events, (&[], &[]), room)?;
         let attached = Attachment {
             buffer: MAIN.to_string(),
             description: stream.description(),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::control::{Answer, Ask, Attachment};
 
 /// Rises whenever what is sent changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a user's weigh asks.
 #[derive(Debug, Serialize, Deserialize)]
