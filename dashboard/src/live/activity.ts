@@ -35,11 +35,11 @@ interface Column {
   text(row: BusiestRow): string;
 }
 
-const rate = (amounts: Amounts, key: "read_bytes" | "written_bytes" | "calls"): string =>
-  measured(amounts[key], { unit: key === "calls" ? "count" : "bytes", perSecond: true });
+const rate = (amounts: Amounts | null, key: "read_bytes" | "written_bytes" | "calls"): string =>
+  amounts === null ? "–" : measured(amounts[key], { unit: key === "calls" ? "count" : "bytes", perSecond: true });
 
 const TIME: Column = { title: "time now", name: "now", help: "Part of the last seconds; several processes together can have more than all of them",
-  text: ({ per_second: now }) => amount(now.seconds, "ratio") };
+  text: ({ per_second: now }) => now === null ? "–" : amount(now.seconds, "ratio") };
 const CALLS: Column = { title: "calls", name: "calls", help: "Calls in a second", text: (row) => rate(row.per_second, "calls") };
 const SO_FAR: Column = { title: "time so far", name: "total", help: "Since the job began", text: ({ total }) => amount(total.seconds, "seconds") };
 const MOVED: Column[] = [
@@ -200,5 +200,5 @@ function ending(name: string): string {
 function exactly({ total, per_second: now }: BusiestRow): string {
   const words = ({ seconds, calls, read_bytes: read, written_bytes: written }: Amounts) =>
     `${seconds} s, ${calls} calls` + (read + written > 0 ? `, ${read} bytes read, ${written} bytes written` : "");
-  return `so far: ${words(total)}; in a second now: ${words(now)}`;
+  return `so far: ${words(total)}; in a second now: ${now === null ? "not known: regions of a job are read once a second while somebody looks at its page" : words(now)}`;
 }
