@@ -97,7 +97,7 @@ python_module() {
 # documents FOLDER: the pages, in folders as they are here, for they lead to each other.
 documents() {
 	local page
-	(cd "$top/docs" && find . -name '*.md' -o -name '*.svg' -o -name '*.png') | while read -r page; do
+	(cd "$top/docs" && find . -name '*.md' -o -name '*.svg' -o -name '*.png' -o -name openapi.json) | while read -r page; do
 		install -D -m 644 "$top/docs/$page" "$1/$page"
 	done
 }

@@ -296,8 +296,8 @@ export interface Host {
   cgroup_version: string;
   virtualisation: string | null;
   weigh: string;
-  at_start: Record<string, Value>;
-  at_end: Record<string, Value>;
+  at_start?: Record<string, Value>;
+  at_end?: Record<string, Value>;
 }
 
 export interface IoHeat {
@@ -736,5 +736,5 @@ export interface Value {
   unit: Unit;
   source: Mechanism;
   quality: Quality;
-  reason: string | null;
+  reason?: string | null;
 }

@@ -101,15 +101,23 @@ async function check() {
 
   const { metrics } = JSON.parse(await readFile(join(folder, "job/summary.json"), "utf8"));
   await page.evaluate(() => document.querySelectorAll("details").forEach((found) => { found.open = true; }));
-  let known = 0;
-  for (const [name, { value, unit }] of Object.entries(metrics)) {
-    if (value === null || value === undefined) continue;
-    known += 1;
-    assert.equal(await page.locator(`.metrics tr[data-metric="${name}"] td.number`).getAttribute("title"), `${value} ${unit}`, name);
+  let [known, missing] = [0, 0];
+  for (const [name, { value, unit, quality, reason }] of Object.entries(metrics)) {
+    const row = page.locator(`.metrics tr[data-metric="${name}"]`);
     const figure = page.locator(`.headline [data-metric="${name}"] .amount`);
+    assert.equal(await row.count(), 1, name);
+    assert.ok((await row.locator(".trust").innerText()).includes(quality), `${name} is ${quality}`);
+    if (value === null || value === undefined) {
+      missing += 1;
+      assert.equal(await row.locator("td.number").innerText(), "–", name);
+      assert.equal(await row.locator(".reason").textContent(), reason, name);
+      continue;
+    }
+    known += 1;
+    assert.equal(await row.locator("td.number").getAttribute("title"), `${value} ${unit}`, name);
     if (await figure.count() > 0) assert.equal(await figure.getAttribute("title"), `${value} ${unit}`, `${name} above`);
   }
-  console.log(`      ${known} numbers are those of summary.json`);
+  console.log(`      ${known} numbers are those of summary.json, and so are ${missing} reasons why there is none`);
   assert.ok(known > 20);
   assert.deepEqual(errors, [], "errors on the console");
 }

@@ -494,6 +494,26 @@ const checks = {
     });
   },
 
+  "what one job is busy with, on its own page": async () => {
+    const none = { rows: [], rows_total: 0, jobs_without: 1, jobs_cut: 0 };
+    const total = { seconds: 3, calls: 4_001, read_bytes: 0, written_bytes: 0 };
+    const row = { job: "one", name: "solve <b>", total, per_second: null };
+    offer("one", { state: "running" });
+    server.busiest = { jobs: 1, files: none, connections: none, syscalls: none, phases: { ...none, rows: [row], rows_total: 1, jobs_without: 0 } };
+    await quiet("/jobs/one", {}, async (page) => {
+      await page.locator("#activity .name", { hasText: "solve <b>" }).waitFor();
+      assert.ok(server.asked.includes("/api/v1/busiest?job=one"), server.asked.join(" "));
+      assert.deepEqual(await page.locator("#activity .card:visible h3").allInnerTexts(), ["Busiest phases and regions"]);
+      const now = page.locator("#activity td.of-now");
+      assert.equal(await now.innerText(), "–", "what is not known is no 0");
+      assert.match(await now.getAttribute("title"), /^so far: 3 s, 4001 calls; in a second now: not known/);
+      assert.ok(await page.locator("#activity .of-job").first().isHidden());
+      await until("a stream", () => server.streams.size === 1 || server.streams.size);
+      server.tell("job", { id: "one", state: "ended", metrics: {}, samples: [] });
+      await until("it is over", async () => await page.locator("#activity").count() === 0);
+    });
+  },
+
   "another run to compare with": async () => {
     offer("one");
     offer("two");

@@ -39,16 +39,27 @@ impl From<&AgentArguments> for AgentSettings {
     }
 }
 
-/// Errors: other machines can reach its address; the file of the token cannot be used.
+/// Errors: other machines can reach its address, and it has no TLS; a file cannot be used.
 fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
-    let Some(address) = arguments.http else { return Ok(None) };
-    weigh_web::check_address(address)?;
+    let pem = arguments.tls.read()?;
+    let Some(address) = arguments.http else {
+        return match pem {
+            Some(_) => bail!("--tls-cert: expected --http, where the page is served"),
+            None => Ok(None),
+        };
+    };
+    weigh_web::check_address(address, pem.is_some())?;
     if arguments.http_apart && address.port() == 0 {
         bail!("--http-apart: expected the port where the page is served");
     }
+    let origin = match &pem {
+        Some(pem) => format!("https://{}", arguments.tls.identity(pem)?.authority(address)?),
+        None => format!("http://{address}"),
+    };
     Ok(Some(PageSettings {
         address,
-        is_apart: arguments.http_apart,
+        origin_apart: arguments.http_apart.then_some(origin),
+        pem,
         user: arguments.http_user.clone(),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
     }))

@@ -122,7 +122,7 @@ fn of_recording(directory: &Path) -> anyhow::Result<Shown> {
     let found = match &summary.regions {
         Some(found) => (**found).clone(),
         None if rows.is_empty() && phases.is_empty() && !recording.is_complete() => {
-            bail!("nothing of regions yet: rows are written when a process has ended")
+            bail!("nothing of regions yet: of processes that run they are written now and then")
         }
         None if rows.is_empty() && phases.is_empty() => {
             bail!(

@@ -80,8 +80,8 @@ mod tests {
         assert!(refusal("otlp").contains("otlp=http://HOST:PORT"));
         assert!(refusal("otlp=").contains("otlp=http://HOST:PORT"));
         assert!(refusal("otlp=ftp://x").contains("http://"));
-        let tls = refusal("elasticsearch=https://user:secret@search:9200");
-        assert!(tls.contains("TLS") && !tls.contains("secret"), "{tls}");
+        let wrong = refusal("elasticsearch=https://user:secret@search:9200?a");
+        assert!(wrong.contains("https://HOST:PORT") && !wrong.contains("secret"), "{wrong}");
         assert!(refusal("statsd=nowhere").contains("HOST:PORT"));
         assert!(refusal("csv=/nonexistent/folder/a.csv").contains("/nonexistent/folder/a.csv"));
         assert!(!refusal("\u{1b}[31m=x").contains('\u{1b}'));

@@ -1,7 +1,8 @@
 //! Makes recordings that the live page is measured with.
 //!
 //! ```text
-//! page_sizes FOLDER ended SAMPLES          one recording with so many samples of each series
+//! page_sizes FOLDER ended SAMPLES          one recording with so many samples of each series; one sample of `cpu_seconds`,
+//!                                          after a third of the time, is 1e12
 //! page_sizes FOLDER long SAMPLES SECONDS   the same, of a job that runs for so long still
 //! page_sizes FOLDER jobs JOBS SECONDS      jobs that run, each with a session of two processes
 //! ```
@@ -22,6 +23,8 @@ type Failure = Box<dyn std::error::Error>;
 
 const TICK_NS: i64 = 100_000_000;
 const FILES: u64 = 20;
+/// The series with a spike, and how high it is.
+const SPIKE: (&str, f64) = ("cpu_seconds", 1e12);
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().collect();
@@ -90,7 +93,11 @@ fn write_samples(folder: &Path, id: &str, number: u64) -> Result<(RecordingWrite
     let start_ns = now_ns() - number as i64 * TICK_NS;
     let mut writer = begin(folder, id, start_ns)?;
     for tick in 0..number {
-        writer.append(&samples(start_ns + tick as i64 * TICK_NS, tick));
+        let mut update = samples(start_ns + tick as i64 * TICK_NS, tick);
+        if let (true, Update::Samples { values, .. }) = (tick == number / 3, &mut update) {
+            values.insert(SPIKE.0.to_string(), SPIKE.1);
+        }
+        writer.append(&update);
     }
     Ok((writer, start_ns))
 }

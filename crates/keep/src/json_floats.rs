@@ -26,6 +26,7 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::SyscallTotals(_)
         // Made of whole numbers: what divides them is no zero.
         | Update::Region(_)
+        | Update::RegionSoFar(_)
         | Update::Phase(_)
         | Update::Unknown => 0,
     };
@@ -47,6 +48,7 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         | Update::SyscallTotals(_)
         // Made of whole numbers: what divides them is no zero.
         | Update::Region(_)
+        | Update::RegionSoFar(_)
         | Update::Phase(_)
         | Update::Unknown => {}
     }

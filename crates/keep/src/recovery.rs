@@ -64,6 +64,7 @@ impl Tally {
             Update::Phase(row) => self.saw_time(row.ended_ns),
             Update::FileUse(_)
             | Update::Region(_)
+            | Update::RegionSoFar(_)
             | Update::FileUseSoFar(_)
             | Update::SyscallTotals(_)
             | Update::OffsetHistogram(_)

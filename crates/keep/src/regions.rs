@@ -9,6 +9,7 @@ use weigh_schema::update::Update;
 use weigh_schema::{Number, Unit};
 
 use crate::column::{Column, column};
+use crate::latest_rows::Latest;
 use crate::table::Row;
 
 impl Row for RegionRow {
@@ -73,9 +74,13 @@ impl Row for RegionRow {
     }
 
     fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
-        if let Update::Region(row) = entry {
+        if let Update::Region(row) | Update::RegionSoFar(row) = entry {
             emit(*row);
         }
+    }
+
+    fn latest() -> Option<Latest> {
+        Some(Latest::default())
     }
 }
 

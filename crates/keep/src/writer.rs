@@ -359,7 +359,7 @@ impl Tables {
                 Update::Started(_) | Update::Snapshot(_) | Update::Summary(_) | Update::Unknown => {
                 }
                 // Each has come as a whole row since.
-                Update::FileUseSoFar(_) | Update::IoTotals(_) => {}
+                Update::FileUseSoFar(_) | Update::RegionSoFar(_) | Update::IoTotals(_) => {}
             }
         }
         Ok(journal.condition.damaged)

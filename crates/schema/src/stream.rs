@@ -351,6 +351,9 @@ pub struct AgentStatus {
 pub struct PageStatus {
     /// Where it is served; null before that is known.
     pub address: Option<SocketAddr>,
+    /// How its URLs begin; null before that is known.
+    #[serde(default)]
+    pub origin: Option<String>,
     /// Whether it is served now, as far as the agent knows.
     pub is_served: bool,
     /// The process that serves it, where the agent has started it.

@@ -56,6 +56,8 @@ pub enum Update {
     SyscallTotals(Box<CallsReport>),
     /// A region at one place in the call tree of one thread, as it was in the end.
     Region(Box<RegionRow>),
+    /// The same as it is while its process runs; a later one of this place and thread takes its place.
+    RegionSoFar(Box<RegionRow>),
     /// A phase that has ended.
     Phase(Box<PhaseRow>),
     /// What was known when a watched file asked for it.

@@ -62,7 +62,7 @@ fn head(status: &AgentStatus) -> String {
 }
 
 fn page_line(page: &PageStatus) -> String {
-    let address = page.address.map_or_else(String::new, |address| format!(" at {address}"));
+    let origin = page.origin.as_ref().map_or_else(String::new, |origin| format!(" at {origin}"));
     let by = page.pid.map_or_else(String::new, |pid| format!(" by process {pid}"));
     let starts = match page.starts {
         0 | 1 => String::new(),
@@ -70,7 +70,7 @@ fn page_line(page: &PageStatus) -> String {
     };
     match &page.reason {
         _ if page.is_served => {
-            format!("the page is served{address}{by}{starts}; its URL: weigh agent url\n")
+            format!("the page is served{origin}{by}{starts}; its URL: weigh agent url\n")
         }
         Some(reason) => format!("the page is not served{starts}: {}\n", printable(reason)),
         None => "the page starts\n".to_string(),
@@ -145,6 +145,7 @@ mod tests {
             collectors: vec![collector],
             page: Some(PageStatus {
                 address: Some("127.0.0.1:4000".parse().expect("an address")),
+                origin: Some("http://127.0.0.1:4000".into()),
                 is_served: true,
                 pid: Some(41),
                 starts: 3,
@@ -155,7 +156,8 @@ mod tests {
         let text = text(&status);
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("not served: not enough rights\\u{1b}"), "{text}");
-        let page = "the page is served at 127.0.0.1:4000 by process 41, started 3 times; its URL";
+        let page =
+            "the page is served at http://127.0.0.1:4000 by process 41, started 3 times; its URL";
         assert!(text.contains(page), "{text}");
         assert!(text.contains("each 1 s, for a reader each 0.1 s now"), "{text}");
         let line = text.lines().find(|line| line.starts_with("node")).unwrap();

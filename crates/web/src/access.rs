@@ -4,8 +4,6 @@
 //! handler sees the request. Host and Origin stand against DNS rebinding: a name that another site points at 127.0.0.1
 //! is not this server's.
 
-use std::net::SocketAddr;
-
 use axum::extract::{Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, ORIGIN,
@@ -17,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::error::ApiError;
+use crate::names::ServerNames;
 use crate::tokens::{Grant, TokenTable};
 
 /// What a page may load, and from where: from here alone, and no script or style in its own text.
@@ -30,32 +29,25 @@ pub(crate) const METRICS: &str = "/metrics";
 /// What requests are held to.
 pub(crate) struct Access {
     tokens: TokenTable,
-    /// What `Host` may say.
-    hosts: Vec<String>,
-    /// The cookie's name: ports of one address share their cookies.
+    names: ServerNames,
+    /// The cookie's name.
     cookie: String,
+    /// What browsers hold it to, besides what they always do.
+    cookie_attributes: &'static str,
 }
 
 impl Access {
-    /// Of a server at this address.
-    pub(crate) fn new(tokens: TokenTable, address: SocketAddr) -> Access {
-        let port = address.port();
-        let mut names = vec![address.to_string(), format!("localhost:{port}")];
-        if port == 80 {
-            names.extend([address.ip().to_string(), "localhost".to_string()]);
-        }
-        Access { tokens, hosts: names, cookie: format!("weigh-{port}") }
+    /// Of a server that is asked for by these names.
+    pub(crate) fn new(tokens: TokenTable, names: ServerNames) -> Access {
+        let (cookie, cookie_attributes) = names.cookie();
+        Access { tokens, names, cookie, cookie_attributes }
     }
 
     /// The URL that opens the page, with the token where all have the same.
     pub(crate) fn url(&self) -> String {
         let token = self.tokens.page_token();
         let query = token.map_or_else(String::new, |token| format!("?token={}", token.text()));
-        format!("http://{}/{query}", self.hosts[0])
-    }
-
-    fn is_host(&self, host: &str) -> bool {
-        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+        format!("{}/{query}", self.names.origin())
     }
 
     /// Whether the request is for this server, and from a page of it if it is from a page.
@@ -64,17 +56,15 @@ impl Access {
         let mut hosts = request.headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         let authority = request.uri.authority().map(|authority| authority.as_str());
-        let is_ours = host.is_some_and(|host| self.is_host(host))
+        let is_ours = host.is_some_and(|host| self.names.is_host(host))
             && hosts.next().is_none()
-            && authority.is_none_or(|authority| self.is_host(authority));
+            && authority.is_none_or(|authority| self.names.is_host(authority));
         if !is_ours {
             let status = StatusCode::MISDIRECTED_REQUEST;
             return Err(ApiError::new(status, "the request is for another host", EXPECTED));
         }
-        let is_own = |origin: &HeaderValue| {
-            let origin = origin.to_str().ok().and_then(|text| text.strip_prefix("http://"));
-            origin.is_some_and(|host| self.is_host(host))
-        };
+        let is_own =
+            |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| self.names.is_origin(origin));
         match request.headers.get_all(ORIGIN).iter().all(is_own) {
             true => Ok(()),
             false => {
@@ -118,7 +108,8 @@ impl Access {
     }
 
     fn send_on(&self, location: &str, token: &str) -> Response {
-        let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
+        let (name, attributes) = (&self.cookie, self.cookie_attributes);
+        let cookie = format!("{name}={token}; Path=/;{attributes} HttpOnly; SameSite=Strict");
         let header = |text: &str| HeaderValue::from_str(text).ok();
         match header(location).zip(header(&cookie)) {
             Some((location, cookie)) => {
@@ -223,7 +214,8 @@ mod tests {
         let grant = |is_for_metrics| Grant { node: board(), is_for_metrics };
         let tokens = TokenTable::default().with(page.clone(), grant(false));
         let tokens = tokens.with(metrics.clone(), grant(true));
-        (Access::new(tokens, "127.0.0.1:4000".parse().unwrap()), page, metrics)
+        let names = ServerNames::Loopback("127.0.0.1:4000".parse().unwrap());
+        (Access::new(tokens, names), page, metrics)
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {

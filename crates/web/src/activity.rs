@@ -142,6 +142,21 @@ impl ActivityTable {
         }
     }
 
+    /// The total of a row is this now. Of a new one nobody knows over which time: it is in no rate.
+    fn set_so_far(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        let is_new = !self.rows.contains_key(&key);
+        self.set(key, name, total, now_ns);
+        if let Some(row) = self.rows.get_mut(&key).filter(|_| is_new) {
+            row.base = (total, now_ns);
+        }
+    }
+
+    /// A row that stood alone is over with this total: it is in the row of its name from now on.
+    fn close(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        self.rows.remove(&key);
+        self.add_old(name, total, now_ns);
+    }
+
     fn make_room(&mut self) {
         if self.rows.len() < ROWS_MOST {
             return;
@@ -222,7 +237,8 @@ impl JobActivity {
             }
             Update::FileUse(row) | Update::FileUseSoFar(row) => self.take_file(row),
             Update::Phase(row) => self.take_phase(row),
-            Update::Region(row) => self.take_region(row),
+            Update::Region(row) => self.take_region(row, ActivityTable::close),
+            Update::RegionSoFar(row) => self.take_region(row, ActivityTable::set_so_far),
             Update::SyscallTotals(report) => self.take_syscalls(report),
             _ => {}
         }
@@ -249,15 +265,20 @@ impl JobActivity {
         self.table(ActivityKind::Phases).add(&row.name, more, now_ns);
     }
 
-    /// Of a process that has ended; its phases were told of one by one.
-    fn take_region(&mut self, row: &RegionRow) {
+    /// At one place in the call tree of one thread. Phases are told of one by one.
+    fn take_region(
+        &mut self,
+        row: &RegionRow,
+        take: fn(&mut ActivityTable, u64, &str, Amounts, i64),
+    ) {
         if row.kind != RegionKind::Region {
             return;
         }
         let (seconds, calls) = (row.exclusive_seconds, row.calls as f64);
-        let more = Amounts { seconds, calls, ..Amounts::default() };
+        let total = Amounts { seconds, calls, ..Amounts::default() };
+        let key = key_of((row.process, row.thread, &row.path));
         let now_ns = self.now_ns;
-        self.table(ActivityKind::Phases).add_old(&row.name, more, now_ns);
+        take(self.table(ActivityKind::Phases), key, &row.name, total, now_ns);
     }
 
     fn take_syscalls(&mut self, report: &CallsReport) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::{Exit, LimitOutcome, Summary};
 use weigh_schema::{METRICS, Metric, Number, Quality, Unit};
 use weigh_show::report::Page;
@@ -15,6 +16,7 @@ const ITEMS_MOST: usize = 64;
 
 /// How a recording fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JobState {
     /// Its job is being measured.
@@ -163,6 +165,16 @@ pub(crate) struct JobEvent<'a> {
     pub(crate) samples: &'a [JobSamples],
 }
 
+/// What is new of the regions that a job's programs name: `event: profile` of the stream.
+#[derive(Serialize)]
+pub(crate) struct ProfileEvent<'a> {
+    pub(crate) id: &'a str,
+    /// Rows that have changed: each takes the place of the one before it of this process, thread, kind and path.
+    pub(crate) regions: &'a [RegionRow],
+    /// Phases that have ended.
+    pub(crate) phases: &'a [PhaseRow],
+}
+
 /// Values of several series, taken at one time.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct JobSamples {
@@ -189,8 +201,11 @@ pub(crate) struct SeriesColumns<'a> {
     pub(crate) scope: &'a str,
     pub(crate) unit: Option<Unit>,
     pub(crate) quality: Option<Quality>,
-    #[serde(flatten)]
-    pub(crate) columns: &'a crate::decimate::Columns,
+    /// When the last value of each column was taken: seconds since the Unix epoch.
+    pub(crate) time: &'a [f64],
+    pub(crate) min: &'a [f64],
+    pub(crate) max: &'a [f64],
+    pub(crate) last: &'a [f64],
 }
 
 /// The name and version of [`SeriesColumns`].

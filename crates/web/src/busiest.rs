@@ -15,6 +15,8 @@ const BUSIEST: &str = "weigh.busiest/1";
 /// Which jobs, and which files of them: what the page's filter says. What is absent lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct BusiestFilter {
+    /// Its id.
+    job: Option<String>,
     user: Option<String>,
     category: Option<String>,
     /// `NAME=VALUE`.
@@ -31,7 +33,8 @@ impl BusiestFilter {
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        is(&self.user, Some(&job.user))
+        is(&self.job, Some(&job.id))
+            && is(&self.user, Some(&job.user))
             && is(&self.category, job.category.as_deref())
             && self.label.as_deref().is_none_or(|label| job.has_label(label))
             && self.q.as_deref().is_none_or(|words| has_words(job, words))
@@ -296,6 +299,42 @@ mod tests {
             (&row["total"]["seconds"], &row["per_second"]["seconds"]),
             (&1600.0.into(), &0.0.into())
         );
+    }
+
+    /// Then it ends, and another program of the same process begins with nothing.
+    #[test]
+    fn regions_of_a_process_that_runs_have_a_rate_and_are_counted_once() {
+        let row = |seconds: f64, calls| {
+            let (name, path) = ("solve".to_string(), vec!["solve".to_string()]);
+            let kind = weigh_schema::region::RegionKind::Region;
+            let exclusive_seconds = seconds;
+            Box::new(weigh_schema::region::RegionRow {
+                name,
+                path,
+                kind,
+                calls,
+                exclusive_seconds,
+                ..Default::default()
+            })
+        };
+        let so_far = |seconds, calls| Update::RegionSoFar(row(seconds, calls));
+        let mut entries = vec![clock(10), so_far(900.0, 90), clock(12), so_far(901.0, 94)];
+        let found = report(&BusiestFilter::default(), &[job("j", &entries)]);
+        let first = &found["phases"]["rows"][0];
+        assert_eq!(
+            (&first["total"]["seconds"], &first["total"]["calls"]),
+            (&901.0.into(), &94.0.into())
+        );
+        assert_eq!(
+            (&first["per_second"]["seconds"], &first["per_second"]["calls"]),
+            (&0.5.into(), &2.0.into())
+        );
+        entries.extend([Update::Region(row(902.0, 95)), clock(13), so_far(1.0, 1)]);
+        let found = report(&BusiestFilter::default(), &[job("j", &entries)]);
+        assert_eq!(found["phases"]["rows_total"], 1);
+        assert_eq!(found["phases"]["rows"][0]["total"]["calls"], 96.0);
+        let one = BusiestFilter { job: Some("j".into()), ..Default::default() };
+        assert_eq!(report(&one, &[job("j", &entries), job("k", &entries)])["jobs"], 1);
     }
 
     #[test]

@@ -9,9 +9,12 @@ use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-/// A request's head has to come within.
+/// A request's head, and a handshake, has to come within.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a head, and of what waits to be sent.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -19,18 +22,58 @@ const HEADERS: usize = 64;
 /// A client that takes nothing for so long has gone.
 const STALL_TIME: Duration = Duration::from_secs(30);
 
+/// The first byte of a handshake of TLS.
+const HANDSHAKE: u8 = 0x16;
+/// For who speaks HTTP to a port of TLS.
+const SPEAK_TLS: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+                           This port speaks TLS: its URL begins with https://\n";
+
 /// Serves one client until it or the server has enough.
-pub(crate) async fn serve<S>(stream: S, router: Router)
+pub(crate) async fn serve(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>) {
+    // Events go out at once.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => serve_plainly(stream, router).await,
+        Some(acceptor) => {
+            if let Some(stream) = handshake(stream, acceptor).await {
+                serve_http(stream, router).await;
+            }
+        }
+    }
+}
+
+/// None where the client does not get through it.
+async fn handshake(stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream<PatientStream<TcpStream>>> {
+    let mut first = [0];
+    let bytes = timeout(HEAD_TIME, stream.peek(&mut first)).await.ok()?.ok()?;
+    if bytes > 0 && first[0] != HANDSHAKE {
+        // What has come is taken: the kernel would reset the connection before the answer is read. It may have gone.
+        let _ = stream.try_read(&mut vec![0; BUFFER_BYTES]);
+        let _ = stream.try_write(SPEAK_TLS);
+        return None;
+    }
+    timeout(HEAD_TIME, acceptor.accept(PatientStream::new(stream))).await.ok()?.ok()
+}
+
+/// The same without TLS, by any kind of stream.
+pub(crate) async fn serve_plainly<S>(stream: S, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let io = TokioIo::new(PatientStream::new(stream));
+    serve_http(PatientStream::new(stream), router).await;
+}
+
+async fn serve_http<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(BUFFER_BYTES)
         .max_headers(HEADERS)
-        .serve_connection(io, TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     // A client that breaks off is no failure of the server.
     let _ = connection.await;
 }

@@ -7,16 +7,21 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::tls::TlsError;
+
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The address is not one of this machine's loopback.
+    /// Other machines can reach the address, and there is no TLS.
     #[error(
-        "{0} can be reached from other machines: that needs TLS, which weigh serve does not have. Serve \
-         127.0.0.1 and reach it by `ssh -L {port}:127.0.0.1:{port} HOST`", port = .0.port()
+        "{0} can be reached from other machines: that needs TLS, as --http {0} --tls-cert FILE --tls-key FILE. Without, \
+         serve 127.0.0.1 and reach it by `ssh -L {port}:127.0.0.1:{port} HOST`", port = .0.port()
     )]
     NotLoopback(SocketAddr),
+    /// There is no TLS with this certificate.
+    #[error("--tls-cert, --tls-key: {0}")]
+    Tls(#[from] TlsError),
     /// It cannot listen there.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -56,10 +61,10 @@ pub(crate) struct ApiError {
 
 /// As clients get it.
 #[derive(Serialize)]
-struct ErrorBody<'a> {
-    schema: &'static str,
-    error: &'a str,
-    expected: &'a str,
+pub(crate) struct ErrorBody<'a> {
+    pub(crate) schema: &'static str,
+    pub(crate) error: &'a str,
+    pub(crate) expected: &'a str,
 }
 
 impl ApiError {

@@ -156,18 +156,23 @@ impl JobTable {
         self.state().live(place).map(read)
     }
 
-    /// How a job is, and what will be new of it.
+    /// How a job is, and what will be new of it, of its regions too where they are wanted.
     pub(crate) fn subscribe(
         &self,
         id: &str,
-    ) -> Result<(Bytes, Option<broadcast::Receiver<Bytes>>), ApiError> {
+        with_profiles: bool,
+    ) -> Result<(Bytes, Vec<broadcast::Receiver<Bytes>>), ApiError> {
         let place = self.find(id)?.place;
         let mut state = self.state();
         self.read_on(&mut state, &place);
         match state.jobs.get_mut(&place) {
             Some((_, Some(job))) => {
                 job.bring_up_to_date();
-                let events = job.live.as_mut().map(|live| live.subscribe());
+                let mut events = Vec::new();
+                if let Some(live) = &mut job.live {
+                    events.push(live.subscribe());
+                    events.extend(with_profiles.then(|| live.subscribe_to_profiles()));
+                }
                 Ok((job_event(&job.row), events))
             }
             _ => Err(ApiError::no_job()),
@@ -347,11 +352,12 @@ impl Job {
         let Some(live) = &mut self.live else { return };
         live.pass_on_watching();
         match live.read_on() {
-            Ok(samples) if live.is_watched() => {
+            Ok(news) if live.is_watched() => {
                 if self.bring_up_to_date().is_some()
                     && let Some(live) = &mut self.live
                 {
-                    live.send(&self.row, &samples);
+                    live.send(&self.row, &news.samples);
+                    live.send_profile(&self.row, &news);
                 }
             }
             Ok(_) => {}

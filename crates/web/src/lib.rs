@@ -1,4 +1,4 @@
-//! The live page: the node and its jobs over HTTP, on loopback alone.
+//! The live page: the node and its jobs over HTTP on loopback, elsewhere over TLS alone.
 //!
 //! Reads recordings by `keep`, and what the binary hands in: values of the node ([`NodeFeed`]) and the data of a
 //! recording's page. Emits JSON, columns of series, events and the page; refuses requests without the token, for
@@ -19,16 +19,22 @@ mod feed;
 mod folder;
 mod jobs;
 mod live_job;
+mod names;
 mod node;
 mod node_change;
+#[cfg(test)]
+mod openapi;
 mod page;
 mod routes;
+#[cfg(test)]
+mod schema_check;
 mod scrape;
 mod series;
 mod server;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod tokens;
 mod zoom;
 
@@ -38,4 +44,5 @@ pub use page::PageBuilder;
 pub use routes::MetricsText;
 pub use scrape::{ScrapeBoard, ScrapePlace, ScrapeServer, SynthesisText};
 pub use server::{Listening, PageAudience, ServeSettings, Server, check_address};
+pub use tls::{TlsError, TlsIdentity};
 pub use tokens::{TokenAuthority, TokenGrant};

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::broadcast;
 use weigh_keep::{JournalParts, JournalTail, KeepError, OverviewReading, ScannedSample};
+use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
 use crate::activity::JobActivity;
-use crate::api::{JobEvent, JobMetrics, JobRow, JobSamples, JobState, JobValue};
+use crate::api::{JobEvent, JobMetrics, JobRow, JobSamples, JobState, JobValue, ProfileEvent};
 use crate::event::event;
 use crate::folder::JobFolder;
 
@@ -20,6 +21,8 @@ const STEP_BYTES: u64 = 8 * 1024 * 1024;
 const EVENTS_KEPT: usize = 64;
 /// Samples of one event; all are in the series.
 const SAMPLES_SENT: usize = 1000;
+/// Regions, and phases, of one event; all are in the recording.
+const ROWS_SENT: usize = 1000;
 /// A request waits so long for a journal to be read.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Series that nobody has asked for for so long are forgotten.
@@ -40,6 +43,8 @@ pub(crate) struct LiveJob {
     /// What it is busy with.
     pub(crate) activity: JobActivity,
     sender: broadcast::Sender<Bytes>,
+    /// For those who want to know of regions.
+    profiles: broadcast::Sender<Bytes>,
     /// What those who watch know of its values; nothing where they are to be told all.
     sent: JobMetrics,
     /// Whether its journal was read to its end: before that there is too much to send.
@@ -55,12 +60,14 @@ impl LiveJob {
     pub(crate) fn open(folder: JobFolder) -> Result<Option<LiveJob>, KeepError> {
         let Some(tail) = JournalTail::open_found(&folder.path())? else { return Ok(None) };
         let (sender, _) = broadcast::channel(EVENTS_KEPT);
+        let (profiles, _) = broadcast::channel(EVENTS_KEPT);
         Ok(Some(LiveJob {
             folder,
             tail,
             series: None,
             activity: JobActivity::default(),
             sender,
+            profiles,
             sent: JobMetrics::new(),
             is_caught_up: false,
             is_told: false,
@@ -83,6 +90,7 @@ impl LiveJob {
     /// Goes on from another reading of the same journal, with the viewers that it has.
     pub(crate) fn become_fresh(&mut self, mut fresh: LiveJob) {
         (fresh.sender, fresh.is_told) = (self.sender.clone(), self.is_told);
+        fresh.profiles = self.profiles.clone();
         *self = fresh;
     }
 
@@ -109,25 +117,25 @@ impl LiveJob {
         self.series.take_if(|series| !is_watched && series.used.elapsed() > SERIES_KEPT);
     }
 
-    /// Reads what is new; the samples for those who watch.
-    pub(crate) fn read_on(&mut self) -> Result<Vec<JobSamples>, KeepError> {
+    /// Reads what is new, for those who watch.
+    pub(crate) fn read_on(&mut self) -> Result<JobNews, KeepError> {
         self.forget_series_unless_used();
-        let (series, mut samples) = (&mut self.series, Vec::new());
+        let (series, mut news) = (&mut self.series, JobNews::default());
+        let has_profile_viewers = self.profiles.receiver_count() > 0;
         let progress = self.tail.read_on(STEP_BYTES, &mut |entry| {
             self.activity.take(entry);
-            if let Update::Samples { time_ns, scope, values } = entry {
-                let scope = scope.to_string();
-                if let Some(series) = series {
-                    take_samples(&mut series.reading, &scope, *time_ns, values);
-                }
-                if self.is_caught_up && samples.len() < SAMPLES_SENT {
-                    samples.push(JobSamples { time_ns: *time_ns, scope, values: values.clone() });
-                }
+            if let (Update::Samples { time_ns, scope, values }, Some(series)) =
+                (entry, &mut *series)
+            {
+                take_samples(&mut series.reading, &scope.to_string(), *time_ns, values);
+            }
+            if self.is_caught_up {
+                news.take(entry, has_profile_viewers);
             }
         })?;
         self.is_caught_up |= progress.is_at_end;
         self.has_news |= progress.bytes > 0;
-        Ok(samples)
+        Ok(news)
     }
 
     /// How the job is now; none where nothing is new since this was asked last. It is dearer than to read on.
@@ -142,7 +150,7 @@ impl LiveJob {
 
     /// Whether anybody watches it.
     pub(crate) fn is_watched(&self) -> bool {
-        self.sender.receiver_count() > 0
+        self.sender.receiver_count() + self.profiles.receiver_count() > 0
     }
 
     /// Lets the job's weigh know whether anybody watches.
@@ -163,6 +171,22 @@ impl LiveJob {
         self.sender.subscribe()
     }
 
+    /// What will be new of its regions from now on.
+    pub(crate) fn subscribe_to_profiles(&self) -> broadcast::Receiver<Bytes> {
+        self.profiles.subscribe()
+    }
+
+    /// Tells those who want to know of regions what is new of them.
+    pub(crate) fn send_profile(&self, row: &JobRow, news: &JobNews) {
+        if !news.regions.is_empty() || !news.phases.is_empty() {
+            let JobNews { regions, phases, .. } = news;
+            // Nobody may have stayed.
+            let _ = self
+                .profiles
+                .send(event("profile", &ProfileEvent { id: &row.id, regions, phases }));
+        }
+    }
+
     /// Tells those who watch all of it, as at its end.
     pub(crate) fn send_whole(&mut self, row: &JobRow) {
         self.sent.clear();
@@ -177,6 +201,34 @@ impl LiveJob {
         // Nobody may have stayed.
         let _ = self.sender.send(event_of(row, &news, samples));
         self.sent.extend(news);
+    }
+}
+
+/// What is new in a job's journal, as much as is sent.
+#[derive(Default)]
+pub(crate) struct JobNews {
+    pub(crate) samples: Vec<JobSamples>,
+    regions: Vec<RegionRow>,
+    phases: Vec<PhaseRow>,
+}
+
+impl JobNews {
+    fn take(&mut self, entry: &Update, with_profiles: bool) {
+        match entry {
+            Update::Samples { time_ns, scope, values } if self.samples.len() < SAMPLES_SENT => {
+                let (scope, values) = (scope.to_string(), values.clone());
+                self.samples.push(JobSamples { time_ns: *time_ns, scope, values });
+            }
+            Update::Region(row) | Update::RegionSoFar(row)
+                if with_profiles && self.regions.len() < ROWS_SENT =>
+            {
+                self.regions.push((**row).clone());
+            }
+            Update::Phase(row) if with_profiles && self.phases.len() < ROWS_SENT => {
+                self.phases.push((**row).clone());
+            }
+            _ => {}
+        }
     }
 }
 

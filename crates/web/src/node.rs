@@ -84,10 +84,10 @@ impl NodeLook {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NodeOutage {
     /// When the last values came; null if none did.
-    since: Option<Timestamp>,
-    reason: String,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) reason: String,
     #[serde(skip)]
-    at: Instant,
+    pub(crate) at: Instant,
 }
 
 impl NodeOutage {

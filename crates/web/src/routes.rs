@@ -41,6 +41,9 @@ const STREAMS: usize = 64;
 /// In `/api/v1/series`, what stands for the node in the place of a job.
 const NODE: &str = "node";
 
+/// What the API is, for programs: a test holds it to the types that are answered with.
+pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
+
 /// Writes a report in OpenMetrics.
 pub type MetricsText = Box<dyn Fn(&TopReport, &mut String) + Send + Sync>;
 
@@ -89,6 +92,7 @@ pub(crate) fn router(app: Arc<App>, access: Arc<Access>) -> Router {
         .route("/api/v1/busiest", get(busiest))
         .route("/api/v1/series", get(series))
         .route("/api/v1/stream", get(stream))
+        .route("/api/v1/openapi.json", get(openapi))
         .route("/api/{*rest}", get(unknown));
     if has_metrics {
         router = router.route(METRICS, get(metrics));
@@ -128,8 +132,12 @@ async fn asset(State(app): Shared, request: Request) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    let expected = "node, jobs, jobs/ID, busiest, series or stream";
+    let expected = "node, jobs, jobs/ID, busiest, series, stream or openapi.json";
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
+}
+
+async fn openapi() -> Response {
+    json_bytes(OPENAPI)
 }
 
 async fn node(Extension(grant): Granted) -> Answer {
@@ -152,7 +160,7 @@ async fn jobs(State(app): Shared) -> Answer {
 
 async fn busiest(State(app): Shared, uri: Uri) -> Answer {
     let filter: BusiestFilter =
-        parameters(&uri, "user=, category=, label=NAME=VALUE, q=WORDS, file=PATTERN")?;
+        parameters(&uri, "job=ID, user=, category=, label=NAME=VALUE, q=WORDS, file=PATTERN")?;
     let read = move |app: &App| app.jobs.busiest(&filter);
     reading(&app, |app| &app.lists, read).await.map(json_bytes)
 }
@@ -181,7 +189,7 @@ fn job_page(app: &App, id: &str) -> Result<Vec<u8>, ApiError> {
 
 /// Parameters of `/api/v1/series`.
 #[derive(Deserialize)]
-struct SeriesQuery {
+pub(crate) struct SeriesQuery {
     job: String,
     metric: Option<String>,
     scope: Option<String>,
@@ -249,14 +257,16 @@ fn columns_answer(
         return Ok(([(CONTENT_TYPE, kind)], columns.to_bytes()).into_response());
     }
     let SeriesRequest { scope, metric, .. } = request;
-    json(&SeriesColumns { schema: api::SERIES, metric, scope, unit, quality, columns })
+    let Columns { time, min, max, last } = columns;
+    json(&SeriesColumns { schema: api::SERIES, metric, scope, unit, quality, time, min, max, last })
 }
 
 /// Parameters of `/api/v1/stream`.
 #[derive(Deserialize)]
-struct StreamQuery {
+pub(crate) struct StreamQuery {
     node: Option<u8>,
     job: Option<String>,
+    profiles: Option<u8>,
 }
 
 /// Counts a stream as long as it is there.
@@ -276,7 +286,8 @@ impl Drop for Viewer {
 }
 
 async fn stream(State(app): Shared, Extension(grant): Granted, uri: Uri) -> Answer {
-    let StreamQuery { node, job } = parameters(&uri, "node=1, job=ID, or both")?;
+    let StreamQuery { node, job, profiles } = parameters(&uri, "node=1, job=ID, profiles=1")?;
+    let with_profiles = profiles.is_some_and(|profiles| profiles != 0);
     let permit = app.streams.clone().try_acquire_owned().map_err(|_| {
         let error = "too many streams are open";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "64 streams at most")
@@ -285,8 +296,8 @@ async fn stream(State(app): Shared, Extension(grant): Granted, uri: Uri) -> Answ
     stream.hold(Viewer::new(&app));
     stream.add_list(app.jobs.version());
     if let Some(id) = job {
-        let (first, events) =
-            reading(&app, |app| &app.lists, move |app| app.jobs.subscribe(&id)).await?;
+        let subscribe = move |app: &App| app.jobs.subscribe(&id, with_profiles);
+        let (first, events) = reading(&app, |app| &app.lists, subscribe).await?;
         stream.add_job(first, events);
     }
     if node.is_some_and(|node| node != 0) {

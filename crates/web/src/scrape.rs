@@ -187,14 +187,14 @@ async fn accept(listener: Listener, router: Router) {
                 let is_trusted = stream.peer_cred().is_ok_and(|peer| is_trusted(peer.uid()));
                 is_trusted.then(|| {
                     tokio::spawn(async move {
-                        connection::serve(stream, router).await;
+                        connection::serve_plainly(stream, router).await;
                         drop(permit);
                     })
                 });
             }),
             Listener::Port(listener) => listener.accept().await.map(|(stream, _)| {
                 tokio::spawn(async move {
-                    connection::serve(stream, router).await;
+                    connection::serve_plainly(stream, router).await;
                     drop(permit);
                 });
             }),

@@ -1,4 +1,4 @@
-//! The server: listens on loopback, takes so many clients at once, and looks after what is live.
+//! The server: listens on loopback, or elsewhere with TLS, takes so many clients at once, and looks after what is live.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use weigh_wire::Token;
 
 use crate::access::Access;
@@ -17,9 +18,11 @@ use crate::error::WebError;
 use crate::feed::FeedOpener;
 use crate::folder::RecordingsFolder;
 use crate::jobs::JobTable;
+use crate::names::ServerNames;
 use crate::node::NodeBoard;
 use crate::page::PageBuilder;
 use crate::routes::{App, MetricsText, router};
+use crate::tls::TlsIdentity;
 use crate::tokens::{Grant, TokenAuthority, TokenTable};
 
 /// Clients at once: those beyond wait in the kernel's queue.
@@ -35,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct ServeSettings {
     /// Where to listen.
     pub listening: Listening,
+    /// Its certificate; without one it listens on loopback alone.
+    pub tls: Option<TlsIdentity>,
     /// Recordings, and folders with recordings.
     pub folders: Vec<PathBuf>,
     /// For whom the page is.
@@ -69,20 +74,23 @@ pub struct Server {
     listener: TcpListener,
     app: Arc<App>,
     access: Arc<Access>,
+    acceptor: Option<TlsAcceptor>,
 }
 
 impl Server {
-    /// Listens; refuses addresses that other machines can reach, and folders that cannot be read.
+    /// Listens; refuses addresses that other machines can reach without TLS, and folders that cannot be read.
     pub fn bind(settings: ServeSettings) -> Result<Server, WebError> {
-        let ServeSettings { listening, folders, audience, metrics_token, pages, metrics } =
+        let ServeSettings { listening, tls, folders, audience, metrics_token, pages, metrics } =
             settings;
-        let listener = listen(listening)?;
+        let listener = listen(listening, tls.is_some())?;
         let folders = folders.iter().map(|path| open_folder(path)).collect::<Result<_, _>>()?;
-        let access = Access::new(tokens(audience, metrics_token)?, listener.local_addr()?);
+        let acceptor = tls.as_ref().map(TlsIdentity::acceptor);
+        let names = ServerNames::new(listener.local_addr()?, tls)?;
+        let access = Arc::new(Access::new(tokens(audience, metrics_token)?, names));
         let app = App::new(JobTable::new(folders), pages, metrics);
         let runtime =
             Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
-        Ok(Server { runtime, listener, app: Arc::new(app), access: Arc::new(access) })
+        Ok(Server { runtime, listener, app: Arc::new(app), access, acceptor })
     }
 
     /// The URL that opens the page: with the token.
@@ -92,13 +100,13 @@ impl Server {
 
     /// Serves until TERM or INT.
     pub fn run(self) -> Result<(), WebError> {
-        let Server { runtime, listener, app, access } = self;
+        let Server { runtime, listener, app, access, acceptor } = self;
         let served: Result<(), WebError> = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let mut ends = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
             let router = router(app.clone(), access);
             tokio::spawn(read_on_while_watched(app));
-            let serving = tokio::spawn(accept(listener, router));
+            let serving = tokio::spawn(accept(listener, router, acceptor));
             first_of(&mut ends).await;
             serving.abort();
             Ok(())
@@ -109,16 +117,16 @@ impl Server {
     }
 }
 
-fn listen(listening: Listening) -> Result<TcpListener, WebError> {
+fn listen(listening: Listening, has_tls: bool) -> Result<TcpListener, WebError> {
     let listener = match listening {
         Listening::At(address) => {
-            check_address(address)?;
+            check_address(address, has_tls)?;
             let failed = |source| WebError::Listen { address, source };
             TcpListener::bind(address).map_err(failed)?
         }
         Listening::By(socket) => {
             let listener = TcpListener::from(socket);
-            check_address(listener.local_addr()?)?;
+            check_address(listener.local_addr()?, has_tls)?;
             listener
         }
     };
@@ -126,9 +134,9 @@ fn listen(listening: Listening) -> Result<TcpListener, WebError> {
     Ok(listener)
 }
 
-/// Whether a page may be served there. Errors: other machines can reach the address.
-pub fn check_address(address: SocketAddr) -> Result<(), WebError> {
-    match address.ip().is_loopback() {
+/// Whether a page may be served there. Errors: other machines can reach the address, and there is no TLS.
+pub fn check_address(address: SocketAddr, has_tls: bool) -> Result<(), WebError> {
+    match has_tls || address.ip().is_loopback() {
         true => Ok(()),
         false => Err(WebError::NotLoopback(address)),
     }
@@ -165,17 +173,19 @@ async fn first_of(signals: &mut [Signal]) {
     .await;
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: axum::Router) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    router: axum::Router,
+    acceptor: Option<TlsAcceptor>,
+) {
     let clients = Arc::new(Semaphore::new(CLIENTS));
     loop {
         let Ok(permit) = clients.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Events go out at once.
-                let _ = stream.set_nodelay(true);
-                let router = router.clone();
+                let (router, acceptor) = (router.clone(), acceptor.clone());
                 tokio::spawn(async move {
-                    connection::serve(stream, router).await;
+                    connection::serve(stream, router, acceptor).await;
                     drop(permit);
                 });
             }

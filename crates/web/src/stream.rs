@@ -27,8 +27,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Events that a client has missed.
 #[derive(Serialize)]
-struct Missed {
-    events: u64,
+pub(crate) struct Missed {
+    pub(crate) events: u64,
 }
 
 /// A stream that is being made.
@@ -83,18 +83,13 @@ impl EventStream {
     }
 
     /// Sends how a job is, then what is new of it.
-    pub(crate) fn add_job(&mut self, first: Bytes, events: Option<broadcast::Receiver<Bytes>>) {
+    pub(crate) fn add_job(&mut self, first: Bytes, events: Vec<broadcast::Receiver<Bytes>>) {
         let sender = self.sender.clone();
         self.body.tasks.spawn(async move {
-            let mut is_open = sender.send(first).await.is_ok();
-            let Some(mut events) = events else { return };
-            while is_open {
-                let next = match events.recv().await {
-                    Ok(event) => event,
-                    Err(RecvError::Lagged(events)) => event("missed", &Missed { events }),
-                    Err(RecvError::Closed) => return,
-                };
-                is_open = sender.send(next).await.is_ok();
+            if sender.send(first).await.is_ok() {
+                let mut passing: JoinSet<()> =
+                    events.into_iter().map(|events| pass_on(events, sender.clone())).collect();
+                while passing.join_next().await.is_some() {}
             }
         });
     }
@@ -116,6 +111,20 @@ impl EventStream {
     pub(crate) fn into_response(self) -> Response {
         let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
         ([(CONTENT_TYPE, kind)], Body::new(self.body)).into_response()
+    }
+}
+
+/// Sends events as they come; of those that came too fast, how many there were.
+async fn pass_on(mut events: broadcast::Receiver<Bytes>, sender: mpsc::Sender<Bytes>) {
+    loop {
+        let next = match events.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(events)) => event("missed", &Missed { events }),
+            Err(RecvError::Closed) => return,
+        };
+        if sender.send(next).await.is_err() {
+            return;
+        }
     }
 }
 

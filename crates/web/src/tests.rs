@@ -24,8 +24,10 @@ use crate::access::Access;
 use crate::feed::{FeedEvent, NodeFeed};
 use crate::folder::RecordingsFolder;
 use crate::jobs::JobTable;
+use crate::names::ServerNames;
 use crate::node::NodeBoard;
 use crate::routes::{App, router};
+use crate::schema_check::{check_answer, check_event};
 use crate::tokens::{Grant, TokenTable};
 
 const HOST: &str = "127.0.0.1:4000";
@@ -174,7 +176,7 @@ impl TestServer {
         let app = Arc::new(App::new(jobs, pages, None));
         let grant = Grant { node: Arc::new(node), is_for_metrics: false };
         let tokens = TokenTable::default().with(token.clone(), grant);
-        let access = Arc::new(Access::new(tokens, HOST.parse().unwrap()));
+        let access = Arc::new(Access::new(tokens, ServerNames::Loopback(HOST.parse().unwrap())));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let service = TowerToHyperService::new(router(app.clone(), access));
         TestServer { service, token: token.text().to_string(), runtime, app }
@@ -200,11 +202,20 @@ impl TestServer {
         let status = response.status();
         let body = self.bytes(response);
         assert_eq!(status, 200, "{uri}: {}", String::from_utf8_lossy(&body));
-        serde_json::from_slice(&body).unwrap()
+        let value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(check_answer(&document(), uri, 200, &value), Ok(()));
+        value
     }
 
+    #[track_caller]
     fn status(&self, uri: &str) -> u16 {
-        self.request(uri, "*/*").status().as_u16()
+        let response = self.request(uri, "*/*");
+        let status = response.status().as_u16();
+        if uri.starts_with("/api/v1/") && status >= 400 {
+            let value = serde_json::from_slice(&self.bytes(response)).unwrap();
+            assert_eq!(check_answer(&document(), uri, status, &value), Ok(()));
+        }
+        status
     }
 
     /// Events that come until one is of that name.
@@ -220,7 +231,26 @@ impl TestServer {
                 text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
         });
+        check_events(&text);
         text
+    }
+}
+
+fn document() -> Json {
+    serde_json::from_str(crate::routes::OPENAPI).unwrap()
+}
+
+/// All of them are as the document says.
+fn check_events(text: &str) {
+    let document = document();
+    let mut name = "";
+    for line in text.lines() {
+        if let Some(event) = line.strip_prefix("event: ") {
+            name = event;
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            let data = serde_json::from_str(data).unwrap();
+            assert_eq!(check_event(&document, name, &data), Ok(()));
+        }
     }
 }
 
@@ -438,6 +468,28 @@ fn the_node_comes_once_or_again_and_again() {
     let columns = server.json("/api/v1/series?job=node&metric=node_ticks&points=1");
     assert_eq!((&columns["scope"], &columns["min"]), (&"node".into(), &serde_json::json!([2.0])));
     assert_eq!(server.json("/api/v1/series?job=node")[0]["metric"], "node_ticks");
+}
+
+#[test]
+fn the_document_of_the_api_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = TestServer::new(dir.path());
+    let found = server.json("/api/v1/openapi.json");
+    assert_eq!(found, document());
+    // What it tells of is there, and what it does not tell of is not.
+    for path in found["paths"].as_object().unwrap().keys() {
+        let status = server.status(&path.replace("{id}", "x"));
+        assert!(status != 404 || path.contains("{id}"), "{path}");
+    }
+    let response = server.request("/api/v1/other", "*/*");
+    assert_eq!(response.status(), 404);
+    let error: Json = serde_json::from_slice(&server.bytes(response)).unwrap();
+    let expected = error["expected"].as_str().unwrap().replace("ID", "{id}").replace(" or ", ", ");
+    let mut listed: Vec<String> =
+        expected.split(", ").map(|path| format!("/api/v1/{path}")).collect();
+    listed.sort();
+    let paths: Vec<&String> = found["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(listed.iter().collect::<Vec<_>>(), paths);
 }
 
 #[test]

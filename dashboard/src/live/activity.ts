@@ -1,4 +1,5 @@
-// The busiest files, connections, phases and syscalls of the jobs that run, as their recordings tell; each row with its job.
+// The busiest files, connections, phases and syscalls of the jobs that run, as their recordings tell; each row with its
+// job. Or of one job alone, on its own page.
 
 import { h, replace } from "../dom";
 import { amount, count, measured } from "../format";
@@ -34,11 +35,11 @@ interface Column {
   text(row: BusiestRow): string;
 }
 
-const rate = (amounts: Amounts, key: "read_bytes" | "written_bytes" | "calls"): string =>
-  measured(amounts[key], { unit: key === "calls" ? "count" : "bytes", perSecond: true });
+const rate = (amounts: Amounts | null, key: "read_bytes" | "written_bytes" | "calls"): string =>
+  amounts === null ? "–" : measured(amounts[key], { unit: key === "calls" ? "count" : "bytes", perSecond: true });
 
 const TIME: Column = { title: "time now", name: "now", help: "Part of the last seconds; several processes together can have more than all of them",
-  text: ({ per_second: now }) => amount(now.seconds, "ratio") };
+  text: ({ per_second: now }) => now === null ? "–" : amount(now.seconds, "ratio") };
 const CALLS: Column = { title: "calls", name: "calls", help: "Calls in a second", text: (row) => rate(row.per_second, "calls") };
 const SO_FAR: Column = { title: "time so far", name: "total", help: "Since the job began", text: ({ total }) => amount(total.seconds, "seconds") };
 const MOVED: Column[] = [
@@ -58,18 +59,23 @@ const KINDS: Kind[] = [
 
 export class Activity {
   readonly element: HTMLElement;
-  private readonly tables = KINDS.map((kind) => new KindTable(kind));
+  private readonly tables: KindTable[];
   private readonly note = h("p", { class: "note" });
-  private readonly cards = h("div", { class: "cards wide-cards" }, ...this.tables.map((table) => table.element));
+  private readonly heading: HTMLElement;
+  private readonly cards: HTMLElement;
   private conditions: Conditions = {};
   private commands = new Map<string, string>();
   private isVisible = false;
   private timer = 0;
   private asking: AbortController | null = null;
 
-  constructor(private readonly signal: AbortSignal) {
-    this.element = h("section", { id: "activity", "aria-labelledby": "activity-title", hidden: true },
-      h("h2", { id: "activity-title" }, "What jobs are busy with"), this.cards, this.note);
+  /** `job`: the id of the one that is shown, if it is one. */
+  constructor(private readonly signal: AbortSignal, private readonly job: string | null = null) {
+    this.tables = KINDS.map((kind) => new KindTable(kind, job !== null));
+    this.cards = h("div", { class: "cards wide-cards" }, ...this.tables.map((table) => table.element));
+    this.heading = h("h2", { id: "activity-title", hidden: job !== null }, job === null ? "What jobs are busy with" : "Busy with now");
+    this.element = h("section", { id: "activity", "aria-labelledby": "activity-title", hidden: job === null },
+      this.heading, this.cards, this.note);
     onVisible(this.element, (isVisible) => {
       this.isVisible = isVisible;
       if (isVisible) void this.ask();
@@ -99,7 +105,8 @@ export class Activity {
     const asking = new AbortController();
     this.asking = asking;
     const { user, category, label, q, file } = this.conditions;
-    const words = Object.entries({ user, category, label, q, file }).filter((pair): pair is [string, string] => pair[1] !== undefined);
+    const job = this.job ?? undefined;
+    const words = Object.entries({ job, user, category, label, q, file }).filter((pair): pair is [string, string] => pair[1] !== undefined);
     try {
       this.take(await getBusiest(Object.fromEntries(words), AbortSignal.any([this.signal, asking.signal])));
     } catch (error) {
@@ -110,9 +117,10 @@ export class Activity {
   private take(report: BusiestReport): void {
     const isNone = report.jobs === 0;
     this.cards.hidden = isNone;
-    const text = isNone ? "No recorded job that runs fits the filter." : "";
+    const text = isNone && this.job === null ? "No recorded job that runs fits the filter." : "";
     if (this.note.textContent !== text) replace(this.note, text);
     for (const table of this.tables) table.update(report, this.commands, this.conditions.file !== undefined);
+    if (this.job !== null) this.heading.hidden = this.tables.every((table) => table.element.hidden);
   }
 }
 
@@ -123,13 +131,14 @@ class KindTable {
   private readonly note = h("p", { class: "note" });
   private commands = new Map<string, string>();
 
-  constructor(private readonly kind: Kind) {
+  /** `isOfOne`: of one job, which need not be named. */
+  constructor(private readonly kind: Kind, private readonly isOfOne: boolean) {
     const { columns, row, title } = kind;
     const body = h("tbody");
     this.rows = new Keyed(body, ({ job, name }) => `${job}\n${name}`, (found) => new Row(found, this.commands.get(found.job) ?? found.job, columns),
       (one, found) => one.update(found));
     const head = (text: string, name: string, help?: string) => h("th", { scope: "col", class: `${help ? "number " : ""}of-${name}`, title: help }, text);
-    this.table = h("div", { class: "wide" }, h("table", { class: "activity" },
+    this.table = h("div", { class: "wide" }, h("table", { class: isOfOne ? "activity of-one" : "activity" },
       h("thead", {}, h("tr", {}, head(row, "name"), head("job", "job"), ...columns.map((c) => head(c.title, c.name, c.help)))), body));
     this.element = h("article", { class: "card", "data-kind": kind.name }, h("h3", {}, title), this.table, this.note);
   }
@@ -139,6 +148,8 @@ class KindTable {
     const found = report[this.kind.name];
     this.rows.set(found.rows);
     this.table.hidden = found.rows.length === 0;
+    // A page of one job has no room for what it does not do.
+    this.element.hidden = this.isOfOne && found.rows.length === 0;
     const text = this.words(found, report.jobs, isByName);
     const command = found.jobs_without > 0 ? this.kind.command : "";
     if (this.note.textContent !== `${text} ${command}`) replace(this.note, `${text} `, command && h("code", {}, command));
@@ -189,5 +200,5 @@ function ending(name: string): string {
 function exactly({ total, per_second: now }: BusiestRow): string {
   const words = ({ seconds, calls, read_bytes: read, written_bytes: written }: Amounts) =>
     `${seconds} s, ${calls} calls` + (read + written > 0 ? `, ${read} bytes read, ${written} bytes written` : "");
-  return `so far: ${words(total)}; in a second now: ${words(now)}`;
+  return `so far: ${words(total)}; in a second now: ${now === null ? "not known: regions of a job are read once a second while somebody looks at its page" : words(now)}`;
 }

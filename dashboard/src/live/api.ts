@@ -97,7 +97,8 @@ export interface BusiestRow {
   job: string;
   name: string;
   total: Amounts;
-  per_second: Amounts;
+  /** Null where it is not known. */
+  per_second: Amounts | null;
 }
 
 export interface BusiestKind {

@@ -9,6 +9,7 @@ import { Phases, phasesSection } from "../phases";
 import { belowCharts, details } from "../sections";
 import { toolbar } from "../toolbar";
 import { View } from "../view";
+import { Activity } from "./activity";
 import { type JobNews, type JobPage, type SeriesName, getJob, getSeries, getSeriesNames, nanoseconds } from "./api";
 import { comparison } from "./comparison";
 import { Headline } from "./headline";
@@ -76,6 +77,8 @@ class JobView {
   private readonly phases: Phases;
   private readonly headline = new Headline();
   private readonly top = h("div");
+  /** What it is busy with, while it runs. */
+  private readonly busy = h("div");
   private readonly bands = h("div");
   private readonly charts = h("div");
   private readonly below = h("div");
@@ -100,7 +103,7 @@ class JobView {
     this.origin = nanoseconds(page.job.started);
     signal.addEventListener("abort", () => { this.chartsEnd.abort(); this.zonesEnd.abort(); });
     const { query } = readRoute();
-    replace(root, this.top, h("div", { class: "over-time" }, toolbar(this.view),
+    replace(root, this.top, this.busy, h("div", { class: "over-time" }, toolbar(this.view),
       comparison(id, query, signal, () => void this.readOther()), this.bands, this.charts, this.below), this.rest);
     this.zoomByUrl(query);
     this.drawZones();
@@ -173,11 +176,13 @@ class JobView {
     const signal = AbortSignal.any([this.signal, ended.signal]);
     const timer = setInterval(() => void this.refresh(false), REFRESH_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
+    replace(this.busy, new Activity(signal, this.id).element);
     document.addEventListener("pointermove", () => { this.movedAt = performance.now(); }, { signal });
     const take = (news: JobNews) => {
       this.take(news);
       if (news.id !== this.id || news.state === "running") return;
       ended.abort();
+      replace(this.busy);
       this.shell.ended();
       void this.refresh(true);
     };

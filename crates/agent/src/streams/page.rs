@@ -45,10 +45,12 @@ impl PageAccess {
         status.starts += 1;
     }
 
-    /// It is served there: by the process that was started, or by one that this agent knows nothing of.
-    pub fn set_served(&self, address: SocketAddr) {
+    /// It is served there, under URLs that begin with `origin`: by the process that was started, or by one that this agent
+    /// knows nothing of.
+    pub fn set_served(&self, address: SocketAddr, origin: &str) {
         let status = &mut self.state().status;
         (status.address, status.is_served, status.reason) = (Some(address), true, None);
+        status.origin = Some(origin.to_string());
     }
 
     /// It is not served, and why.
@@ -70,8 +72,8 @@ impl PageAccess {
     /// Its address, with the token of a user. Errors: it is not served; too many users have one.
     pub(super) fn url(&self, uid: u32) -> Result<String, String> {
         let mut state = self.state();
-        let address = match (&state.status.address, state.status.is_served) {
-            (Some(address), true) => *address,
+        let origin = match (&state.status.origin, state.status.is_served) {
+            (Some(origin), true) => origin.clone(),
             _ => {
                 let reason = state.status.reason.as_deref();
                 return Err(format!("the page is not served: {}", reason.unwrap_or("it starts")));
@@ -84,7 +86,7 @@ impl PageAccess {
             Some(token) => token.clone(),
             None => Token::generate().map_err(|error| error.to_string())?,
         };
-        let url = format!("http://{address}/?token={}", token.text());
+        let url = format!("{origin}/?token={}", token.text());
         state.tokens.insert(uid, token);
         Ok(url)
     }
@@ -109,7 +111,7 @@ mod tests {
         let page = PageAccess::new(Some(collectors.clone()));
         assert!(page.url(7).unwrap_err().contains("it starts"));
         page.set_started(41);
-        page.set_served("127.0.0.1:4000".parse().unwrap());
+        page.set_served("127.0.0.1:4000".parse().unwrap(), "http://127.0.0.1:4000");
         let token = |uid: u32| {
             let url = page.url(uid).unwrap();
             url.strip_prefix("http://127.0.0.1:4000/?token=").unwrap().to_string()
@@ -124,7 +126,7 @@ mod tests {
         assert!(page.url(7).unwrap_err().ends_with("killed") && !page.is_server(41));
         // It comes back, and the token is the same.
         let before = page.viewer(&"1".repeat(64));
-        page.set_served("127.0.0.1:4000".parse().unwrap());
+        page.set_served("127.0.0.1:4000".parse().unwrap(), "http://127.0.0.1:4000");
         assert_eq!((before, page.status().starts), (None, 1));
         assert_eq!(page.viewer(&token(7)), Some(PageViewer { uid: Some(7) }));
     }

@@ -182,7 +182,7 @@ fn a_token_shows_what_its_holder_may_see_and_changes_nothing() {
     server.set_page(page.clone());
     assert!(refused(ask(&mut server, &stranger, StreamRequest::PageUrl)).contains("not served"));
     page.set_started(8);
-    page.set_served("127.0.0.1:4000".parse().unwrap());
+    page.set_served("127.0.0.1:4000".parse().unwrap(), "http://127.0.0.1:4000");
     let token = |server: &mut StreamServer, uid: u32| {
         let stream = connect(&door, uid);
         let Answer::PageUrl(url) = ask(server, &stream, StreamRequest::PageUrl) else { panic!() };

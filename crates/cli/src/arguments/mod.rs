@@ -30,7 +30,7 @@ pub use others::{
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
 };
 pub use run::{Collector, RunArguments, WaitFor};
-pub use serve::ServeArguments;
+pub use serve::{ServeArguments, TlsArguments};
 pub use trace::{
     KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl,
     TraceCtlArguments, TraceCtlBuffer, TraceListArguments, TracePacketsArguments,

@@ -11,7 +11,7 @@ use weigh_export::recording::{self, FORMATS, RecordingFormat};
 use super::agent::AgentVerb;
 use super::calls::Share;
 use super::numbers::{interval, pid, programs};
-use super::serve::address;
+use super::serve::{TlsArguments, address};
 
 /// Options of `weigh show`.
 #[derive(Args, Debug)]
@@ -222,10 +222,12 @@ pub struct AgentArguments {
     /// Take metrics of OpenTelemetry (OTLP/HTTP, protobuf) at this address of the machine itself, as 127.0.0.1:4318.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub otlp: Option<SocketAddr>,
-    /// Serve the page of the node there: a port, or an address of this machine's loopback with a port. A process without
-    /// rights does it; `weigh agent url` says its URL, with a token of yours.
+    /// Serve the page of the node there: a port, or an address of this machine's loopback with a port, with --tls-cert any
+    /// address of it. A process without rights does it; `weigh agent url` says its URL, with a token of yours.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub tls: TlsArguments,
     /// The user of that process, where the agent is root's [default: nobody].
     #[arg(long, value_name = "USER", requires = "http")]
     pub http_user: Option<String>,

@@ -16,6 +16,7 @@ Examples:
   weigh serve                                the node, and the recordings that weigh run has kept
   weigh serve runs/ --http 8080              the recordings of a folder
   weigh serve --agent                        the node as the agent of this machine sees it
+  weigh serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem
   weigh serve --export prometheus=http://127.0.0.1:9090
   ssh -L 8080:127.0.0.1:8080 NODE weigh serve --http 8080
 
@@ -29,10 +30,15 @@ pub struct ServeArguments {
     /// them].
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub folders: Vec<PathBuf>,
-    /// Where to listen: a port, or an address of this machine's loopback with a port; 0 is any free one; - is standard
-    /// input, a socket that listens (systemd: StandardInput=socket).
+    /// Where to listen: a port, or an address of this machine's loopback with a port, with --tls-cert any address of it; 0 is
+    /// any free one; - is standard input, a socket that listens (systemd: StandardInput=socket).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub http: ListenAddress,
+    #[command(flatten)]
+    pub tls: TlsArguments,
+    /// Take certificate and key from the agent's process.
+    #[arg(long, requires = "child_of", hide = true)]
+    pub tls_input: bool,
     /// Take the node's values from the agent that answers at this socket [default: $WEIGH_SOCKET, else
     /// /run/weigh/agent.sock], and show of processes and jobs what you may see there.
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
@@ -79,6 +85,18 @@ impl ServeArguments {
         let socket = self.agent.clone()?;
         Some(socket.unwrap_or_else(weigh_agent::socket))
     }
+}
+
+/// How a page is served over TLS.
+#[derive(Args, Clone, Debug)]
+pub struct TlsArguments {
+    /// Serve over TLS, with the certificate in this file (PEM), and behind it those that have signed it. The page is reached
+    /// under the names that it is for, and by other machines, too.
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM), which others may not read.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
+    pub tls_key: Option<PathBuf>,
 }
 
 /// An address, or none for a socket that listens already.

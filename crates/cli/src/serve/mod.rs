@@ -2,6 +2,7 @@
 
 mod export_loop;
 mod node_feed;
+mod tls_files;
 pub mod token_file;
 mod users;
 
@@ -28,11 +29,13 @@ pub use token_file::read_or_make;
 /// Serves until TERM or INT.
 pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
+    let tls = tls_files::identity(arguments)?;
     if arguments.for_users {
         users::confine(arguments.child_of)?;
     }
     let server = Server::bind(ServeSettings {
         listening: listening(arguments)?,
+        tls,
         folders: folders(arguments)?,
         audience: audience(arguments),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,

@@ -24,10 +24,13 @@ mod processes;
 mod recording;
 mod region_costs;
 mod regions;
+#[path = "../../../web/src/schema_check.rs"]
+mod schema_check;
 mod series;
 mod serve;
 mod serve_agent;
 mod serve_export;
+mod serve_tls;
 mod signals;
 mod spans;
 mod syscalls;

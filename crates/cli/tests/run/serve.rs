@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,6 +12,8 @@ use serde_json::Value as Json;
 use weigh_schema::node_metric::node_forks_total as forks;
 use weigh_schema::recording::files;
 
+use crate::schema_check::{check_answer, check_event};
+use crate::support::library::program;
 use crate::support::mortal::Mortal;
 use crate::support::run::{Scratch, Weigh, set_surroundings};
 use crate::support::{patience, weigh_binary};
@@ -104,7 +107,13 @@ impl PageClient {
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
         let (host, bearer) = (self.host(), self.bearer());
-        self.ask(&[&format!("GET {path} HTTP/1.1"), &host, &bearer, "Accept: application/json"])
+        let line = format!("GET {path} HTTP/1.1");
+        let answer = self.ask(&[&line, &host, &bearer, "Accept: application/json"]);
+        if path.starts_with("/api/v1/") && answer.status != 403 && answer.status != 421 {
+            let checked = check_answer(document(), path, answer.status, &answer.json());
+            assert_eq!(checked, Ok(()), "as docs/openapi.json says");
+        }
+        answer
     }
 
     pub fn host(&self) -> String {
@@ -133,6 +142,7 @@ impl PageClient {
             let line = line.expect("events come");
             if let Some(data) = line.strip_prefix("data: ").filter(|_| is_named) {
                 events.push(serde_json::from_str(data).expect("JSON"));
+                assert_eq!(check_event(document(), name, &events[events.len() - 1]), Ok(()));
                 if events.last().is_some_and(&mut is_last) {
                     break;
                 }
@@ -143,6 +153,13 @@ impl PageClient {
         }
         events
     }
+}
+
+/// What the API is said to be.
+fn document() -> &'static Json {
+    static DOCUMENT: OnceLock<Json> = OnceLock::new();
+    let text = include_str!("../../../../docs/openapi.json");
+    DOCUMENT.get_or_init(|| serde_json::from_str(text).expect("JSON"))
 }
 
 fn encoded(text: &str) -> String {
@@ -237,7 +254,7 @@ fn an_address_of_the_network_is_refused() {
     let output = output.expect("weigh");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains("needs TLS") && said.contains("ssh -L"), "{said}");
+    assert!(said.contains("--tls-cert FILE") && said.contains("ssh -L"), "{said}");
 }
 
 /// What a job has written appears while it runs, and is what the summary says in the end.
@@ -290,6 +307,78 @@ fn a_job_is_live_and_ends_with_its_summary() {
     let columns = served.get(&series).json();
     let total = summary["metrics"]["io_written_bytes_total"]["value"].as_f64();
     assert_eq!(columns["last"][0].as_f64(), total, "{columns}");
+}
+
+/// Ends a job when a test is over, however: who watches it would wait for its end.
+struct Ending(Pid);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = kill_process(self.0, Signal::TERM);
+    }
+}
+
+/// Before its process has ended.
+#[test]
+fn regions_of_a_program_that_runs_are_on_its_page() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("work");
+    let served = Served::start(&scratch, &folder);
+    let words = [program("regions_run").display().to_string(), "control".to_string()];
+    let mut running = Weigh::run(words).options("-q -o").option(folder.join("job")).start();
+    let mut id = String::new();
+    running.wait_until("the job is listed", 20.0, || {
+        let jobs = served.get("/api/v1/jobs").json();
+        id = jobs["jobs"][0]["id"].as_str().unwrap_or_default().to_string();
+        !id.is_empty()
+    });
+    let query = format!("job={}", encoded(&id));
+    let calls = |key: &str| {
+        let found = served.get(&format!("/api/v1/busiest?{query}")).json();
+        let rows = found["phases"]["rows"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["name"] == "quiet step");
+        row.and_then(|row| row[key]["calls"].as_f64()).unwrap_or(0.0)
+    };
+    let is_over = |event: &Json| event["state"] != "running";
+    let mut first = 0.0;
+    std::thread::scope(|scope| {
+        let _ending = Ending(Pid::from_child(&running.child));
+        let watching = scope.spawn(|| served.events(&query, "job", is_over));
+        let steps = |event: &Json| {
+            let rows = event["regions"].as_array().expect("a list");
+            let row = rows.iter().find(|row| row["path"] == serde_json::json!(["quiet step"]));
+            row.and_then(|row| row["calls"].as_u64())
+        };
+        let mut told = Vec::new();
+        served.events(&format!("{query}&profiles=1"), "profile", |event| {
+            told.extend(steps(event));
+            told.len() >= 3
+        });
+        assert!(told.windows(2).all(|two| two[0] < two[1]), "each row is a later one: {told:?}");
+        running.wait_until("calls are counted, and how many a second", 30.0, || {
+            first = calls("total");
+            calls("per_second") > 0.0
+        });
+        running.wait_until("they go on", 30.0, || calls("total") > first);
+        let page = served.get(&format!("/api/v1/jobs/{}", encoded(&id))).json();
+        let flat = page["regions"]["flat"].as_array().expect("regions").iter();
+        let counts = flat.filter(|row| row["name"] == "quiet step");
+        let counted: f64 = counts.filter_map(|row| row["calls"].as_f64()).sum();
+        assert!(page["state"] == "running" && counted >= first, "{counted} after {first}");
+        kill_process(Pid::from_child(&running.child), Signal::TERM).expect("it is there");
+        assert_eq!(watching.join().expect("events").last().expect("one")["state"], "ended");
+    });
+    running.end();
+    let recording = weigh_keep::Recording::open(&folder.join("job")).expect("a recording");
+    let mut found = Vec::new();
+    recording.each_region(|row| found.push((row.path, row.calls))).expect("a table");
+    let steps: Vec<u64> =
+        found.iter().filter(|(path, _)| path == &["quiet step"]).map(|(_, calls)| *calls).collect();
+    assert!(
+        steps.len() == 1 && steps[0] as f64 >= first,
+        "one row, not one for each look: {steps:?}"
+    );
 }
 
 /// Without viewers a sample is taken once a second, where it is a look at /proc.

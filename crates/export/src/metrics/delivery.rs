@@ -230,7 +230,7 @@ mod tests {
     fn delivery() -> Delivery<Noted> {
         // Nothing answers at port 1 of the loopback interface.
         let target = HttpTarget::parse("http://127.0.0.1:1").unwrap();
-        Delivery::new(Noted, HttpClient::new(target))
+        Delivery::new(Noted, HttpClient::new(target).unwrap())
     }
 
     #[test]

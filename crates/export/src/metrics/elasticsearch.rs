@@ -35,7 +35,7 @@ pub const KIND: ExporterKind = ExporterKind {
     usage: "elasticsearch=http://HOST:PORT[/PATH]",
     help: "Elasticsearch or OpenSearch, by bulk requests into weigh-node",
     open: |address| {
-        let http = HttpClient::new(HttpTarget::parse(address)?);
+        let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(Elasticsearch::default(), http)))
     },
 };

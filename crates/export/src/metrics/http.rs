@@ -1,9 +1,11 @@
-//! Requests by HTTP/1.1 without TLS: no redirects, no proxy, bounded in time and size.
+//! Requests by HTTP/1.1, over TLS where the address says so: no redirects, no proxy, bounded in time and size.
 
 use std::io::Read as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use weigh_schema::printable::{in_words, printable};
 
 use super::target::HttpTarget;
@@ -50,9 +52,13 @@ pub struct Answer {
 }
 
 impl HttpClient {
-    /// A client; it does not connect yet.
-    pub fn new(target: HttpTarget) -> HttpClient {
-        let config = ureq::Agent::config_builder()
+    /// A client; it does not connect yet. Errors: no authorities are known that could have signed the server's certificate.
+    pub fn new(target: HttpTarget) -> Result<HttpClient, String> {
+        let mut config = ureq::Agent::config_builder();
+        if target.has_tls() {
+            config = config.tls_config(tls()?);
+        }
+        let config = config
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -61,7 +67,7 @@ impl HttpClient {
             .timeout_global(Some(TIMEOUT))
             .user_agent(concat!("weigh/", env!("CARGO_PKG_VERSION")))
             .build();
-        HttpClient { agent: config.into(), target }
+        Ok(HttpClient { agent: config.into(), target })
     }
 
     /// Sends a request and reads the answer, of whatever status; an error is one of the connection, in words.
@@ -80,6 +86,24 @@ impl HttpClient {
         let response = self.agent.run(http_request).map_err(|error| failed(&error))?;
         read_answer(response).map_err(|error| failed(&error))
     }
+}
+
+/// Servers are believed that an authority vouches for whom this machine trusts.
+fn tls() -> Result<TlsConfig, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let roots: Vec<_> =
+        found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+    if roots.is_empty() {
+        let why = found.errors.first().map_or_else(String::new, |why| format!(" ({why})"));
+        return Err(format!(
+            "https needs the certificates of authorities, and this machine has none{why}: install ca-certificates, or name a \
+             file of them: SSL_CERT_FILE=FILE"
+        ));
+    }
+    // The version of the library whose provider this is stands in its own name for it.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&roots));
+    Ok(config.unversioned_rustls_crypto_provider(provider).build())
 }
 
 fn read_answer(response: ureq::http::Response<ureq::Body>) -> std::io::Result<Answer> {

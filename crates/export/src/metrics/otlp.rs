@@ -20,7 +20,7 @@ pub const KIND: ExporterKind = ExporterKind {
     usage: "otlp=http://HOST:PORT[/PATH]",
     help: "OpenTelemetry metrics over HTTP, as JSON; the path is /v1/metrics if none is given",
     open: |address| {
-        let http = HttpClient::new(HttpTarget::parse(address)?);
+        let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(Otlp, http)))
     },
 };

@@ -23,7 +23,7 @@ pub const KIND: ExporterKind = ExporterKind {
     usage: "prometheus=http://HOST:PORT[/PATH]",
     help: "Prometheus remote write 2.0 or 1.0; the path is /api/v1/write if none is given",
     open: |address| {
-        let http = HttpClient::new(HttpTarget::parse(address)?);
+        let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(RemoteWrite::default(), http)))
     },
 };

@@ -3,10 +3,10 @@
 use weigh_schema::base64;
 use weigh_schema::printable::printable;
 
-/// An address `http://[USER:PASSWORD@]HOST[:PORT][/PATH]`.
+/// An address `http://[USER:PASSWORD@]HOST[:PORT][/PATH]`, or `https://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpTarget {
-    /// `http://HOST:PORT`, without credentials.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, without credentials.
     pub origin: String,
     /// The path, without a slash at its end; empty where none was given.
     pub path: String,
@@ -17,28 +17,31 @@ pub struct HttpTarget {
 impl HttpTarget {
     /// Reads an address, or says what is wrong with it; the words hold no password.
     pub fn parse(address: &str) -> Result<HttpTarget, String> {
-        if address.starts_with("https://") {
-            return Err("TLS is not built in yet: give an http:// address, of a proxy on this machine that speaks TLS \
-                        if need be"
-                .to_string());
-        }
-        let rest =
-            address.strip_prefix("http://").ok_or("the address has to begin with http://")?;
+        let schemes = ["http://", "https://"];
+        let found =
+            schemes.iter().find_map(|scheme| Some((*scheme, address.strip_prefix(scheme)?)));
+        let (scheme, rest) = found.ok_or("the address has to begin with http:// or https://")?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (credentials, host) = match authority.rsplit_once('@') {
             Some((credentials, host)) => (Some(credentials), host),
             None => (None, authority),
         };
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if host.is_empty() || !is_plain(host) || !is_plain(path) || path.contains(['?', '#']) {
-            return Err("the address has to be http://HOST:PORT, with a path at most".to_string());
+        let has_more = [host, path].iter().any(|part| part.contains(['?', '#']));
+        if host.is_empty() || !is_plain(host) || !is_plain(path) || has_more {
+            return Err(format!("the address has to be {scheme}HOST:PORT, with a path at most"));
         }
         let basic = |text: &str| format!("Basic {}", base64::encode(&percent_decoded(text)));
         Ok(HttpTarget {
-            origin: format!("http://{host}"),
+            origin: format!("{scheme}{host}"),
             path: path.trim_end_matches('/').to_string(),
             authorization: credentials.map(basic),
         })
+    }
+
+    /// Whether it is reached by TLS.
+    pub fn has_tls(&self) -> bool {
+        self.origin.starts_with("https://")
     }
 
     /// The address of a path below the one that was given.
@@ -92,6 +95,10 @@ mod tests {
         assert_eq!(target.authorization.as_deref(), Some("Basic dXNlcjpwQHNz"));
         assert_eq!(target.url("/_bulk"), "http://host:9200/a/b/_bulk");
         assert_eq!(target.url_or("/write"), "http://host:9200/a/b");
+        assert!(!target.has_tls());
+        let secure = HttpTarget::parse("https://u:p@search:9200/a").unwrap();
+        assert_eq!(secure.url("/_bulk"), "https://search:9200/a/_bulk");
+        assert!(secure.has_tls() && secure.authorization.is_some());
         let bare = HttpTarget::parse("http://[::1]:9090/").unwrap();
         assert_eq!(
             (bare.url_or("/write"), bare.authorization),

@@ -5,7 +5,9 @@
 //! start where that file is wrong, another agent serves at that socket already, or the parent of its folder is missing.
 
 mod node_thread;
+mod page_pem;
 mod page_process;
+mod page_settings;
 mod readiness;
 mod state_file;
 
@@ -25,7 +27,6 @@ use weigh_collect::calls::{Attached, CallsRequest, Counters, KernelCalls, Tellin
 use weigh_collect::{code_pages, memory_reserve, message, notice, standing_threads};
 use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::printable::in_words;
-use weigh_wire::Token;
 
 use self::node_thread::{NodeRules, NodeThread};
 use self::page_process::PageProcess;
@@ -35,6 +36,9 @@ use crate::command::{Command, Launcher};
 use crate::engine::Session;
 use crate::error::SourceError;
 use crate::source::{SessionEnd, Source};
+
+pub use self::page_pem::PagePem;
+pub use self::page_settings::PageSettings;
 
 /// What programs do not wait for is done by as many at once: the kernel holds a thread that puts a page in its place, or
 /// attaches, for ten milliseconds and more.
@@ -71,29 +75,6 @@ pub struct AgentSettings {
     pub commands_are_apart: bool,
     /// A file of rules beside the shipped ones, or in their place.
     pub rules: Option<PathBuf>,
-}
-
-/// The page of the agent's node.
-#[derive(Clone, Debug)]
-pub struct PageSettings {
-    /// Where it is.
-    pub address: SocketAddr,
-    /// Whether somebody else serves it there, as another unit does; else the agent starts a process for it.
-    pub is_apart: bool,
-    /// The user of that process, where the agent is root's; none: nobody.
-    pub user: Option<String>,
-    /// With this token programs collect the node's metrics.
-    pub metrics_token: Option<Token>,
-}
-
-impl PageSettings {
-    fn access(&self) -> PageAccess {
-        let access = PageAccess::new(self.metrics_token.clone());
-        if self.is_apart {
-            access.set_served(self.address);
-        }
-        access
-    }
 }
 
 /// Serves until TERM or INT.
@@ -167,10 +148,10 @@ fn start_page(
     access: Option<PageAccess>,
 ) -> anyhow::Result<Option<PageProcess>> {
     let Some((page, access)) = settings.page.as_ref().zip(access) else { return Ok(None) };
-    if page.is_apart {
+    if page.origin_apart.is_some() {
         return Ok(None);
     }
-    PageProcess::start(page.address, page.user.as_deref(), &settings.socket, access).map(Some)
+    PageProcess::start(page, &settings.socket, access).map(Some)
 }
 
 fn agent_source(

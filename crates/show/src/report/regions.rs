@@ -20,6 +20,9 @@ use crate::regions::{RegionLine, added_up, cost_words, losses};
 const ROWS: usize = 10_000;
 /// So many series of counters, each of one process.
 const COUNTER_SERIES: usize = 64;
+/// Of a job that runs, or was cut short.
+const SO_FAR: &str =
+    "as far as they were read: of processes that run now and then, of others at their end";
 /// The metric of a program's own counter begins so.
 const PREFIX: &str = "region:";
 
@@ -248,7 +251,7 @@ impl RegionsBuilder {
             CounterSeries { name, process, rows: samples.finish() }
         });
         Some(RegionsPage {
-            scope: found.map(added_up).unwrap_or_default(),
+            scope: found.map_or_else(|| SO_FAR.to_string(), added_up),
             texts: self.texts.into_list(),
             tree,
             flat,
@@ -318,7 +321,8 @@ fn named(name: &str) -> &str {
 fn notes(found: Option<&RegionsFound>) -> Vec<String> {
     let Some(found) = found else {
         return vec![
-            "the recording was cut short: what processes hold that had not ended is missing".into(),
+            "the recording has no end: of processes that had not ended it holds what was read last"
+                .into(),
         ];
     };
     let mut notes = losses(found);

@@ -1,8 +1,9 @@
-//! TypeScript types of whatever serde can serialise, from the values themselves.
+//! TypeScript types and JSON schemas of whatever serde can serialise, from the values themselves.
 //!
 //! A value is serialised into a [`Type`] instead of text; several values of one struct are merged,
 //! so what is null or missing in one of them becomes `| null` or `?`. The names of enums' variants
 //! come from their declarations, not from the values, so none can be forgotten.
+#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,6 +11,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::{self, Impossible};
+use serde_json::{Value as Json, json};
 use weigh_show::shape::shape_of;
 
 /// A type as far as the values have shown it.
@@ -48,6 +50,34 @@ impl Type {
                 _ => format!("{}[]", inner.text(field)),
             },
             Type::Map(inner) => format!("Record<string, {}>", inner.text(field)),
+        }
+    }
+}
+
+/// What a schema says of null besides.
+fn or_null(schema: Json) -> Json {
+    match schema.get("type").cloned() {
+        Some(Json::String(one)) => {
+            let mut schema = schema;
+            schema["type"] = json!([one, "null"]);
+            schema
+        }
+        _ => json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+}
+
+impl Type {
+    /// As a JSON schema; of a struct or enum, where it stands in a document of OpenAPI.
+    fn schema(&self, field: &str) -> Json {
+        match self {
+            Type::Unseen => panic!("no sample fills {field}: give it a value in sample.rs"),
+            Type::Plain(name) => json!({"type": name}),
+            Type::Named(name) => json!({"$ref": format!("#/components/schemas/{name}")}),
+            Type::Nullable(inner) => or_null(inner.schema(field)),
+            Type::List(inner) => json!({"type": "array", "items": inner.schema(field)}),
+            Type::Map(inner) => {
+                json!({"type": "object", "additionalProperties": inner.schema(field)})
+            }
         }
     }
 }
@@ -94,6 +124,23 @@ impl Types {
             out.push_str("}\n\n");
         }
         out.trim_end().to_string() + "\n"
+    }
+
+    /// All types, as JSON schemas by name.
+    pub fn schemas(&self) -> BTreeMap<&'static str, Json> {
+        let of_enum = |(name, variants): (&&'static str, &Vec<&'static str>)| {
+            (*name, json!({"type": "string", "enum": variants}))
+        };
+        let of_struct = |(name, fields): (&&'static str, &Vec<Field>)| {
+            let properties =
+                fields.iter().map(|field| (field.name.to_string(), field.of.schema(field.name)));
+            let properties: serde_json::Map<String, Json> = properties.collect();
+            let required: Vec<&str> =
+                fields.iter().filter(|field| !field.optional).map(|field| field.name).collect();
+            (*name, json!({"type": "object", "properties": properties, "required": required}))
+        };
+        let enums = self.enums.iter().map(of_enum);
+        enums.chain(self.structs.iter().map(of_struct)).collect()
     }
 
     fn merge_struct(&mut self, name: &'static str, fields: Vec<Field>) -> Result<(), Wrong> {

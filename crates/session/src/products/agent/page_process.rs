@@ -4,7 +4,7 @@
 //! A thread starts it, reads the address that it says, and starts it again when it has ended, after growing pauses. It
 //! ends with the agent.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ use weigh_agent::PageAccess;
 use weigh_collect::host::account;
 use weigh_collect::notice;
 
+use super::page_pem::PagePem;
+use super::page_settings::PageSettings;
 use crate::capabilities;
 
 /// The first pause before it is started again; each is twice the one before.
@@ -63,21 +65,21 @@ impl Shared {
 }
 
 impl PageProcess {
-    /// Starts it at an address, as this user where the agent is root's. Errors: there is no such user; no threads are left.
+    /// Starts it, as the settings' user where the agent is root's. Errors: there is no such user; no threads are left.
     pub fn start(
-        address: SocketAddr,
-        user: Option<&str>,
+        settings: &PageSettings,
         socket: &Path,
         access: PageAccess,
     ) -> anyhow::Result<PageProcess> {
         let user = match rustix::process::geteuid().is_root() {
-            true => Some(unprivileged_user(user)?),
+            true => Some(unprivileged_user(settings.user.as_deref())?),
             false => None,
         };
         let socket = std::path::absolute(socket).context("the socket of --http")?;
         let (stop, is_stopped) = channel();
         let shared = Arc::new(Shared::default());
-        let keeper = Keeper { address, user, socket, access, shared: shared.clone() };
+        let (address, pem) = (settings.address, settings.pem.clone());
+        let keeper = Keeper { address, pem, user, socket, access, shared: shared.clone() };
         let thread = std::thread::Builder::new().name("page".into());
         let thread = thread.spawn(move || keeper.run(&is_stopped));
         let thread = Some(thread.context("cannot start a thread for the page")?);
@@ -109,6 +111,7 @@ fn unprivileged_user(name: Option<&str>) -> anyhow::Result<(u32, u32)> {
 
 struct Keeper {
     address: SocketAddr,
+    pem: Option<PagePem>,
     user: Option<(u32, u32)>,
     socket: PathBuf,
     access: PageAccess,
@@ -148,6 +151,10 @@ impl Keeper {
             Err(error) => return format!("its process cannot be started: {error}"),
         };
         self.access.set_started(child.id());
+        if let Some((pem, input)) = self.pem.as_ref().zip(child.stdin.as_mut()) {
+            // One that has ended says so below.
+            let _ = input.write_all(&pem.to_input());
+        }
         let output = child.stdout.take();
         *self.shared.child() = Some(child);
         if self.shared.is_ending.load(Ordering::SeqCst) {
@@ -168,11 +175,11 @@ impl Keeper {
         let mut line = String::new();
         // What is no address is followed by the end.
         let _ = output.read_line(&mut line);
-        if let Some(address) = address_of(&line) {
+        if let Some((origin, port)) = origin_of(&line) {
             // It comes back there.
-            self.address = address;
-            self.access.set_served(address);
-            notice!("serves the page at http://{address}; for its URL: weigh agent url");
+            self.address.set_port(port);
+            self.access.set_served(self.address, origin);
+            notice!("serves the page at {origin}; for its URL: weigh agent url");
         }
         let mut rest = output.into_inner();
         rest.set_limit(u64::MAX);
@@ -185,6 +192,7 @@ impl Keeper {
         let mut command = Command::new("/proc/self/exe");
         command.args(["serve", "--for-users", "--http", &self.address.to_string()]).arg(agent);
         command.arg("--child-of").arg(std::process::id().to_string());
+        command.args(self.pem.as_ref().map(|_| "--tls-input"));
         command.env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some((uid, gid)) = self.user {
@@ -194,8 +202,13 @@ impl Keeper {
     }
 }
 
-fn address_of(line: &str) -> Option<SocketAddr> {
-    line.trim_end().strip_prefix("http://")?.strip_suffix('/')?.parse().ok()
+/// How its URLs begin, and its port.
+fn origin_of(line: &str) -> Option<(&str, u16)> {
+    let origin = line.trim_end().strip_suffix('/')?;
+    let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"))?;
+    let (host, port) = authority.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|_| !host.is_empty() && !host.contains('/'))?;
+    Some((origin, port))
 }
 
 #[cfg(test)]
@@ -204,10 +217,18 @@ mod tests {
 
     #[test]
     fn the_address_is_read_of_its_first_line_alone() {
-        let address = "127.0.0.1:4000".parse().ok();
-        assert_eq!(address_of("http://127.0.0.1:4000/\n"), address);
-        for wrong in ["", "http://", "http://127.0.0.1/", "http://127.0.0.1:4000/?token=1\n"] {
-            assert_eq!(address_of(wrong), None, "{wrong}");
+        assert_eq!(origin_of("http://127.0.0.1:4000/\n"), Some(("http://127.0.0.1:4000", 4000)));
+        let named = origin_of("https://n1.example:443/\n");
+        assert_eq!(named, Some(("https://n1.example:443", 443)));
+        for wrong in [
+            "",
+            "http://",
+            "http://127.0.0.1/",
+            "ftp://a:1/",
+            "http://127.0.0.1:4000/?token=1\n",
+            "http://127.0.0.1:4000/?token=1/",
+        ] {
+            assert_eq!(origin_of(wrong), None, "{wrong}");
         }
     }
 

@@ -143,6 +143,11 @@ impl<'a> Recorder<'a> {
         self.sink.emit(&Update::Region(Box::new(row)));
     }
 
+    /// The same, while its process runs.
+    pub fn region_so_far(&mut self, row: RegionRow) {
+        self.sink.emit(&Update::RegionSoFar(Box::new(row)));
+    }
+
     /// A phase has ended.
     pub fn phase(&mut self, row: PhaseRow) {
         self.sink.emit(&Update::Phase(Box::new(row)));

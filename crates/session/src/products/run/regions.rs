@@ -1,7 +1,8 @@
 //! Regions that the job's programs name: their profiles are taken at a socket, and read from memory that they share.
 //!
 //! Listens at an abstract address that `WEIGH_REGIONS` tells the job; reads at each tick the profiles that were published
-//! since, and each one when its process has ended, or at the end. Emits rows of regions and phases, and series of counters.
+//! since, and each one when its process has ended, or at the end; now and then also as it is. Emits rows of regions and
+//! phases, and series of counters.
 //! Hands requests of `weigh control` on to programs. Refuses a peer that does not have the number of the variable, and another user's process. Nothing that a peer does or leaves
 //! undone holds anything up.
 
@@ -10,6 +11,7 @@ mod control;
 mod hello;
 mod listener;
 mod otlp;
+mod so_far;
 mod woken;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,7 @@ use control::{ControlServer, JobIdentity};
 use hello::{Received, WaitingPeer};
 use listener::Listener;
 use otlp::OtlpServer;
+use so_far::{Look, RegionsSoFar};
 use woken::woken;
 
 /// So many processes share profiles at one time.
@@ -103,6 +106,7 @@ pub(super) struct Regions {
     begun: [(ProfileClock, ClockPair); 2],
     totals: RegionTotals,
     budget: RowBudget,
+    so_far: RegionsSoFar,
 }
 
 impl Regions {
@@ -131,6 +135,7 @@ impl Regions {
                 .map(|clock| (clock, clock_pair(clock))),
             totals: RegionTotals::default(),
             budget: RowBudget::default(),
+            so_far: RegionsSoFar::new(),
         })
     }
 
@@ -285,23 +290,41 @@ impl Regions {
         }
     }
 
-    /// Reads, at a tick, what was published since the last one.
+    /// Reads, at a tick, what was published since the last one; and how regions stand, where that is due.
     pub fn record(&mut self, recorder: &mut Recorder<'_>) {
         self.conclude_all_executed(recorder);
         let mut processes = std::mem::take(&mut self.processes);
+        let mut so_far = std::mem::replace(&mut self.so_far, RegionsSoFar::new());
+        let mut look = so_far.is_due(recorder.is_watched()).then(|| so_far.begin());
         for process in processes.values_mut() {
             if let Some(snapshot) = process.profile.read_published() {
                 self.totals.publishes_read(1);
                 self.tell_counters(process.pid, &snapshot, recorder);
             }
-            if let Some(snapshot) = process.profile.read_rings() {
-                self.totals.lost_at_read(&snapshot.lost);
-                if let Some(context) = self.context(process.pid, &snapshot) {
-                    self.tell_rings(&snapshot, &context, recorder);
-                }
-            }
+            self.record_news(process, look.as_mut(), recorder);
         }
-        self.processes = processes;
+        drop(look);
+        (self.processes, self.so_far) = (processes, so_far);
+    }
+
+    /// Phases and events of one process since the last tick, and its regions as they are where there is a look at them.
+    fn record_news(
+        &mut self,
+        process: &mut RegionProcess,
+        look: Option<&mut Look<'_>>,
+        recorder: &mut Recorder<'_>,
+    ) {
+        let snapshot = match look.is_some() {
+            true => Some(process.profile.read_now()),
+            false => process.profile.read_rings(),
+        };
+        let Some(snapshot) = snapshot else { return };
+        self.totals.lost_at_read(&snapshot.lost);
+        let Some(context) = self.context(process.pid, &snapshot) else { return };
+        self.tell_rings(&snapshot, &context, recorder);
+        let Some(look) = look else { return };
+        let rows = process_rows(&snapshot, &context).rows;
+        rows.into_iter().filter(|row| look.takes(row)).for_each(|row| recorder.region_so_far(row));
     }
 
     fn context(&self, process: u32, snapshot: &ProfileSnapshot) -> Option<ProfileContext> {
