@@ -44,7 +44,10 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, tls: Option<TlsAcce
 }
 
 /// None where the client does not get through it.
-async fn handshake(stream: TcpStream, acceptor: TlsAcceptor) -> Option<TlsStream<PatientStream<TcpStream>>> {
+async fn handshake(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+) -> Option<TlsStream<PatientStream<TcpStream>>> {
     let mut first = [0];
     let bytes = timeout(HEAD_TIME, stream.peek(&mut first)).await.ok()?.ok()?;
     if bytes > 0 && first[0] != HANDSHAKE {

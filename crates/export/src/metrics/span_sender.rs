@@ -31,7 +31,7 @@ impl SpanSender {
         if name != NAME {
             return Err(refused(format!("spans are sent to {}", otlp::KIND.usage)));
         }
-        let http = HttpClient::new(HttpTarget::parse(address).map_err(refused)?);
+        let http = HttpTarget::parse(address).and_then(HttpClient::new).map_err(refused)?;
         Ok(SpanSender { http, patience: PATIENCE, sent: 0 })
     }
 
