@@ -29,7 +29,8 @@ use crate::{parquet_file, parquet_reader};
 use chunk::Filled;
 pub use column_kind::StreamKind;
 use lists::Lists;
-use numbers::{Numbers, PAGE_ROWS};
+use numbers::Numbers;
+use presence::PAGE_ROWS;
 use texts::Texts;
 
 /// How many rows a Parquet file has; it is refused if it is not whole.

@@ -4,6 +4,7 @@
 //! Takes records that have the fields of `weigh trace packets`. A packet is what was kept of it from its link header on;
 //! how many end before the snap length, because the kernel gave no more, the file says at its end.
 
+mod blocks;
 mod comments;
 mod layout;
 
@@ -16,6 +17,7 @@ use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 use super::format::StreamFormat;
 use super::whole_file::{Insert, WholeFile};
+use blocks::{COMMENT, END, block, length, option};
 use comments::{CommentKey, Trailers};
 use layout::{Extent, Layout, Name};
 
@@ -30,9 +32,7 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Options: of all blocks, of sections, of interfaces, of their statistics, of packets.
-const END: u16 = 0;
-const COMMENT: u16 = 1;
+/// Options: of sections, of interfaces, of their statistics, of packets.
 const APPLICATION: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_RESOLUTION: u16 = 9;
@@ -164,35 +164,6 @@ impl Pcapng {
             });
         }
     }
-}
-
-/// A block: its kind, its length, what is in it, its length again.
-fn block(to: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
-    let begin = to.len();
-    to.extend(kind.to_le_bytes());
-    to.extend([0; 4]);
-    fill(to);
-    let length = ((to.len() - begin + 4) as u32).to_le_bytes();
-    to[begin + 4..begin + 8].copy_from_slice(&length);
-    to.extend(length);
-}
-
-fn option(to: &mut Vec<u8>, code: u16, value: &[u8]) {
-    to.extend(code.to_le_bytes());
-    to.extend((value.len() as u16).to_le_bytes());
-    padded(to, value);
-}
-
-/// Everything begins at a multiple of 4 bytes.
-fn padded(to: &mut Vec<u8>, value: &[u8]) {
-    to.extend(value);
-    to.resize(to.len().next_multiple_of(4), 0);
-}
-
-/// How long a block is that begins here.
-fn length(bytes: &[u8]) -> Option<usize> {
-    let word = bytes.get(4..8)?.try_into().ok()?;
-    Some(u32::from_le_bytes(word) as usize)
 }
 
 impl RecordSink for Pcapng {

@@ -14,10 +14,8 @@ use parquet::schema::types::ColumnDescPtr;
 use super::chunk::{Chunk, Filled, How};
 use super::dictionary::Dictionary;
 use super::pack;
-use super::presence::Presence;
+use super::presence::{PAGE_ROWS, Presence};
 
-/// Rows of a page: what all columns of it take stays in a processor's cache.
-pub(super) const PAGE_ROWS: usize = 8192;
 /// Names that a column can have.
 const MOST_NAMES: usize = 1 << 15;
 

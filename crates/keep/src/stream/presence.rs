@@ -1,7 +1,9 @@
 //! Which rows of a page have a value: a bit for each, the first is the lowest of the first word.
 
-use super::numbers::PAGE_ROWS;
 use super::pack;
+
+/// Rows of a page: what all columns of it take stays in a processor's cache.
+pub(super) const PAGE_ROWS: usize = 8192;
 
 /// None where all rows have one.
 pub(super) struct Presence(Option<Box<[u64; PAGE_ROWS / 64]>>);

@@ -6,7 +6,6 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use proptest::prelude::*;
 
-use super::numbers::PAGE_ROWS;
 use super::*;
 
 /// What a column is filled with.

@@ -3,18 +3,11 @@
 //! Where the verifier knows the structures it looks each such load up in all of the kernel's types, by names: that is most
 //! of what it takes to check a program of packets.
 
-use super::writer::{Access, SHARED, Writer};
+use super::writer::{Access, SHARED, SharedPointer, Writer};
 use crate::assemble::{Label, Op, R, When};
 use crate::condition::{Source, TextSource};
-use crate::path_resolve::{Hop, PathEnd};
+use crate::path_resolve::PathEnd;
 use crate::probe::{Content, ProbeField};
-
-/// Where it lies: behind which argument, and where there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SharedPointer {
-    slot: i16,
-    hop: Hop,
-}
 
 impl Writer<'_> {
     /// The pointer that most fields of the probe lie behind, on the stack: 0 if there is none.

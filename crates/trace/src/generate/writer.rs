@@ -2,10 +2,10 @@
 
 use weigh_schema::ring::Layout;
 
-use super::shared_pointer::SharedPointer;
 use crate::assemble::{Assembler, Helper, Label, Op, R, When};
 use crate::condition::Test;
 use crate::counter::Counter;
+use crate::path_resolve::Hop;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::signature::{Attach, Site};
@@ -151,6 +151,13 @@ pub(super) struct Writer<'p> {
     pub(super) knows_packet: bool,
     /// While fields are written.
     pub(super) shared: Option<SharedPointer>,
+}
+
+/// A pointer that several fields lie behind: behind which argument, and where there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharedPointer {
+    pub(super) slot: i16,
+    pub(super) hop: Hop,
 }
 
 /// A field that could not be had: a bit is set, and the field is 0.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::blocks::{COMMENT, option};
 use super::layout::Name;
-use super::{COMMENT, option};
 
 /// Threads whose comments are kept.
 const MOST: usize = 4096;
