@@ -67,18 +67,21 @@ struct ActivityRow {
     base: (Amounts, i64),
     /// When it was told of last.
     told_ns: i64,
+    /// Whether it is told of only now and then, and goes on meanwhile.
+    is_so_far: bool,
 }
 
 impl ActivityRow {
-    /// The growth in a second, now.
-    fn rate(&self, now_ns: i64) -> Amounts {
+    /// The growth in a second, now; none where that is not known.
+    fn rate(&self, now_ns: i64) -> Option<Amounts> {
         let (base, base_ns) = self.base;
-        let span_ns = now_ns - base_ns;
+        let until_ns = if self.is_so_far { self.told_ns } else { now_ns };
+        let span_ns = until_ns - base_ns;
         if span_ns <= 0 || now_ns - self.told_ns > REST_NS {
-            return Amounts::default();
+            return (!self.is_so_far).then(Amounts::default);
         }
         let seconds = span_ns as f64 / 1e9;
-        self.total.zip(base, |total, base| (total - base).max(0.0) / seconds)
+        Some(self.total.zip(base, |total, base| (total - base).max(0.0) / seconds))
     }
 
     fn set(&mut self, total: Amounts, now_ns: i64) {
@@ -100,10 +103,11 @@ pub(crate) struct ActivityTable {
 }
 
 /// Sums and rates of one name.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NamedActivity {
     pub(crate) total: Amounts,
-    pub(crate) rate: Amounts,
+    /// None where it is not known of one of them.
+    pub(crate) rate: Option<Amounts>,
 }
 
 impl ActivityTable {
@@ -122,7 +126,8 @@ impl ActivityTable {
             _ => (total, now_ns),
         };
         let name = crate::api::first_bytes(name, NAME_BYTES).to_string();
-        self.rows.insert(key, ActivityRow { name, total, base, told_ns: now_ns });
+        let (told_ns, is_so_far) = (now_ns, false);
+        self.rows.insert(key, ActivityRow { name, total, base, told_ns, is_so_far });
     }
 
     /// So much more is in the row of that name.
@@ -147,7 +152,7 @@ impl ActivityTable {
         let is_new = !self.rows.contains_key(&key);
         self.set(key, name, total, now_ns);
         if let Some(row) = self.rows.get_mut(&key).filter(|_| is_new) {
-            row.base = (total, now_ns);
+            (row.base, row.is_so_far) = ((total, now_ns), true);
         }
     }
 
@@ -177,9 +182,12 @@ impl ActivityTable {
     pub(crate) fn by_name(&self, now_ns: i64) -> HashMap<&str, NamedActivity> {
         let mut found: HashMap<&str, NamedActivity> = HashMap::new();
         for row in self.rows.values() {
-            let sum = found.entry(&row.name).or_default();
+            let nothing = Amounts::default();
+            let first = NamedActivity { total: nothing, rate: Some(nothing) };
+            let sum = found.entry(&row.name).or_insert(first);
             sum.total = sum.total.plus(row.total);
-            sum.rate = sum.rate.plus(row.rate(now_ns));
+            let rates = sum.rate.zip(row.rate(now_ns));
+            sum.rate = rates.map(|(sum, rate)| sum.plus(rate));
         }
         found
     }

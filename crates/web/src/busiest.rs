@@ -115,13 +115,13 @@ struct BusiestRow<'a> {
     name: &'a str,
     /// Since the job began.
     total: Amounts,
-    /// Growth in a second, over the last few.
-    per_second: Amounts,
+    /// Growth in a second, over the last few; null where it is not known.
+    per_second: Option<Amounts>,
 }
 
 impl BusiestRow<'_> {
     fn order(&self) -> (f64, f64) {
-        (self.per_second.seconds, self.total.seconds)
+        (self.per_second.map_or(0.0, |rate| rate.seconds), self.total.seconds)
     }
 }
 
@@ -329,7 +329,11 @@ mod tests {
             (&first["per_second"]["seconds"], &first["per_second"]["calls"]),
             (&0.5.into(), &2.0.into())
         );
-        entries.extend([Update::Region(row(902.0, 95)), clock(13), so_far(1.0, 1)]);
+        entries.push(clock(30));
+        let found = report(&BusiestFilter::default(), &[job("j", &entries)]);
+        let rate = &found["phases"]["rows"][0]["per_second"];
+        assert!(rate.is_null(), "nobody has looked for long: {rate}");
+        entries.extend([Update::Region(row(902.0, 95)), clock(31), so_far(1.0, 1)]);
         let found = report(&BusiestFilter::default(), &[job("j", &entries)]);
         assert_eq!(found["phases"]["rows_total"], 1);
         assert_eq!(found["phases"]["rows"][0]["total"]["calls"], 96.0);
