@@ -45,6 +45,7 @@ fn load() -> KernelCalls {
         sharing: Sharing::Bytes,
         every_call: false,
         counters: Counters::default(),
+        by_part: false,
     };
     KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()).unwrap()
 }

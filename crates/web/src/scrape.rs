@@ -155,7 +155,7 @@ impl Listener {
 }
 
 fn listen_on(address: SocketAddr) -> Result<Listener, WebError> {
-    check_address(address)?;
+    check_address(address, false)?;
     let failed = |source| WebError::Listen { address, source };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true)?;

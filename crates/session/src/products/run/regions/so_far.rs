@@ -122,7 +122,7 @@ mod tests {
     fn a_look_has_so_many_rows_and_others_come_next_time() {
         let mut so_far = RegionsSoFar::new();
         let rows: Vec<RegionRow> = (0..1500).map(|thread| row(thread, 1)).collect();
-        let mut taken = |so_far: &mut RegionsSoFar| {
+        let taken = |so_far: &mut RegionsSoFar| {
             let mut look = so_far.begin();
             rows.iter().filter(|row| look.takes(row)).count()
         };
