@@ -110,7 +110,6 @@ pub fn serve(settings: &AgentSettings) -> anyhow::Result<()> {
     let door = node.door.clone();
     match loaded {
         Ok(calls) => {
-            say_functions(&settings.functions, &calls);
             let source = agent_source(settings, calls, parts.left_out, door)?;
             let _page = start_page(settings, access)?;
             serve_with(source, launcher)
@@ -169,6 +168,7 @@ fn agent_source(
     server.set_door(door);
     notice!("serves at {}", settings.socket.display());
     calls.attached().iter().for_each(say_missing_probes);
+    say_functions(&settings.functions, &calls);
     say_slow_functions(calls.functions_take());
     Ok(AgentSource { server, calls })
 }
