@@ -215,8 +215,8 @@ impl KernelTrace {
 
     /// Puts such into these places: a store into a map for each, and nothing is checked again.
     pub fn put_spare(&self, number: usize, spare: &SparePrograms) -> Result<(), TraceError> {
-        let places = self.programs[number].loaded.iter().zip(&spare.0);
-        places.map(|(loaded, program)| put(&loaded.table, program)).collect()
+        let mut places = self.programs[number].loaded.iter().zip(&spare.0);
+        places.try_for_each(|(loaded, program)| put(&loaded.table, program))
     }
 
     /// From now on the programs of an event are called.

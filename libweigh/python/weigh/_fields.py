@@ -920,7 +920,7 @@ class Later(_Numbers):
         return self._of._later_count(186, 0x800)
 
 
-LAYOUT = 0xde24a19e9a5b3c77
+LAYOUT = 0x28f4083dc1e3bc01
 PARTS = 10
 PART = 3
 BY_PART = 5

@@ -3,7 +3,7 @@
 use crate::Number;
 
 /// What libweigh says if it lays an account out in the same way.
-pub(crate) const LAYOUT: u64 = 0xde24a19e9a5b3c77;
+pub(crate) const LAYOUT: u64 = 0x28f4083dc1e3bc01;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

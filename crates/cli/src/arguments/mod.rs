@@ -91,7 +91,7 @@ pub enum Verb {
     /// Say which mechanisms work here, which do not, why, and what each costs or loses.
     Doctor(DoctorArguments),
     /// Serve users without rights: measure programs that use libweigh, follow jobs of `weigh run`; watch the node.
-    Agent(AgentArguments),
+    Agent(Box<AgentArguments>),
     /// Publish values to the agent's readers, for scripts.
     Push(PushArguments),
     /// Show the node, jobs and processes while they run; once as text or JSON for scripts.

@@ -160,7 +160,7 @@ impl KernelCalls {
 
     /// Whether numbers of each part can be asked for.
     pub(super) fn tells_by_part(&self) -> bool {
-        self.skeleton.maps.rodata_data.as_deref().is_some_and(|constants| constants.tells_by_part)
+        self.skeleton.maps.rodata_data.as_ref().is_some_and(|constants| constants.tells_by_part)
     }
 
     /// The functions are attached, and stay so.

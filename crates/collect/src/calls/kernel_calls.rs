@@ -484,7 +484,7 @@ fn read_rings(
             match layout::told_of(data) {
                 Some(layout::CallRecord::Call(call)) if overhead::is_trial(call.number) => {}
                 Some(layout::CallRecord::Call(call)) => calls.borrow_mut().push(*call),
-                Some(layout::CallRecord::LateCost(more)) => later.borrow_mut().push(more),
+                Some(layout::CallRecord::LateCost(more)) => later.borrow_mut().push(*more),
                 None => {}
             }
             0

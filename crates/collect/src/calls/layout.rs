@@ -195,7 +195,7 @@ pub(super) enum CallRecord {
     /// A call has ended.
     Call(Box<Call>),
     /// Something that a call has caused.
-    LateCost(LateCost),
+    LateCost(Box<LateCost>),
 }
 
 /// What was told; none if the record is nothing of the kind.
@@ -203,7 +203,7 @@ pub(super) fn told_of(record: &[u8]) -> Option<CallRecord> {
     let value = &told(record)?;
     // No call ends when the clock begins.
     match Reader(value).u64(offset_of!(types::call_record, ended))? {
-        0 => Some(CallRecord::LateCost(later(value)?)),
+        0 => Some(CallRecord::LateCost(Box::new(later(value)?))),
         _ => Some(CallRecord::Call(Box::new(call(value)?))),
     }
 }

@@ -54,7 +54,7 @@ fn write(recording: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool
     let spans = SpanWriter { ids: TraceIds::new(&summary.job), processes, summary, end_ns };
     let mut requests = Requests { head: resource(&summary.job), spans: Vec::new(), piece };
     requests.push(spans.of_job())?;
-    each(&|visit| recording.each_process(visit), &mut |row| requests.push(spans.of_process(&row)))?;
+    each(|visit| recording.each_process(visit), &mut |row| requests.push(spans.of_process(&row)))?;
     let mut phases: Vec<PhaseRow> = Vec::new();
     recording.each_phase(&mut |row| phases.push(row))?;
     for (phase, parent) in nested(&mut phases) {
@@ -66,7 +66,7 @@ fn write(recording: &dyn RecordingRows, piece: Piece<'_>) -> anyhow::Result<bool
 
 /// Rows to something that may fail: the first error is kept, and no row after it is taken.
 fn each<R>(
-    rows: &dyn Fn(&mut dyn FnMut(R)) -> anyhow::Result<()>,
+    rows: impl Fn(&mut dyn FnMut(R)) -> anyhow::Result<()>,
     take: &mut dyn FnMut(R) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut taken = Ok(());

@@ -169,7 +169,8 @@ impl Dictionary {
         if self.has_ended {
             return (None, None);
         }
-        let array = |text: &Box<[u8]>| ByteArray::from(text.to_vec());
-        (self.all.iter().min().map(array), self.all.iter().max().map(array))
+        let array = |text: &[u8]| ByteArray::from(text.to_vec());
+        let all = || self.all.iter().map(AsRef::as_ref);
+        (all().min().map(array), all().max().map(array))
     }
 }
