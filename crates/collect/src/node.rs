@@ -187,7 +187,6 @@ struct CollectorSlot {
 /// The collectors of the node.
 pub struct NodeCollectors {
     roots: NodeRoots,
-
     slots: Vec<CollectorSlot>,
     buffer: ReadBuffer,
 }

@@ -194,6 +194,8 @@ mod tests {
         "LimitOutcome.written",
         "Offender.kernel_stack",
         "Offender.unreadable",
+        // Of an address and a certificate's name.
+        "PageStatus.origin",
         "RegionCounter.kind",
         "RegionRow.kind",
         "RivalShare.kind",

@@ -80,7 +80,7 @@ impl NodeReader for Disks {
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
         let now = Instant::now();
-        if now < self.next_look && (1..=FEW).contains(&self.shown.len()) {
+        if now < self.next_look && self.has_own_files() {
             if let Some(found) = self.counters_of_shown(buffer) {
                 let shown = self.shown.iter().zip(&found);
                 shown.for_each(|(disk, fields)| put(&disk.name, fields, out));
@@ -95,6 +95,10 @@ impl NodeReader for Disks {
 }
 
 impl Disks {
+    fn has_own_files(&self) -> bool {
+        (1..=FEW).contains(&self.shown.len()) && self.shown.iter().all(|disk| disk.stat.is_some())
+    }
+
     /// By each disk's own file; none where one has gone.
     fn counters_of_shown(&self, buffer: &mut ReadBuffer) -> Option<[DiskFields; FEW]> {
         let mut found = [[None; 17]; FEW];
