@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -324,12 +325,13 @@ EXPORT int weigh_control_send(const char *target, const struct weigh_control *re
 			      struct weigh_sent *outcome)
 {
 	int kept = errno;
-	char *memory = malloc(3 * MESSAGE_BYTES);
-	bool is_sent;
+	char *memory = mmap(NULL, 3 * MESSAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool has_memory = memory != MAP_FAILED, is_sent;
 
 	*outcome = (struct weigh_sent){ 0 };
-	is_sent = memory ? send_to(target, request, seconds, memory, outcome) : fail(outcome, "no memory");
-	free(memory);
+	is_sent = has_memory ? send_to(target, request, seconds, memory, outcome) : fail(outcome, "no memory");
+	if (has_memory)
+		munmap(memory, 3 * MESSAGE_BYTES);
 	errno = kept;
 	return is_sent ? 0 : -1;
 }

@@ -366,7 +366,10 @@ fn a_wrong_configuration_is_refused_before_anybody_is_served() {
     }
     assert!(refused(&["--config", "/no/such.toml"]).contains("/no/such.toml: No such file"));
     assert!(refused(&["--subsystems", "blok"]).contains("did you mean block?"));
-    assert!(refused(&["--subsystems", "vfs"]).contains("for programs a --config can define"));
+    assert!(
+        refused(&["--subsystems", "vfs"])
+            .contains("for programs --functions or a --config can define such a part")
+    );
     let file = configuration(&place, &format!("only = [\"taken_in\"]\n{TAKEN_IN}"));
     if !functions_can_be_probed() {
         assert!(refused(&["--config", &file]).contains("nothing else is asked for"));

@@ -98,7 +98,13 @@ impl NodeAgent {
     }
 
     pub fn client(&self) -> StreamClient {
-        StreamClient::connect(&self.scratch.path("socket")).expect("streams")
+        let (socket, mut client) = (self.scratch.path("socket"), None);
+        // Those who come too often are turned away for a while.
+        wait_until("the agent takes a client", 30.0, || {
+            client = StreamClient::connect(&socket).ok();
+            client.is_some()
+        });
+        client.expect("it was taken")
     }
 
     pub fn stream(&self, name: &str) -> StreamStatus {

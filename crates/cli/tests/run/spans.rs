@@ -82,7 +82,7 @@ fn what_a_collector_refuses_and_what_is_none_is_an_error() {
     for (arguments, expected) in [
         (vec!["--to", &target], "400: nope"),
         (vec!["--to", "prometheus=http://127.0.0.1:1"], "otlp=http://HOST:PORT"),
-        (vec!["--to", "otlp=https://127.0.0.1:1"], "TLS"),
+        (vec!["--to", "otlp=ftp://127.0.0.1:1"], "http:// or https://"),
         (vec!["--to", &target, "--format", "otlp"], "cannot be used with"),
         (vec![], "--format"),
     ] {

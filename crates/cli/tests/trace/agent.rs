@@ -165,7 +165,7 @@ fn what_would_tell_of_others_is_refused_with_the_reason() {
 fn answer(stream: &mut BufReader<UnixStream>, event: &str) -> String {
     let event = serde_json::json!({"text": event, "more": [], "is_of_set": false});
     let open = serde_json::json!({"open": {
-        "version": 1, "events": [event], "filters": [], "sampling": null, "follows": true,
+        "version": 2, "events": [event], "filters": [], "sampling": null, "follows": true,
         "buffer": null, "total_order": false, "per_cpu": false, "wake": null,
     }});
     stream.get_mut().write_all(format!("{open}\n").as_bytes()).expect("it is taken");
