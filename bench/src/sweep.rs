@@ -85,9 +85,12 @@ fn sizes(bench: &Bench) -> Sweep {
 
 fn buffers(bench: &Bench) -> Sweep {
     let bytes = if bench.quick { GB / 10 } else { 10 * GB };
-    let step = |size: u64| reading(bench, format!("{size} KiB"), bytes, size * 1024);
+    let step = |size: u64| {
+        let name = format!("{} GB by {size} KiB", bytes as f64 / GB as f64);
+        reading(bench, name, bytes, size * 1024)
+    };
     let steps = [4, 8, 16, 32].map(step).into_iter().collect();
-    Sweep { title: "I/O: 10 GB read", column: "buffer", steps }
+    Sweep { title: "I/O: bytes read by other buffers", column: "read", steps }
 }
 
 /// How far weigh is off in one run, with its percent of the truth.
