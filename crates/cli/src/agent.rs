@@ -11,37 +11,16 @@ use weigh_session::products::agent::{AgentSettings, PageSettings, serve};
 use weigh_session::products::rule_events::run_commands;
 use weigh_session::products::rules::read_trusted;
 
-use crate::arguments::{
+use crate::serve::{read_or_make, tls_files};
+use crate::terminal::{print, print_json};
+use weigh_arguments::{
     AgentArguments, AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
     AgentStatusArguments, AgentUrlArguments, AgentVerb,
 };
-use crate::serve::read_or_make;
-use crate::terminal::{print, print_json};
-
-impl From<&AgentArguments> for AgentSettings {
-    fn from(arguments: &AgentArguments) -> AgentSettings {
-        AgentSettings {
-            socket: arguments.socket.clone(),
-            subsystems: arguments.subsystems.clone(),
-            config: arguments.config.clone(),
-            functions: arguments.functions.clone(),
-            every_call: arguments.every_call,
-            sharing: arguments.share.into(),
-            programs_per_user: arguments.per_user,
-            interval: arguments.interval,
-            state: arguments.state.clone(),
-            statsd: arguments.statsd,
-            otlp: arguments.otlp,
-            page: None,
-            commands_are_apart: arguments.commands_apart,
-            rules: arguments.rules.clone(),
-        }
-    }
-}
 
 /// Errors: other machines can reach its address, and it has no TLS; a file cannot be used.
 fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
-    let pem = arguments.tls.read()?;
+    let pem = tls_files::read(&arguments.tls)?;
     let Some(address) = arguments.http else {
         return match pem {
             Some(_) => bail!("--tls-cert: expected --http, where the page is served"),
@@ -53,7 +32,9 @@ fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
         bail!("--http-apart: expected the port where the page is served");
     }
     let origin = match &pem {
-        Some(pem) => format!("https://{}", arguments.tls.identity(pem)?.authority(address)?),
+        Some(pem) => {
+            format!("https://{}", tls_files::identity(&arguments.tls, pem)?.authority(address)?)
+        }
         None => format!("http://{address}"),
     };
     Ok(Some(PageSettings {
@@ -65,11 +46,9 @@ fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
     }))
 }
 
-impl AgentSocket {
-    /// Where the agent answers.
-    pub fn path(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(weigh_agent::socket)
-    }
+/// Where the agent answers.
+pub fn socket(at: &AgentSocket) -> PathBuf {
+    at.socket.clone().unwrap_or_else(weigh_agent::socket)
 }
 
 /// Serves until TERM or INT, or asks one that does.
@@ -86,16 +65,16 @@ pub fn agent(arguments: &AgentArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn commands(arguments: &AgentCommandsArguments) -> anyhow::Result<()> {
-    run_commands(&arguments.at.path(), &read_trusted(&arguments.rules)?)
+    run_commands(&socket(&arguments.at), &read_trusted(&arguments.rules)?)
 }
 
 fn url(arguments: &AgentUrlArguments) -> anyhow::Result<()> {
-    let url = StreamClient::connect(&arguments.at.path())?.page_url()?;
+    let url = StreamClient::connect(&socket(&arguments.at))?.page_url()?;
     print(&format!("{url}\n"))
 }
 
 fn status(arguments: &AgentStatusArguments) -> anyhow::Result<()> {
-    let status = StreamClient::connect(&arguments.at.path())?.status()?;
+    let status = StreamClient::connect(&socket(&arguments.at))?.status()?;
     match arguments.json {
         true => print_json(&(serde_json::to_string_pretty(&status)? + "\n")),
         false => print(&weigh_show::agent::text(&status)),
@@ -106,7 +85,7 @@ fn status(arguments: &AgentStatusArguments) -> anyhow::Result<()> {
 const READ_BYTES: u64 = 1 << 20;
 
 fn read(arguments: &AgentReadArguments) -> anyhow::Result<()> {
-    let client = StreamClient::connect(&arguments.at.path())?;
+    let client = StreamClient::connect(&socket(&arguments.at))?;
     let (mut from_sequence, mut left) = (arguments.from, arguments.count.unwrap_or(u64::MAX));
     while left > 0 {
         let found = client.read(StreamRead {
@@ -143,7 +122,7 @@ fn print_records(found: &StreamRecords, left: &mut u64) -> anyhow::Result<()> {
 }
 
 fn set(arguments: &AgentSetArguments) -> anyhow::Result<()> {
-    let client = StreamClient::connect(&arguments.at.path())?;
+    let client = StreamClient::connect(&socket(&arguments.at))?;
     let interval = arguments.interval.map(|interval| interval.as_millis() as u64);
     let switch = |(collector, is_on): &(String, bool)| {
         let collector = collector.clone();

@@ -10,8 +10,8 @@ use weigh_schema::Printable;
 use weigh_schema::control::{CONTROL, ControlRequest, ControlTarget, ControlledProcess};
 use weigh_session::products::control::{ControlOutcome, Controlled, control};
 
-use crate::arguments::{ControlArguments, ControlVerb};
 use crate::terminal::{print, print_json};
+use weigh_arguments::{ControlArguments, ControlVerb};
 
 /// Sends, waits and tells.
 pub fn execute(arguments: &ControlArguments) -> anyhow::Result<ExitCode> {

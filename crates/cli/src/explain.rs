@@ -14,9 +14,9 @@ use weigh_keep::{Lacking, calls_note, each_call};
 use weigh_schema::call_row::CallRow;
 use weigh_schema::explain::{ExplainReport, Of, Unavailable};
 
-use crate::arguments::{CompareBy, ExplainArguments};
 use crate::destination::Destination;
 use crate::show::tell;
+use weigh_arguments::{CompareBy, ExplainArguments};
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 100;

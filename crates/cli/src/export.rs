@@ -16,8 +16,8 @@ use weigh_schema::recording::ProcessRow;
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::Summary;
 
-use crate::arguments::ExportArguments;
 use crate::show::{print, print_columns, print_json};
+use weigh_arguments::ExportArguments;
 
 /// Writes it.
 pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,6 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod agent;
-mod arguments;
 mod calls;
 mod control;
 mod destination;
@@ -15,7 +14,6 @@ mod doctor;
 mod explain;
 mod export;
 mod generate;
-mod hints;
 mod io;
 mod live;
 mod push;
@@ -29,7 +27,9 @@ mod top;
 mod trace;
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -40,7 +40,7 @@ use weigh_collect::{inherited, message, notice, signals};
 use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
-use arguments::{Arguments, GenerateArguments, Verb};
+use weigh_arguments::{Arguments, GenerateArguments, Verb, hints};
 use weigh_session::status_in_spite_of_error as status_of_command;
 use weigh_session::{doctor as trials, in_full, local_agent, products};
 
@@ -142,7 +142,7 @@ fn generate(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn refused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoVerb;
     if error.use_stderr() && error.kind() != NoVerb {
-        notice!("{}", hints::told(error, words));
+        notice!("{}", hints::refusal_text(error, words, is_program));
         return ExitCode::from(FAILED);
     }
     // It repeats arguments as they are. Colours are for what steers no terminal without them.
@@ -158,6 +158,19 @@ fn refused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         }
     }
     ExitCode::from(if error.use_stderr() { FAILED } else { 0 })
+}
+
+/// Whether that is a program: a path to one, or a name that is found as a shell finds it.
+fn is_program(word: &str) -> bool {
+    let is_one = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if word.contains('/') {
+        return is_one(Path::new(word));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| is_one(&folder.join(word)))
 }
 
 fn ended(outcome: anyhow::Result<ExitCode>) -> ExitCode {

@@ -6,14 +6,15 @@ use anyhow::{Context as _, bail};
 use weigh_agent::{StreamClient, StreamRequest};
 use weigh_schema::stream::{MOST_PUSHED, PushedEvent, PushedSample};
 
-use crate::arguments::PushArguments;
+use crate::agent::socket;
+use weigh_arguments::PushArguments;
 
 /// Publishes all values, or none.
 pub fn execute(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     if arguments.values.len() > MOST_PUSHED {
         bail!("{} values: at most {MOST_PUSHED} are taken at once", arguments.values.len());
     }
-    let client = || StreamClient::connect(&arguments.at.path());
+    let client = || StreamClient::connect(&socket(&arguments.at));
     if let Some((name, text)) = &arguments.event {
         let event = PushedEvent {
             scope: arguments.scope.clone().into(),

@@ -19,8 +19,8 @@ use weigh_schema::region::{
 use weigh_show::regions::{RegionLine, render_flat, render_tree};
 use weigh_show::report::{RegionsBuilder, RegionsPage};
 
-use crate::arguments::ShowArguments;
 use crate::terminal::{print, print_json, screen};
+use weigh_arguments::ShowArguments;
 
 /// What is shown of one recording or file.
 struct Shown {

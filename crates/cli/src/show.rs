@@ -17,13 +17,13 @@ use weigh_show::report::{
 };
 use weigh_show::table::{self, Style};
 
-use crate::arguments::{ReportArguments, ShowArguments};
 use crate::terminal::print_page;
 pub use crate::terminal::{
     check_output, choose_color, color, print, print_columns, print_json, print_path, screen, tell,
     width,
 };
 use crate::{regions, trace};
+use weigh_arguments::{ReportArguments, ShowArguments};
 
 /// Rows of each table that are read for the page, which says how many there are in all: what nobody
 /// would look through should take nobody's memory while weigh ends.

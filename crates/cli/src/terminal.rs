@@ -10,7 +10,7 @@ use weigh_collect::{inherited, message};
 use weigh_schema::printable::{Allowed, json_on_screen, on_screen};
 use weigh_show::Screen;
 
-use crate::arguments::ColorChoice;
+use weigh_arguments::ColorChoice;
 
 /// The width of the terminal behind a stream, or 80.
 pub fn width(stream: impl std::os::fd::AsFd) -> usize {

@@ -11,8 +11,8 @@ use weigh_schema::top::TopReport;
 use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
 
-use crate::arguments::TopArguments;
 use crate::terminal::{check_output, print, print_json, screen};
+use weigh_arguments::TopArguments;
 
 /// Shows it until it is told to end, or once.
 pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {

@@ -3,6 +3,8 @@
 //! It stands as JSON in the metadata of the Parquet file, under [`NOTE`]. A reader takes the keys that
 //! it knows; with another number behind the slash it refuses.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Host;
@@ -11,6 +13,14 @@ use crate::summary::Host;
 pub const RECORDING: &str = "weigh.trace/1";
 /// Where it stands in the file.
 pub const NOTE: &str = "weigh.trace";
+
+/// How the name of a page of events ends.
+pub const PAGE_ENDING: &str = ".html";
+
+/// Whether a file is a page of events.
+pub fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == &PAGE_ENDING[1..])
+}
 
 /// The columns of a record's header, before those of its fields.
 pub mod column {

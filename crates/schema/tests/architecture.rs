@@ -47,9 +47,21 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "weigh-arguments",
+        &[
+            "weigh-schema",
+            "weigh-account",
+            "weigh-collect",
+            "weigh-export",
+            "weigh-session",
+            "weigh-trace",
+        ],
+    ),
+    (
         "weigh",
         &[
             "weigh-schema",
+            "weigh-arguments",
             "weigh-collect",
             "weigh-account",
             "weigh-export",
@@ -97,6 +109,10 @@ const OUTSIDE: &[&str] = &["fuzz", "libweigh"];
 const PURE: &[&str] =
     &["weigh-schema", "weigh-parse", "weigh-account", "weigh-kernel", "weigh-show", "weigh-trace"];
 const WORLDLY: &[&str] = &["rustix", "nix", "libc", "parquet", "clap"];
+
+/// What the declaration of the command line may not name: it turns words into settings, and opens and asks nothing.
+const ARGUMENTS: &str = "weigh-arguments";
+const IO: &[&str] = &["std::fs", "std::io", "std::env", "Instant::now", "Timestamp::now", "rustix"];
 
 struct Package {
     directory: PathBuf,
@@ -182,6 +198,17 @@ fn what_only_computes_needs_nothing_of_the_world() {
     for name in PURE {
         for crate_name in WORLDLY {
             assert!(!packages[*name].depends.contains(*crate_name), "{name} needs {crate_name}");
+        }
+    }
+}
+
+#[test]
+fn arguments_are_read_without_input_or_output() {
+    for file in rust_files(&packages()[ARGUMENTS].directory.join("src")) {
+        let text = std::fs::read_to_string(&file).expect("text");
+        let (product, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
+        for word in IO {
+            assert!(!product.contains(word), "{} names {word}", file.display());
         }
     }
 }

@@ -10,46 +10,20 @@ use std::process::ExitCode;
 
 use weigh_collect::notice;
 use weigh_schema::call::CallsReport;
-use weigh_session::end_with;
-use weigh_session::products::calls::{self as product, CallsMeasurement, CallsSettings};
+use weigh_session::products::calls::{CallsMeasurement, CallsSettings};
+use weigh_session::{end_with, require_recording};
 use weigh_show::io::Extent;
 
-use crate::arguments::{CallsArguments, CallsMechanism};
 use crate::destination::Destination;
 use crate::io::row_files::together;
 use crate::rows_file;
 use crate::show::tell;
 use per_call_file::{PER_CALL, PerCallFile};
-
-impl From<&CallsArguments> for CallsSettings {
-    fn from(arguments: &CallsArguments) -> CallsSettings {
-        CallsSettings {
-            command: arguments.command.clone(),
-            pid: arguments.pid,
-            duration: arguments.duration,
-            mechanism: match arguments.mechanism {
-                CallsMechanism::Preload => product::CallsMechanism::Preload,
-                CallsMechanism::Auto | CallsMechanism::Bpf => product::CallsMechanism::Bpf,
-            },
-            subsystems: arguments.subsystems.clone(),
-            config: arguments.config.clone(),
-            boundaries: arguments.functions.then(|| arguments.reached_by.clone()),
-            by_part: arguments.by_part,
-            counters: arguments.counters.clone(),
-            only: arguments.only.clone(),
-            grouping: arguments.by.into(),
-            sharing: arguments.share.into(),
-            slowest: arguments.slowest,
-            has_idle: arguments.idle,
-            has_sink: arguments.per_call.is_some(),
-            is_quiet: arguments.quiet,
-        }
-    }
-}
+use weigh_arguments::CallsArguments;
 
 /// Follows the calls, and reports them.
 pub fn execute(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
-    arguments.status.apply();
+    require_recording(arguments.status.require_recording);
     let settings = CallsSettings::from(arguments);
     let measurement = CallsMeasurement::prepare(&settings)?;
     rows_file::check(&[(PER_CALL, arguments.per_call.as_deref())], arguments.json.as_deref())?;

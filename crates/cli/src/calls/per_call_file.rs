@@ -9,7 +9,7 @@ use weigh_schema::call_row::CallRow;
 use weigh_session::products::calls::CallSink;
 use weigh_session::unless_medium_failed;
 
-use crate::arguments::CallsArguments;
+use weigh_arguments::CallsArguments;
 
 /// The option that names it.
 pub const PER_CALL: &str = "--per-call";

@@ -14,8 +14,8 @@ use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::call::ProbeCost;
 use weigh_session::kernel_map::{KernelMap, MapQuery, map_image, map_running};
 
-use crate::arguments::KernelArguments;
 use crate::show::{print, print_json};
+use weigh_arguments::KernelArguments;
 
 /// Makes the analysis, or takes the one that is kept, and prints it.
 pub fn doctor(arguments: &KernelArguments) -> anyhow::Result<ExitCode> {

@@ -15,8 +15,8 @@ use weigh_session::products::run::convention_findings;
 use weigh_show::Screen;
 use weigh_show::doctor::{render, render_io, render_short};
 
-use crate::arguments::{DoctorArguments, DoctorIoArguments, DoctorSubject};
 use crate::show::{print, print_json, screen};
+use weigh_arguments::{DoctorArguments, DoctorIoArguments, DoctorSubject};
 
 /// Makes the trial and says what it found.
 pub fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
@@ -56,7 +56,7 @@ mod tests {
     use clap::ValueEnum as _;
     use weigh_session::doctor::{IO_MECHANISMS, what_it_gives};
 
-    use crate::arguments::{Collector, IoMechanism};
+    use weigh_arguments::{Collector, IoMechanism};
 
     #[test]
     fn each_collector_that_can_be_left_out_has_a_note() {

@@ -12,9 +12,9 @@ use weigh_keep::Recording;
 use weigh_schema::amount::show_number_of;
 use weigh_schema::explain::PhaseUsage;
 
-use crate::arguments::ExplainArguments;
 use crate::destination::Destination;
 use crate::show::tell;
+use weigh_arguments::ExplainArguments;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 100;

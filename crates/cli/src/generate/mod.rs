@@ -4,23 +4,16 @@
 //! Reads the declarations of the command line, the metrics and the tables; emits files below a directory, which it
 //! makes, and their names on standard output. Refuses nothing but what the file system refuses.
 
-mod completions;
-mod manual;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
-use clap_complete::Shell;
 use weigh_export::metrics::grafana::{self, DataSource};
 use weigh_schema::{library, profile, ring};
 use weigh_trace::field_kind;
 
-use crate::arguments::{Arguments, GenerateArguments};
-
-/// The shells that completions are written for.
-const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+use crate::show::print_path;
+use weigh_arguments::{GenerateArguments, completions, manual};
 
 /// A file that is derived from declarations, and how its text is made.
 type DerivedFile = (&'static str, fn() -> String);
@@ -62,49 +55,32 @@ fn mechanisms_markdown() -> String {
 /// Writes all of it and names each file.
 pub fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.directory;
-    let mut written = man_pages(&directory.join("man"))?;
-    written.extend(completions(&directory.join("completions"))?);
-    written.extend(derived_files(REFERENCES, &directory.join("docs"))?);
-    written.extend(derived_files(SOURCES, &directory.join("libweigh"))?);
-    written.extend(derived_files(DASHBOARDS, &directory.join("grafana"))?);
-    for path in written {
-        crate::show::print_path(&path)?;
-    }
+    let pages = manual::pages()?.into_iter().map(|(name, text)| (format!("{name}.1"), text));
+    write_files(pages, &directory.join("man"))?;
+    write_files(completions::files(), &directory.join("completions"))?;
+    write_files(texts(REFERENCES), &directory.join("docs"))?;
+    write_files(texts(SOURCES), &directory.join("libweigh"))?;
+    write_files(texts(DASHBOARDS), &directory.join("grafana"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn man_pages(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    make_directory(directory)?;
-    manual::write_pages(Arguments::command().disable_help_subcommand(true), directory)
-}
-
-fn completions(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    make_directory(directory)?;
-    let mut command = Arguments::command();
-    let name = command.get_name().to_string();
-    SHELLS
-        .iter()
-        .map(|shell| {
-            let failed = || format!("cannot write to {}", directory.display());
-            let path = clap_complete::generate_to(*shell, &mut command, &name, directory)
-                .with_context(failed)?;
-            let made = std::fs::read_to_string(&path).with_context(failed)?;
-            std::fs::write(&path, completions::with_names(*shell, &made)).with_context(failed)?;
-            Ok(path)
-        })
-        .collect()
-}
-
 /// References, and headers and Python that the repository holds too: libweigh is built without weigh.
-fn derived_files(files: &[DerivedFile], directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let write = |(name, text): &DerivedFile| -> anyhow::Result<PathBuf> {
+fn texts(files: &[DerivedFile]) -> impl Iterator<Item = (String, String)> {
+    files.iter().map(|(name, text)| (name.to_string(), text()))
+}
+
+/// Writes files of these names and texts, and names each.
+fn write_files(
+    files: impl Iterator<Item = (String, String)>,
+    directory: &Path,
+) -> anyhow::Result<()> {
+    for (name, text) in files {
         let path = directory.join(name);
         make_directory(path.parent().unwrap_or(directory))?;
-        std::fs::write(&path, text())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
-    };
-    files.iter().map(write).collect()
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        print_path(&path)?;
+    }
+    Ok(())
 }
 
 fn make_directory(directory: &Path) -> anyhow::Result<()> {
@@ -115,6 +91,8 @@ fn make_directory(directory: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
+    use weigh_arguments::Arguments;
 
     #[test]
     fn the_committed_references_are_what_would_be_written() {

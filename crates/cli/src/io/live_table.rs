@@ -7,8 +7,8 @@ use weigh_account::io::Files;
 use weigh_schema::io::IoReport;
 use weigh_session::products::io::IoView;
 
-use crate::arguments::IoTelling;
 use crate::live::Live;
+use weigh_arguments::IoTelling;
 
 /// The table so far.
 pub struct LiveTable<'a> {

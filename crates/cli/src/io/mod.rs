@@ -6,7 +6,6 @@
 mod live_table;
 mod mount;
 pub mod row_files;
-pub mod settings;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,17 +17,17 @@ use weigh_collect::io::name;
 use weigh_collect::notice;
 use weigh_schema::byte_text;
 use weigh_schema::io::IoReport;
-use weigh_session::end_with;
 use weigh_session::products::io::{IoSettings, IoSinks, IoView, measure};
+use weigh_session::{end_with, require_recording};
 use weigh_show::Screen;
 use weigh_show::io::{Extent, Selection, Shown};
 
 use self::live_table::LiveTable;
 use self::row_files::RowFiles;
-use crate::arguments::{IoArguments, IoSubject, IoTelling};
 use crate::destination::Destination;
 use crate::rows_file;
 use crate::show::tell;
+use weigh_arguments::{IoArguments, IoSubject, IoTelling};
 
 /// Lines of the table, unless more is asked for.
 const LINES: usize = 24;
@@ -50,7 +49,7 @@ pub fn execute(arguments: &IoArguments) -> anyhow::Result<ExitCode> {
         );
     }
     let telling = &arguments.telling;
-    telling.status.apply();
+    require_recording(telling.status.require_recording);
     check_files(telling, arguments.calls.as_deref())?;
     let (json, mut table) = (open_json(telling)?, LiveTable::open(telling)?);
     let mut rows = RowFiles::create(telling, arguments.calls.as_deref())?;

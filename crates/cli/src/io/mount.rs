@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use weigh_account::io::{Run, report};
 use weigh_account::shell_words;
 use weigh_collect::notice;
-use weigh_session::end_like;
 use weigh_session::products::io::mount::{MountSettings, measure};
+use weigh_session::{end_like, require_recording};
 
 use super::live_table::LiveTable;
 use super::row_files::RowFiles;
-use crate::arguments::MountArguments;
+use weigh_arguments::MountArguments;
 
 /// Serves, and reports.
 pub fn execute(arguments: &MountArguments) -> anyhow::Result<ExitCode> {
     let telling = &arguments.telling;
-    telling.status.apply();
+    require_recording(telling.status.require_recording);
     super::check_files(telling, arguments.calls.as_deref())?;
     let (json, mut table) = (super::open_json(telling)?, LiveTable::open(telling)?);
     let mut rows = RowFiles::create(telling, arguments.calls.as_deref())?;

@@ -11,7 +11,7 @@ use weigh_keep::{IoCallsWriter, IoWriter, KeepError};
 use weigh_schema::update::Update;
 use weigh_session::{Sink, SourceError, unless_medium_failed};
 
-use crate::arguments::IoTelling;
+use weigh_arguments::IoTelling;
 
 /// The options that name them.
 pub const PARQUET: &str = "--parquet";

@@ -15,12 +15,12 @@ use weigh_session::products::run::{EventHook, RunFailure, RunOutcome, RunPlan};
 
 pub use weigh_session::products::run::{be_helper, is_helper};
 
-use crate::arguments::RunArguments;
 use live_line::LiveLine;
+use weigh_arguments::RunArguments;
 
 /// Runs the command.
 pub fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    arguments.status.apply();
+    weigh_session::require_recording(arguments.status.require_recording);
     let (settings, mut output) = settings::read(arguments)?;
     let plan = RunPlan::new(settings)?;
     weigh_collect::requirements::check_proc()?;

@@ -14,11 +14,10 @@ use weigh_schema::Mechanism;
 use weigh_schema::following::FOLLOWINGS;
 use weigh_schema::limit::{Limit, OnLimit};
 use weigh_session::products::run::limits_file::{self, LimitsFile};
-use weigh_session::products::run::{self, RunIoSettings, RunSettings, watch_spec};
+use weigh_session::products::run::{RunSettings, watch_spec};
 
-use crate::arguments::{Collector, RunArguments, RunIoMechanism, WaitFor};
 use crate::destination::Destination;
-use crate::io::settings::job_folder;
+use weigh_arguments::{RunArguments, RunIoMechanism};
 
 /// Time between TERM and KILL, unless the user says otherwise.
 const GRACE: Duration = Duration::from_secs(5);
@@ -78,7 +77,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         id,
         directory: directory.clone(),
         own_files: json.iter().filter_map(Destination::metadata).collect(),
-        io: io(&arguments),
+        io: arguments.io_settings(),
         snapshots: snapshots(&arguments)?,
         calls: arguments.calls,
         command: arguments.command,
@@ -154,66 +153,4 @@ fn snapshots(arguments: &RunArguments) -> anyhow::Result<Vec<WatchSpec>> {
         files.extend(watch_spec::read(path)?);
     }
     Ok(files)
-}
-
-fn io(arguments: &RunArguments) -> Option<RunIoSettings> {
-    arguments.io.then(|| RunIoSettings {
-        mechanism: arguments.io_mechanism.into(),
-        each_call: arguments.io_calls,
-        apart: arguments.io_by.apart(),
-        mount: job_folder(arguments),
-    })
-}
-
-impl From<RunIoMechanism> for run::RunIoMechanism {
-    fn from(mechanism: RunIoMechanism) -> run::RunIoMechanism {
-        match mechanism {
-            // Of a library the follower is asked: it is refused where it is asked for by this name.
-            RunIoMechanism::Auto | RunIoMechanism::Preload => run::RunIoMechanism::Auto,
-            RunIoMechanism::Bpf => run::RunIoMechanism::Bpf,
-            RunIoMechanism::PreloadBpf => run::RunIoMechanism::PreloadBpf,
-            RunIoMechanism::PreloadPtrace => run::RunIoMechanism::PreloadPtrace,
-            RunIoMechanism::Ptrace => run::RunIoMechanism::Ptrace,
-        }
-    }
-}
-
-impl From<WaitFor> for run::WaitFor {
-    fn from(wait_for: WaitFor) -> run::WaitFor {
-        match wait_for {
-            WaitFor::Main => run::WaitFor::Main,
-            WaitFor::All => run::WaitFor::All,
-        }
-    }
-}
-
-impl From<Collector> for run::Collector {
-    fn from(collector: Collector) -> run::Collector {
-        match collector {
-            Collector::Bpf => run::Collector::Bpf,
-            Collector::Hardware => run::Collector::Hardware,
-            Collector::Network => run::Collector::Network,
-            Collector::Files => run::Collector::Files,
-            Collector::Footprint => run::Collector::Footprint,
-            Collector::Cgroup => run::Collector::Cgroup,
-            Collector::Gpu => run::Collector::Gpu,
-            Collector::Pages => run::Collector::Pages,
-            Collector::Delays => run::Collector::Delays,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::ValueEnum as _;
-
-    #[test]
-    fn a_collector_has_one_name() {
-        for collector in Collector::value_variants() {
-            let typed = collector.to_possible_value();
-            let typed = typed.as_ref().map(|value| value.get_name());
-            assert_eq!(typed, Some(run::Collector::from(*collector).name()));
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 mod export_loop;
 mod node_feed;
-mod tls_files;
+pub mod tls_files;
 pub mod token_file;
 mod users;
 
@@ -19,17 +19,17 @@ use weigh_web::{
     FeedOpener, Listening, MetricsText, PageAudience, PageBuilder, ServeSettings, Server,
 };
 
-use crate::arguments::ServeArguments;
 use crate::show::page_data;
 use crate::terminal::{check_output, print};
 use export_loop::ExportLoop;
 use node_feed::{AgentFeed, INTERVAL, TopFeed};
 pub use token_file::read_or_make;
+use weigh_arguments::ServeArguments;
 
 /// Serves until TERM or INT.
 pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
-    let tls = tls_files::identity(arguments)?;
+    let tls = tls_files::server_identity(arguments)?;
     if arguments.for_users {
         users::confine(arguments.child_of)?;
     }
@@ -78,15 +78,21 @@ fn listening(arguments: &ServeArguments) -> anyhow::Result<Listening> {
 }
 
 fn audience(arguments: &ServeArguments) -> PageAudience {
-    match arguments.agent_socket() {
+    match agent_socket(arguments) {
         Some(socket) if arguments.for_users => users::audience(socket),
         _ => PageAudience::Starter(feed(arguments, ListedProcesses::of(arguments.all))),
     }
 }
 
+/// Where the agent answers whose values are shown, if it is an agent's.
+fn agent_socket(arguments: &ServeArguments) -> Option<PathBuf> {
+    let socket = arguments.agent.clone()?;
+    Some(socket.unwrap_or_else(weigh_agent::socket))
+}
+
 /// The agent's values if one is named, else this process's own.
 fn feed(arguments: &ServeArguments, listed: ListedProcesses) -> FeedOpener {
-    match arguments.agent_socket() {
+    match agent_socket(arguments) {
         Some(socket) => Box::new(move || Box::new(AgentFeed::new(socket, INTERVAL))),
         None => {
             let settings = TopSettings { interval: INTERVAL, listed };

@@ -12,50 +12,47 @@ use rustix::fs::OFlags;
 use weigh_session::products::agent::PagePem;
 use weigh_web::TlsIdentity;
 
-use crate::arguments::{ServeArguments, TlsArguments};
+use weigh_arguments::{ServeArguments, TlsArguments};
 
 /// Bytes of each: chains have a few thousand.
 const MOST_BYTES: u64 = 256 * 1024;
 /// Modes of a key that is not its owner's and group's alone: groups as ssl-cert, and systemd's credentials, may read it.
 const OTHERS: u32 = 0o027;
 
-impl TlsArguments {
-    /// The files' contents; none where none are named.
-    pub fn read(&self) -> anyhow::Result<Option<PagePem>> {
-        let Some((certificates, key)) = self.tls_cert.as_deref().zip(self.tls_key.as_deref())
-        else {
-            return Ok(None);
-        };
-        let failed = |option: &str, path: &Path| format!("{option} {}", path.display());
-        Ok(Some(PagePem {
-            certificates: read(certificates, 0)
-                .with_context(|| failed("--tls-cert", certificates))?,
-            key: read(key, OTHERS).with_context(|| failed("--tls-key", key))?,
-        }))
-    }
+/// The files' contents; none where none are named.
+pub fn read(arguments: &TlsArguments) -> anyhow::Result<Option<PagePem>> {
+    let Some((certificates, key)) = arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref())
+    else {
+        return Ok(None);
+    };
+    let failed = |option: &str, path: &Path| format!("{option} {}", path.display());
+    Ok(Some(PagePem {
+        certificates: read_file(certificates, 0)
+            .with_context(|| failed("--tls-cert", certificates))?,
+        key: read_file(key, OTHERS).with_context(|| failed("--tls-key", key))?,
+    }))
+}
 
-    /// What they make the server; none where none are named.
-    pub fn identity(&self, pem: &PagePem) -> anyhow::Result<TlsIdentity> {
-        let shown = |path: &Option<PathBuf>| {
-            path.as_deref().unwrap_or(Path::new("-")).display().to_string()
-        };
-        let failed =
-            || format!("--tls-cert {} --tls-key {}", shown(&self.tls_cert), shown(&self.tls_key));
-        TlsIdentity::parse(&pem.certificates, &pem.key).with_context(failed)
-    }
+/// What they make the server.
+pub fn identity(arguments: &TlsArguments, pem: &PagePem) -> anyhow::Result<TlsIdentity> {
+    let shown =
+        |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("-")).display().to_string();
+    let (certificates, key) = (shown(&arguments.tls_cert), shown(&arguments.tls_key));
+    let failed = || format!("--tls-cert {certificates} --tls-key {key}");
+    TlsIdentity::parse(&pem.certificates, &pem.key).with_context(failed)
 }
 
 /// What a server of these arguments says it is; none where it has no TLS.
-pub fn identity(arguments: &ServeArguments) -> anyhow::Result<Option<TlsIdentity>> {
+pub fn server_identity(arguments: &ServeArguments) -> anyhow::Result<Option<TlsIdentity>> {
     let pem = match arguments.tls_input {
         true => Some(PagePem::read_input(&mut std::io::stdin().lock()).context("--tls-input")?),
-        false => arguments.tls.read()?,
+        false => read(&arguments.tls)?,
     };
-    pem.map(|pem| arguments.tls.identity(&pem)).transpose()
+    pem.map(|pem| identity(&arguments.tls, &pem)).transpose()
 }
 
 /// Reads a plain file that these may do nothing with.
-fn read(path: &Path, others: u32) -> anyhow::Result<Vec<u8>> {
+fn read_file(path: &Path, others: u32) -> anyhow::Result<Vec<u8>> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let about = file.metadata()?;
@@ -86,7 +83,7 @@ mod tests {
         std::fs::write(&path, "key").unwrap();
         let with_mode = |mode: u32| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            read(&path, OTHERS).map_err(|error| error.to_string())
+            read_file(&path, OTHERS).map_err(|error| error.to_string())
         };
         assert_eq!(with_mode(0o600), Ok(b"key".to_vec()));
         assert!(with_mode(0o640).is_ok() && with_mode(0o440).is_ok());
@@ -94,7 +91,9 @@ mod tests {
             let error = with_mode(mode).unwrap_err();
             assert!(error.ends_with(&format!("chmod g-w,o-rwx {}", path.display())), "{error}");
         }
-        assert!(read(dir.path(), 0).is_err());
-        assert!(read(Path::new("/dev/zero"), 0).unwrap_err().to_string().contains("plain file"));
+        assert!(read_file(dir.path(), 0).is_err());
+        assert!(
+            read_file(Path::new("/dev/zero"), 0).unwrap_err().to_string().contains("plain file")
+        );
     }
 }

@@ -7,8 +7,8 @@ use anyhow::bail;
 use serde_json::Value;
 use weigh_session::products::trace::{Answer, Ask, Change, ask_stream};
 
-use crate::arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
 use crate::terminal::{print, print_json};
+use weigh_arguments::{TraceCtl, TraceCtlArguments, TraceCtlBuffer};
 
 /// Asks.
 pub fn ask(arguments: &TraceCtlArguments) -> anyhow::Result<ExitCode> {

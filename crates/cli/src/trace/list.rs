@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use weigh_collect::notice;
 use weigh_session::products::trace::catalog;
 
-use crate::arguments::TraceListArguments;
 use crate::terminal::print;
+use weigh_arguments::TraceListArguments;
 
 /// Prints what there is.
 pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {

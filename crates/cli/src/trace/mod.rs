@@ -8,7 +8,6 @@ mod list;
 mod outputs;
 mod read;
 mod scrape;
-mod settings;
 mod sinks;
 mod totals_text;
 
@@ -23,10 +22,11 @@ use anyhow::{Context as _, anyhow, bail};
 use weigh_collect::spawn::SpawnError;
 use weigh_collect::{message, notice};
 use weigh_schema::synthesis::SynthesisReport;
-use weigh_session::end_with;
+use weigh_schema::trace::is_page;
 use weigh_session::products::trace::{
     AttachPlan, Publisher, TraceOutcome, TracePlan, TraceSettings, follow_reports,
 };
+use weigh_session::{end_with, require_recording};
 use weigh_trace::filter::Filter;
 use weigh_trace::sink::Totals;
 use weigh_web::ScrapeServer;
@@ -36,11 +36,11 @@ use outputs::{Outputs, ROWS};
 
 pub use weigh_session::products::trace::{be_stream, be_trigger_helper, is_trigger_helper};
 
-use crate::arguments::{
+use crate::terminal::{self, print_path};
+use weigh_arguments::{
     KEYS, LiveValueArguments, SynthesisArguments, TraceArguments, TraceAttachArguments,
     TraceReadArguments, TraceSubject,
 };
-use crate::terminal::{self, print_path};
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 160;
@@ -56,13 +56,13 @@ pub fn execute(arguments: &TraceArguments) -> anyhow::Result<ExitCode> {
             return explain(&packets.filters);
         }
         Some(TraceSubject::Packets(packets)) => {
-            packets.status.apply();
+            require_recording(packets.status.require_recording);
             let settings = TraceSettings::from(&**packets);
             return follow(settings, Vec::new(), &LiveValueArguments::default(), packets.quiet);
         }
         None => {}
     }
-    arguments.status.apply();
+    require_recording(arguments.status.require_recording);
     let settings = TraceSettings::from(arguments);
     follow(settings, arguments.counters.clone(), &arguments.live_values, arguments.quiet)
 }
@@ -82,7 +82,7 @@ pub fn report(file: &Path, page: Option<&Path>) -> anyhow::Result<ExitCode> {
         return report_to_output(file);
     }
     let page = page.map_or_else(|| file.with_extension("html"), Path::to_path_buf);
-    if !sinks::is_page(&page) {
+    if !is_page(&page) {
         bail!("-o {}: a page's name ends in .html", page.display());
     }
     let done = read_page(file, &page)?;

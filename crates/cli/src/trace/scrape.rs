@@ -11,8 +11,8 @@ use weigh_schema::synthesis::SynthesisReport;
 use weigh_session::products::trace::LiveReport;
 use weigh_web::{ScrapeBoard, ScrapePlace, ScrapeServer};
 
-use crate::arguments::{LiveValueArguments, MetricsPlace};
 use crate::serve::token_file::read_or_make;
+use weigh_arguments::{LiveValueArguments, MetricsPlace};
 
 /// Rows of each table that a report has.
 const ROWS: usize = 1000;

@@ -14,9 +14,9 @@ use weigh_trace::sink::Totals;
 
 use super::json_report::JsonReport;
 use super::outputs::Outputs;
-use crate::arguments::TraceReadArguments;
 use crate::terminal::is_enough;
 use rows::Recording;
+use weigh_arguments::TraceReadArguments;
 
 /// Shows a recording, says what several of its events say together, or writes it in another form.
 pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {

@@ -19,11 +19,6 @@ fn formats() -> impl Iterator<Item = &'static StreamFormat> {
     [&parquet::FORMAT].into_iter().chain(FORMATS).chain([&page::FORMAT])
 }
 
-/// Whether a file is a page.
-pub fn is_page(path: &Path) -> bool {
-    page::FORMAT.is_of(path)
-}
-
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.
 pub fn of_file(
     path: &Path,

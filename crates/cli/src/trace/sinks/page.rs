@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use weigh_export::stream::StreamFormat;
 use weigh_export::stream::pairs::{self, Pairs};
-use weigh_schema::trace::{EventNote, TraceNote};
+use weigh_schema::trace::{EventNote, PAGE_ENDING, TraceNote};
 use weigh_show::trace::{Gathered, Happened, page};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
@@ -16,7 +16,7 @@ use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
 /// The page of events.
 pub const FORMAT: StreamFormat = StreamFormat {
-    endings: &[".html"],
+    endings: &[PAGE_ENDING],
     create: |file| Ok(Box::new(Page::create(file.path, file.probes)?)),
 };
 

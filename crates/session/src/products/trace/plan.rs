@@ -49,7 +49,7 @@ impl TracePlan {
             Some(_) => Resolver::of_user(&settings, user)?,
         };
         let mut resolution = resolve::check(&resolver, &settings)?;
-        if settings.draws_pairs {
+        if settings.draws_pairs() {
             let events = resolution.events.iter();
             let names: Vec<&str> = events.map(|event| event.probe.name.as_str()).collect();
             synthesis_spec::add_default_pairs(&mut specs, &names);

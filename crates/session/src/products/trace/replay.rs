@@ -79,7 +79,7 @@ impl ReplayPlan {
         outputs: &dyn RecordOutputs,
     ) -> anyhow::Result<Replay> {
         let probes: Vec<&Probe> = recording.probes().iter().collect();
-        if self.settings.draws_pairs {
+        if self.settings.draws_pairs() {
             let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
             synthesis_spec::add_default_pairs(&mut self.specs, &names);
         }

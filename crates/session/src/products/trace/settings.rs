@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weigh_schema::trace::is_page;
+
 /// A stream, as it was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSettings {
@@ -17,8 +19,6 @@ pub struct TraceSettings {
     pub sampling: Option<String>,
     /// The file that records go to, `-` for lines of JSON on standard output; none: the terminal.
     pub output: Option<PathBuf>,
-    /// Whether that file draws pairs of events, also where none are asked for.
-    pub draws_pairs: bool,
     /// A process that runs.
     pub pid: Option<u32>,
     /// Everybody is followed.
@@ -69,6 +69,11 @@ pub struct SynthesisSettings {
 }
 
 impl TraceSettings {
+    /// Whether the file draws pairs of events, also where none are asked for.
+    pub(super) fn draws_pairs(&self) -> bool {
+        self.output.as_deref().is_some_and(is_page)
+    }
+
     /// Whether neither a command nor a process is named.
     pub(super) fn names_nobody(&self) -> bool {
         self.command.is_empty() && self.pid.is_none()

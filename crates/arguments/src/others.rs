@@ -226,6 +226,7 @@ pub struct AgentArguments {
     /// address of it. A process without rights does it; `weigh agent url` says its URL, with a token of yours.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub http: Option<SocketAddr>,
+    /// How the page is served over TLS.
     #[command(flatten)]
     pub tls: TlsArguments,
     /// The user of that process, where the agent is root's [default: nobody].

@@ -2,9 +2,12 @@
 //! has and `weigh trace list --names` tells; of metrics and of parts of the kernel, which are declared; of recordings,
 //! which lie where weigh leaves them; of commands, which the shell knows.
 
-use clap_complete::Shell;
+use clap::CommandFactory as _;
+use clap_complete::{Generator as _, Shell};
 use weigh_schema::METRICS;
 use weigh_schema::subsystem::SUBSYSTEMS;
+
+use crate::verb::Arguments;
 
 /// Of bash a word ends at a colon and at `=`, where a user's does not: the line is looked at.
 const BASH: &str = include_str!("completions.bash");
@@ -26,11 +29,21 @@ const ZSH_NAMES: [(&str, &str, &str, &str); 7] = [
     (":recording -- ", "", "_files", "_weigh_recordings"),
 ];
 
-/// What clap has made, with names.
-pub fn with_names(shell: Shell, made: &str) -> String {
+/// The shells that completions are written for.
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// For each shell the name of its file, and what stands in it.
+pub fn files() -> impl Iterator<Item = (String, String)> {
+    SHELLS.into_iter().map(|shell| (shell.file_name("weigh"), text(shell)))
+}
+
+fn text(shell: Shell) -> String {
+    let mut made = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "weigh", &mut made);
+    let made = String::from_utf8_lossy(&made);
     match shell {
-        Shell::Bash => made.to_owned() + "\n" + &named(BASH),
-        Shell::Fish => made.to_owned() + "\n" + &named(FISH),
+        Shell::Bash => format!("{made}\n{}", named(BASH)),
+        Shell::Fish => format!("{made}\n{}", named(FISH)),
         Shell::Zsh => {
             let functions = named(ZSH) + "\n";
             let text = made.replacen(ZSH_END, &format!("{functions}{ZSH_END}"), 1);
@@ -64,20 +77,12 @@ fn zsh_line(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
     use std::path::Path;
     use std::process::Command;
 
-    fn made(shell: Shell) -> String {
-        let mut made = Vec::new();
-        let mut command = crate::arguments::Arguments::command();
-        clap_complete::generate(shell, &mut command, "weigh", &mut made);
-        with_names(shell, &String::from_utf8(made).expect("UTF-8"))
-    }
-
     #[test]
     fn every_name_of_zsh_has_its_place() {
-        let text = made(Shell::Zsh);
+        let text = text(Shell::Zsh);
         // The function itself, and where it is called.
         for (function, calls) in [
             ("_weigh_event_names", 4),
@@ -98,7 +103,7 @@ mod tests {
             [[ $1 != *' ' && $1 != *= ]] || COMP_WORDS+=('')\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
             _weigh_or_names weigh \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"
             printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            made(Shell::Bash)
+            text(Shell::Bash)
         );
         let output = Command::new("bash")
             .args(["--norc", "-c", &script, "bash", line])
@@ -134,7 +139,7 @@ mod tests {
     #[test]
     fn fish_and_bash_have_no_name_left_to_fill_in() {
         for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
-            let text = made(shell);
+            let text = text(shell);
             assert!(!text.contains("@METRICS@") && !text.contains("@PARTS@"), "{shell}");
         }
     }

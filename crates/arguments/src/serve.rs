@@ -34,6 +34,7 @@ pub struct ServeArguments {
     /// any free one; - is standard input, a socket that listens (systemd: StandardInput=socket).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub http: ListenAddress,
+    /// How the page is served over TLS.
     #[command(flatten)]
     pub tls: TlsArguments,
     /// Take certificate and key from the agent's process.
@@ -78,12 +79,6 @@ impl ServeArguments {
     /// How many jobs are exported at most.
     pub fn most_jobs(&self) -> usize {
         self.export_jobs.map_or(0, usize::from)
-    }
-
-    /// Where the agent answers whose values are shown, if it is an agent's.
-    pub fn agent_socket(&self) -> Option<PathBuf> {
-        let socket = self.agent.clone()?;
-        Some(socket.unwrap_or_else(weigh_agent::socket))
     }
 }
 

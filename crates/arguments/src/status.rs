@@ -10,10 +10,3 @@ pub struct StatusArguments {
     #[arg(long)]
     pub require_recording: bool,
 }
-
-impl StatusArguments {
-    /// Has it hold from now on.
-    pub fn apply(self) {
-        weigh_session::require_recording(self.require_recording);
-    }
-}

@@ -5,15 +5,13 @@
 
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use weigh_schema::nearest;
 use weigh_schema::printable::ShellWords;
 
-use crate::arguments::Arguments;
+use crate::verb::Arguments;
 
 /// The longest command that is said again.
 const LONGEST: usize = 300;
@@ -42,12 +40,16 @@ pub fn help_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// What was wrong, and what would be right, in one line.
-pub fn told(error: &Error, arguments: &[OsString]) -> String {
+/// What was wrong, and what would be right, in one line. `is_program` says whether a word is what a shell would execute.
+pub fn refusal_text(
+    error: &Error,
+    arguments: &[OsString],
+    is_program: impl Fn(&str) -> bool,
+) -> String {
     let words: Vec<String> =
         arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let found = match error.kind() {
-        ErrorKind::InvalidSubcommand => wrong_verb(error, &words),
+        ErrorKind::InvalidSubcommand => wrong_verb(error, &words, is_program),
         ErrorKind::UnknownArgument => wrong_option(error, &words),
         ErrorKind::MissingRequiredArgument => missing(error, &words),
         ErrorKind::InvalidValue => wrong_value(error),
@@ -111,7 +113,11 @@ fn command_of(words: &[String]) -> clap::Command {
     command
 }
 
-fn wrong_verb(error: &Error, words: &[String]) -> Option<String> {
+fn wrong_verb(
+    error: &Error,
+    words: &[String],
+    is_program: impl Fn(&str) -> bool,
+) -> Option<String> {
     let wrong = context(error, ContextKind::InvalidSubcommand)?;
     let at = words.iter().position(|word| *word == wrong)?;
     let verb = verb_of(&words[..at]);
@@ -161,19 +167,6 @@ fn nearest_verb(wrong: &str, verb: &[String]) -> Option<String> {
     let command = command_of(verb);
     let names = command.get_subcommands().map(clap::Command::get_name);
     nearest(wrong, names).first().map(|near| (*near).to_string())
-}
-
-/// Whether that is a program: a path to one, or a name that is found as a shell finds it.
-fn is_program(word: &str) -> bool {
-    let is_one = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
-    if word.contains('/') {
-        return is_one(Path::new(word));
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| is_one(&folder.join(word)))
 }
 
 fn wrong_option(error: &Error, words: &[String]) -> Option<String> {

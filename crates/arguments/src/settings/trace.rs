@@ -1,14 +1,12 @@
 //! What the command line says, as the product takes it.
 
-use crate::arguments::{
+use crate::trace::{
     KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments,
     TracePacketsArguments, TraceReadArguments,
 };
 use weigh_session::products::trace::{
     PacketsRequest, SynthesisSettings, TraceSettings, follow_packets,
 };
-
-use super::sinks::is_page;
 
 impl From<&TraceArguments> for TraceSettings {
     fn from(arguments: &TraceArguments) -> TraceSettings {
@@ -17,7 +15,6 @@ impl From<&TraceArguments> for TraceSettings {
             events: arguments.events.clone(),
             filters: arguments.filters.clone(),
             sampling: arguments.sampling.clone(),
-            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
             output: arguments.output.clone(),
             pid: arguments.pid,
             system: arguments.system,
@@ -58,7 +55,6 @@ impl From<&TraceReadArguments> for TraceSettings {
     fn from(arguments: &TraceReadArguments) -> TraceSettings {
         TraceSettings {
             filters: arguments.filters.clone(),
-            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
             output: arguments.output.clone(),
             synthesis: synthesis(&arguments.synthesis),
             ..TraceSettings::default()
@@ -72,7 +68,6 @@ impl From<&TracePacketsArguments> for TraceSettings {
             command: arguments.command.clone(),
             filters: arguments.filters.clone(),
             sampling: arguments.sampling.clone(),
-            draws_pairs: arguments.output.as_deref().is_some_and(is_page),
             output: arguments.output.clone(),
             pid: arguments.pid,
             system: arguments.system,

@@ -1,41 +1,17 @@
-//! The command line, declared once: parser, help, man pages and completions are derived from it.
-
-mod agent;
-mod calls;
-mod control;
-mod io;
-mod live_values;
-mod numbers;
-mod others;
-mod run;
-mod serve;
-mod status;
-mod token;
-mod trace;
+//! The command line as a whole: a verb and what it is told.
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use agent::{
-    AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
-    AgentStatusArguments, AgentUrlArguments, AgentVerb, PushArguments,
+use crate::agent::PushArguments;
+use crate::calls::{CallsArguments, ExplainArguments};
+use crate::control::ControlArguments;
+use crate::io::IoArguments;
+use crate::others::{
+    AgentArguments, DoctorArguments, ExportArguments, ReportArguments, ShowArguments, TopArguments,
 };
-pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
-pub use control::{ControlArguments, ControlVerb};
-pub use io::{
-    IoArguments, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism, RunIoMechanism,
-};
-pub use live_values::{LiveValueArguments, MetricsPlace};
-pub use others::{
-    AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
-    GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
-};
-pub use run::{Collector, RunArguments, WaitFor};
-pub use serve::{ServeArguments, TlsArguments};
-pub use trace::{
-    KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl,
-    TraceCtlArguments, TraceCtlBuffer, TraceListArguments, TracePacketsArguments,
-    TraceReadArguments, TraceSubject,
-};
+use crate::run::RunArguments;
+use crate::serve::ServeArguments;
+use crate::trace::TraceArguments;
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
 #[derive(Parser, Debug)]

@@ -46,6 +46,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = READ_EXAMPLES)]
 pub struct AgentReadArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
     /// The stream: node, pushed or events.
@@ -71,6 +72,7 @@ pub struct AgentReadArguments {
 /// Options of `weigh agent url`.
 #[derive(Args, Debug)]
 pub struct AgentUrlArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
 }
@@ -78,6 +80,7 @@ pub struct AgentUrlArguments {
 /// Options of `weigh agent commands`.
 #[derive(Args, Debug)]
 pub struct AgentCommandsArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
     /// The file of the rules (TOML), the agent's own; nobody else may be able to change it.
@@ -88,6 +91,7 @@ pub struct AgentCommandsArguments {
 /// Options of `weigh agent status`.
 #[derive(Args, Debug)]
 pub struct AgentStatusArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
     /// Print it as JSON.
@@ -111,6 +115,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = SET_EXAMPLES, arg_required_else_help = true)]
 pub struct AgentSetArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
     /// The stream whose policy changes.
@@ -156,6 +161,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = PUSH_EXAMPLES)]
 pub struct PushArguments {
+    /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
     /// What the values are about.

@@ -4,11 +4,10 @@
 //! `See also:`, others), and the tables of variables and files below; emits roff. Examples stay as they are: what a
 //! formatter fills cannot be copied.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
-use clap::Command;
+use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
+
+use crate::verb::Arguments;
 
 /// A variable of the environment or a file, what it is, and the verbs that it is of: none for all.
 type Entry = (&'static str, &'static str, &'static [&'static str]);
@@ -89,8 +88,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("agent", "systemd(1), capabilities(7)"),
 ];
 
-/// One page for weigh, one for each verb that is not hidden, and one for each of a verb's own.
-pub fn write_pages(mut command: Command, directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// One page for weigh, one for each verb that is not hidden, and one for each of a verb's own: names and texts.
+pub fn pages() -> anyhow::Result<Vec<(String, String)>> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     let verbs: Vec<&Command> = visible(&command).collect();
     let names: Vec<String> = verbs.iter().map(|verb| name_of(verb)).collect();
@@ -98,12 +98,7 @@ pub fn write_pages(mut command: Command, directory: &Path) -> anyhow::Result<Vec
     std::iter::once(&command)
         .chain(verbs.iter().copied())
         .chain(below)
-        .map(|page| {
-            let path = directory.join(format!("{}.1", name_of(page)));
-            let failed = || format!("cannot write {}", path.display());
-            std::fs::write(&path, text(page, &names).with_context(failed)?).with_context(failed)?;
-            Ok(path)
-        })
+        .map(|page| Ok((name_of(page), text(page, &names)?)))
         .collect()
 }
 
@@ -248,18 +243,9 @@ fn roff(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Arguments;
-    use clap::CommandFactory as _;
 
     fn pages() -> Vec<(String, String)> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let command = Arguments::command().disable_help_subcommand(true);
-        let written = write_pages(command, directory.path()).expect("pages");
-        let read = |path: &PathBuf| {
-            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            (name, std::fs::read_to_string(path).expect("text"))
-        };
-        written.iter().map(read).collect()
+        super::pages().expect("pages")
     }
 
     #[test]

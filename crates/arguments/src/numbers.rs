@@ -30,7 +30,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 mod tests {
     use clap::Parser as _;
 
-    use crate::arguments::Arguments;
+    use crate::verb::Arguments;
 
     fn said(line: &str) -> String {
         let words = std::iter::once("weigh").chain(line.split(' '));

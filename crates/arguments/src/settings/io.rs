@@ -1,9 +1,9 @@
 //! What was typed, as settings of the measurement.
 
-use weigh_session::products::io::mount::{self, MountSettings, OverSettings, ServedFolder};
+use weigh_session::products::io::mount::{self, MountSettings, ServedFolder};
 use weigh_session::products::io::{self, IoSettings};
 
-use crate::arguments::{IoArguments, IoMechanism, MountArguments, MountMechanism, RunArguments};
+use crate::io::{IoArguments, IoMechanism, MountArguments, MountMechanism};
 
 impl From<&IoArguments> for IoSettings {
     fn from(arguments: &IoArguments) -> IoSettings {
@@ -62,23 +62,4 @@ impl From<MountMechanism> for mount::MountMechanism {
             MountMechanism::Fuse => mount::MountMechanism::Fuse,
         }
     }
-}
-
-/// What `weigh run --io-mount` and `--io-mount-over` serve; none if neither is asked for.
-pub fn job_folder(arguments: &RunArguments) -> Option<ServedFolder> {
-    let (source, mountpoint) = match (&arguments.io_mount_over, &arguments.io_mount[..]) {
-        (Some(folder), _) => (folder, folder),
-        (None, [source, mountpoint]) => (source, mountpoint),
-        _ => return None,
-    };
-    let over = OverSettings { user_namespace: arguments.userns };
-    Some(ServedFolder {
-        source: source.clone(),
-        mountpoint: mountpoint.clone(),
-        over: arguments.io_mount_over.is_some().then_some(over),
-        is_exact: arguments.io_exact,
-        may_pass: !arguments.io_no_passthrough,
-        each_call: arguments.io_calls,
-        apart: arguments.io_by.apart(),
-    })
 }

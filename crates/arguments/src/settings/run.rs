@@ -1,0 +1,91 @@
+//! What was typed, as settings of the run.
+
+use weigh_session::products::io::mount::{OverSettings, ServedFolder};
+use weigh_session::products::run::{self, RunIoSettings};
+
+use crate::io::RunIoMechanism;
+use crate::run::{Collector, RunArguments, WaitFor};
+
+impl RunArguments {
+    /// Reads and writes by file, if they are asked for.
+    pub fn io_settings(&self) -> Option<RunIoSettings> {
+        self.io.then(|| RunIoSettings {
+            mechanism: self.io_mechanism.into(),
+            each_call: self.io_calls,
+            apart: self.io_by.apart(),
+            mount: self.served_folder(),
+        })
+    }
+
+    /// What --io-mount and --io-mount-over serve; none if neither is asked for.
+    fn served_folder(&self) -> Option<ServedFolder> {
+        let (source, mountpoint) = match (&self.io_mount_over, &self.io_mount[..]) {
+            (Some(folder), _) => (folder, folder),
+            (None, [source, mountpoint]) => (source, mountpoint),
+            _ => return None,
+        };
+        let over = OverSettings { user_namespace: self.userns };
+        Some(ServedFolder {
+            source: source.clone(),
+            mountpoint: mountpoint.clone(),
+            over: self.io_mount_over.is_some().then_some(over),
+            is_exact: self.io_exact,
+            may_pass: !self.io_no_passthrough,
+            each_call: self.io_calls,
+            apart: self.io_by.apart(),
+        })
+    }
+}
+
+impl From<RunIoMechanism> for run::RunIoMechanism {
+    fn from(mechanism: RunIoMechanism) -> run::RunIoMechanism {
+        match mechanism {
+            // Of a library the follower is asked: it is refused where it is asked for by this name.
+            RunIoMechanism::Auto | RunIoMechanism::Preload => run::RunIoMechanism::Auto,
+            RunIoMechanism::Bpf => run::RunIoMechanism::Bpf,
+            RunIoMechanism::PreloadBpf => run::RunIoMechanism::PreloadBpf,
+            RunIoMechanism::PreloadPtrace => run::RunIoMechanism::PreloadPtrace,
+            RunIoMechanism::Ptrace => run::RunIoMechanism::Ptrace,
+        }
+    }
+}
+
+impl From<WaitFor> for run::WaitFor {
+    fn from(wait_for: WaitFor) -> run::WaitFor {
+        match wait_for {
+            WaitFor::Main => run::WaitFor::Main,
+            WaitFor::All => run::WaitFor::All,
+        }
+    }
+}
+
+impl From<Collector> for run::Collector {
+    fn from(collector: Collector) -> run::Collector {
+        match collector {
+            Collector::Bpf => run::Collector::Bpf,
+            Collector::Hardware => run::Collector::Hardware,
+            Collector::Network => run::Collector::Network,
+            Collector::Files => run::Collector::Files,
+            Collector::Footprint => run::Collector::Footprint,
+            Collector::Cgroup => run::Collector::Cgroup,
+            Collector::Gpu => run::Collector::Gpu,
+            Collector::Pages => run::Collector::Pages,
+            Collector::Delays => run::Collector::Delays,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum as _;
+
+    #[test]
+    fn a_collector_has_one_name() {
+        for collector in Collector::value_variants() {
+            let typed = collector.to_possible_value();
+            let typed = typed.as_ref().map(|value| value.get_name());
+            assert_eq!(typed, Some(run::Collector::from(*collector).name()));
+        }
+    }
+}
