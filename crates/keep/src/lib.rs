@@ -7,7 +7,7 @@
 //! ended, [`RecordingWriter::finish`] makes of it the tables (Parquet) and `summary.json`, and
 //! removes the journal. [`Recording`] reads both kinds.
 //!
-//! The files of `weigh calls --per-call` and `weigh io --parquet` are tables of the same make, and no
+//! The files of `weigh calls --per-call`, `weigh io --parquet` and `weigh trace` are tables of the same make, and no
 //! recordings.
 //!
 //! Takes rows and summaries from the schema crate and gives them back; knows nothing of how they
@@ -53,6 +53,8 @@ mod syscall_totals;
 mod table;
 mod table_reader;
 mod table_writer;
+mod trace_recording;
+mod trace_writer;
 mod writer;
 
 pub use atomic::place_of_file;
@@ -69,4 +71,6 @@ pub use recording::{Recording, Rows};
 pub use sample_scan::{SampleVisit, ScannedSample};
 pub use stream::{Closed, StreamColumn, StreamKind, StreamWriter, count_rows};
 pub use stream_reader::{StreamBatch, StreamReader, Values};
+pub use trace_recording::TraceRecording;
+pub use trace_writer::TraceWriter;
 pub use writer::{Finished, RecordingWriter};

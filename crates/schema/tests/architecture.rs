@@ -14,7 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("weigh-parse", &["weigh-schema"]),
     ("weigh-collect", &["weigh-schema", "weigh-parse"]),
     ("weigh-account", &["weigh-schema"]),
-    ("weigh-keep", &["weigh-schema"]),
+    ("weigh-keep", &["weigh-schema", "weigh-trace"]),
     ("weigh-kernel", &[]),
     ("weigh-mount", &["weigh-schema"]),
     ("weigh-show", &["weigh-schema"]),

@@ -6,20 +6,46 @@
 
 pub mod filter;
 
-use weigh_schema::trace::{EventNote, FieldKind, FieldNote};
+use weigh_schema::trace::{EventNote, FieldKind, FieldNote, TraceNote};
 
 use crate::condition::{Source, TextSource};
 use crate::event::{MOST_BYTES, MOST_FIELDS};
 use crate::ip_prefix::ADDRESS_TEXT_BYTES;
 use crate::path_resolve::{End, Meaning, PathEnd, Shape};
 use crate::probe::{Content, Probe, ProbeField, lay_out};
-use crate::record::HEADER_BYTES;
+use crate::record::{HEADER_BYTES, Record};
 use crate::signature::Attach;
+use crate::sink;
 
 /// What a byte that is no UTF-8 is replaced by takes three.
 const WIDEST_CHARACTER: u32 = 3;
 /// A field has so many bytes at most, however often what it holds was replaced.
 const MOST: u32 = MOST_BYTES as u32 * WIDEST_CHARACTER;
+
+/// Some of a recording's records, and up to when all that happened has been shown with them.
+pub type BatchVisitor<'v> =
+    dyn FnMut(&mut dyn Iterator<Item = Record<'_>>, u64) -> anyhow::Result<()> + 'v;
+
+/// A recording, whatever file it is.
+pub trait RecordedStream {
+    /// What it says of itself.
+    fn note(&self) -> &TraceNote;
+
+    /// How its records are read.
+    fn probes(&self) -> &[Probe];
+
+    /// Shows all records, some at a time, as they stand in the file; with each batch up to when all that
+    /// happened has been shown, if that is wanted.
+    fn each_batch(
+        &self,
+        in_order: bool,
+        meaning: &sink::Meaning,
+        visit: &mut BatchVisitor<'_>,
+    ) -> anyhow::Result<()>;
+
+    /// Whether what is wrong is what was read, not what is written: nothing of the rest is told.
+    fn is_damage(&self, error: &anyhow::Error) -> bool;
+}
 
 /// What is wrong with a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,20 +3,26 @@
 
 mod output;
 mod page;
-pub mod parquet;
 mod table;
 pub mod triggers;
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use weigh_export::stream::{FORMATS, StreamFile, StreamFormat};
+use weigh_keep::TraceWriter;
 use weigh_trace::probe::Probe;
 use weigh_trace::sink::RecordSink;
 
+/// Columns, which weigh reads again.
+const PARQUET: StreamFormat = StreamFormat {
+    endings: &[".parquet"],
+    create: |file| Ok(Box::new(TraceWriter::create(file.path, file.probes).context("-o")?)),
+};
+
 /// All formats of files, in the order in which people are told of them.
 fn formats() -> impl Iterator<Item = &'static StreamFormat> {
-    [&parquet::FORMAT].into_iter().chain(FORMATS).chain([&page::FORMAT])
+    [&PARQUET].into_iter().chain(FORMATS).chain([&page::FORMAT])
 }
 
 /// A file, of the format that its name says. Fields of these names are drawn as counters where a format can.

@@ -44,7 +44,7 @@ pub use outputs::{LiveReport, RecordOutputs};
 pub use packets::{PacketsRequest, follow_packets};
 pub use plan::{AttachPlan, TracePlan};
 pub use publish::Publisher;
-pub use replay::{BatchVisitor, RecordedStream, Replay, ReplayPlan};
+pub use replay::{Replay, ReplayPlan};
 pub use run::TraceOutcome;
 pub use settings::{SynthesisSettings, TraceSettings};
 pub use stream_host::be_stream;

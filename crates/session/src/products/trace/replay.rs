@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use weigh_schema::synthesis::SynthesisReport;
 use weigh_schema::trace::{FollowedNote, Origin, TraceNote};
 use weigh_trace::probe::Probe;
-use weigh_trace::record::Record;
+use weigh_trace::replay::RecordedStream;
 use weigh_trace::replay::filter::RecordedFilter;
 use weigh_trace::sink::{Meaning, Totals};
 use weigh_trace::synthesis::Gaps;
@@ -14,31 +14,6 @@ use super::outputs::RecordOutputs;
 use super::pipeline::Pipeline;
 use super::settings::TraceSettings;
 use super::synthesis_spec::{self, SynthesisSpec};
-
-/// Some of a recording's records, and up to when all that happened has been shown with them.
-pub type BatchVisitor<'v> =
-    dyn FnMut(&mut dyn Iterator<Item = Record<'_>>, u64) -> anyhow::Result<()> + 'v;
-
-/// A recording, whatever file it is.
-pub trait RecordedStream {
-    /// What it says of itself.
-    fn note(&self) -> &TraceNote;
-
-    /// How its records are read.
-    fn probes(&self) -> &[Probe];
-
-    /// Shows all records, some at a time, as they stand in the file; with each batch up to when all that
-    /// happened has been shown, if that is wanted.
-    fn each_batch(
-        &self,
-        in_order: bool,
-        meaning: &Meaning,
-        visit: &mut BatchVisitor<'_>,
-    ) -> anyhow::Result<()>;
-
-    /// Whether what is wrong is what was read, not what is written: nothing of the rest is told.
-    fn is_damage(&self, error: &anyhow::Error) -> bool;
-}
 
 /// What is wanted of a recording.
 pub struct ReplayPlan {

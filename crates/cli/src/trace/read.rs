@@ -3,19 +3,18 @@
 //! Reads the `.parquet` file of `weigh trace`; hands its records to what shows, writes and synthesises those of
 //! the kernel. Refuses what is no recording, is damaged or newer, and fields and events that it has not.
 
-mod rows;
-
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use weigh_session::products::trace::{RecordedStream as _, ReplayPlan, TraceSettings};
+use weigh_keep::TraceRecording;
+use weigh_session::products::trace::{ReplayPlan, TraceSettings};
+use weigh_trace::replay::RecordedStream as _;
 use weigh_trace::sink::Totals;
 
 use super::json_report::JsonReport;
 use super::outputs::Outputs;
 use crate::terminal::is_enough;
-use rows::Recording;
 use weigh_arguments::TraceReadArguments;
 
 /// Shows a recording, says what several of its events say together, or writes it in another form.
@@ -28,7 +27,7 @@ pub fn execute(arguments: &TraceReadArguments) -> anyhow::Result<ExitCode> {
         bail!("--every tells of what goes on; all of a recording is there at once");
     }
     let mut plan = ReplayPlan::prepare(settings.clone())?;
-    let recording = Recording::open(&arguments.file)?;
+    let recording = TraceRecording::open(&arguments.file)?;
     if let Some(output) = &settings.output
         && is_same(output, &arguments.file)
     {
@@ -62,7 +61,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn told(totals: &Totals, recording: &Recording) -> String {
+fn told(totals: &Totals, recording: &TraceRecording) -> String {
     let (rows, unwritten) = (recording.rows(), recording.note().unwritten_total);
     let (taken, seconds, lost) = (totals.taken, totals.seconds, totals.lost());
     let of_all = if taken == rows { String::new() } else { format!(" of {rows}") };

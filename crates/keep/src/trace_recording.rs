@@ -1,24 +1,24 @@
-//! The rows of a recording, made into the records that they were.
+//! The rows of a recording of `weigh trace`, made into the records that they were.
 
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
-use weigh_keep::{KeepError, StreamBatch, StreamReader, Values};
 use weigh_schema::trace::{EventNote, FieldNote, NOTE, RECORDING, TraceNote};
-use weigh_session::products::trace::{BatchVisitor, RecordedStream};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
-use weigh_trace::replay::{self, Cell, Header};
+use weigh_trace::replay::{self, BatchVisitor, Cell, Header, RecordedStream};
 use weigh_trace::sink::Meaning;
 use weigh_trace::synthesis::merge::SLACK_NS;
 
-use crate::trace::sinks::parquet;
+use crate::error::KeepError;
+use crate::stream_reader::{StreamBatch, StreamReader, Values};
+use crate::trace_writer;
 
 /// What every Parquet file begins with.
 const MAGIC: &[u8] = b"PAR1";
 
-/// A recording that is being read.
-pub struct Recording {
+/// A recording of `weigh trace` that is being read.
+pub struct TraceRecording {
     file: StreamReader,
     note: TraceNote,
     probes: Vec<Probe>,
@@ -28,9 +28,9 @@ pub struct Recording {
     places: Vec<Vec<usize>>,
 }
 
-impl Recording {
+impl TraceRecording {
     /// Opens one.
-    pub fn open(path: &Path) -> anyhow::Result<Recording> {
+    pub fn open(path: &Path) -> anyhow::Result<TraceRecording> {
         let name = path.display();
         check_kind(path)?;
         let file = StreamReader::open(path).with_context(|| {
@@ -50,12 +50,12 @@ impl Recording {
             .collect::<Result<_, _>>()
             .with_context(|| format!("{name} is damaged"))?;
         let mut columns = Vec::new();
-        for (column, kind) in parquet::HEADER {
+        for (column, kind) in trace_writer::HEADER {
             columns.push(file.column(column, kind)?);
         }
         let places = note.events.iter().map(|event| places(&file, event, &mut columns));
         let places = places.collect::<Result<_, _>>()?;
-        Ok(Recording { file, note, probes, columns, places })
+        Ok(TraceRecording { file, note, probes, columns, places })
     }
 
     /// How many events are in it.
@@ -117,7 +117,7 @@ impl Recording {
     }
 }
 
-impl RecordedStream for Recording {
+impl RecordedStream for TraceRecording {
     fn note(&self) -> &TraceNote {
         &self.note
     }
@@ -197,7 +197,7 @@ fn places(
     columns: &mut Vec<usize>,
 ) -> Result<Vec<usize>, KeepError> {
     let place = |field: &FieldNote| {
-        let column = file.column(&field.column, parquet::kind(field.kind))?;
+        let column = file.column(&field.column, trace_writer::kind(field.kind))?;
         let known = columns.iter().position(|known| *known == column);
         Ok(known.unwrap_or_else(|| {
             columns.push(column);

@@ -1,10 +1,8 @@
-//! A Parquet file: a row for each event, a column for each field.
+//! The Parquet file of `weigh trace`: a row for each event, a column for each field.
 
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use weigh_export::stream::StreamFormat;
-use weigh_keep::{StreamColumn, StreamKind, StreamWriter};
 use weigh_schema::trace::{EventNote, FieldKind, NOTE, TraceNote, column};
 use weigh_trace::packet_sizes::{PacketCounts, PacketSizes};
 use weigh_trace::probe::{Probe, ProbeField};
@@ -13,11 +11,7 @@ use weigh_trace::replay;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 use weigh_trace::value::{PlainNumber, Value};
 
-/// Columns, which weigh reads again.
-pub const FORMAT: StreamFormat = StreamFormat {
-    endings: &[".parquet"],
-    create: |file| Ok(Box::new(Columns::create(file.path, file.probes).context("-o")?)),
-};
+use crate::stream::{StreamColumn, StreamKind, StreamWriter};
 
 /// The header's columns, before those of the fields.
 pub const HEADER: [(&str, StreamKind); 7] = [
@@ -54,8 +48,8 @@ struct FieldWay {
     number: Option<PlainNumber>,
 }
 
-/// A file of columns.
-struct Columns {
+/// A file of columns, which [`crate::TraceRecording`] reads again.
+pub struct TraceWriter {
     file: StreamWriter,
     all: Vec<StreamColumn>,
     /// Of each probe: where what its records have goes.
@@ -70,10 +64,10 @@ struct Columns {
     is_of_packets: bool,
 }
 
-impl Columns {
+impl TraceWriter {
     /// Makes the file. Fields of the same name and kind share a column; of another kind, it has the
     /// event's name before its own.
-    fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Columns> {
+    pub fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<TraceWriter> {
         let mut all: Vec<StreamColumn> = HEADER
             .map(|(name, kind)| StreamColumn { name: name.to_string(), kind, always: true })
             .to_vec();
@@ -91,7 +85,7 @@ impl Columns {
         let file = StreamWriter::create(path, &written.collect::<Vec<_>>(), &[])?;
         let events = Vec::new();
         let is_of_packets = probes.iter().all(|probe| probe.has_packet());
-        let mut made = Columns {
+        let mut made = TraceWriter {
             file,
             all,
             ways: Vec::new(),
@@ -157,7 +151,7 @@ impl Columns {
     /// Puts in records of one event, all of whose values are there.
     fn put_columns(&mut self, batch: &[(&Probe, Record<'_>)], meaning: &Meaning) {
         let Some((probe, first)) = batch.first() else { return };
-        let Columns { file, ways, packets, .. } = self;
+        let TraceWriter { file, ways, packets, .. } = self;
         let Some(way) = ways.get(first.event() as usize) else { return };
         if let Some(sizes) = &way.sizes {
             batch.iter().for_each(|(_, record)| packets.count(sizes, *record));
@@ -227,10 +221,10 @@ pub fn kind(kind: FieldKind) -> StreamKind {
     }
 }
 
-impl RecordSink for Columns {
+impl RecordSink for TraceWriter {
     fn take(&mut self, probe: &Probe, record: Record<'_>, meaning: &Meaning) -> anyhow::Result<()> {
         meaning.meet(probe, record);
-        let Columns { file, ways, packets, .. } = self;
+        let TraceWriter { file, ways, packets, .. } = self;
         let way = ways.get(record.event() as usize).context("a record of no event")?;
         if let Some(sizes) = &way.sizes {
             packets.count(sizes, record);
