@@ -8,38 +8,40 @@ mod beside_traced;
 pub(crate) mod calls;
 pub(crate) mod detail;
 mod file_system;
-mod follow;
 mod inode_search;
 pub mod last_look;
 pub(crate) mod layout;
 mod library;
+mod qualities;
 mod record_batch;
 mod traced;
 
 use std::cell::RefCell;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
-use rustix::process::{PidfdFlags, pidfd_open};
-use weigh_schema::io::{Event, FileId, Process, Tally, Use};
+use weigh_schema::io::{Event, FileId, Process, ReportBasis, Tally, Use};
 
 use crate::core_types::{self, follow_types};
+use crate::follow::{
+    Attachment, FileEvents, FileMechanism, FileState, MechanismError, RunningAttachment,
+};
 use crate::job::{JobError, Owner, bpf};
 use crate::join;
 use crate::loading::Large;
 use crate::offers::Offers;
 use crate::table::{READING, each_entry};
-use crate::{clock, libbpf_log, loading, map_sizing, requirements};
+use crate::{clock, libbpf_log, loading, map_sizing, membership, requirements};
 use layout::skeleton;
 
 pub use beside_traced::BesideTracedIo;
 pub use calls::name;
 pub use detail::{RowScope, Telling};
 pub use file_system::{FileSystem, FileSystemError};
-pub use follow::{MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub use library::LibraryIo;
+pub use qualities::{MAPPED_READ, MAPPED_WRITTEN, qualities};
 pub use record_batch::{RecordBatch, RecordKind};
 pub use traced::TracedIo;
 
@@ -162,63 +164,13 @@ impl KernelIo {
         self.began_ns
     }
 
-    /// How long ago that is.
-    pub fn elapsed_ns(&self) -> u64 {
-        clock::monotonic_ns().saturating_sub(self.began_ns)
-    }
-
-    /// The process that was armed is about to begin: times are counted from here.
-    pub fn begin(&mut self) {
-        self.began_ns = clock::monotonic_ns();
-    }
-
-    /// This process, which waits for its exec, is followed from then on.
-    pub fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
-        let window = layout::armed();
-        self.skeleton
-            .maps
-            .members
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), &window, MapFlags::ANY)
-            .map_err(bpf("arming the command"))
-    }
-
-    /// All threads of a process that runs are followed from now on, and what they start.
-    pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
-        let before = self.tally().threads;
-        join::process(&self.skeleton.progs.member__join, pid)
-            .map_err(|error| bpf("joining a process")(error.into()))?;
-        match self.tally().threads > before {
-            true => Ok(()),
-            false => Err(crate::job::not_joined(pid)),
-        }
-    }
-
-    /// Whether a process is one that is followed.
-    pub fn is_member(&self, pid: u32) -> bool {
-        let pid = rustix::process::Pid::from_raw(pid as i32);
-        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        pidfd.is_some_and(|pidfd| self.is_member_by(pidfd.as_fd()))
-    }
-
-    /// Whether the process that a descriptor stands for is.
+    /// Whether the process that a descriptor stands for is followed.
     pub fn is_member_by(&self, pidfd: BorrowedFd<'_>) -> bool {
-        let key = pidfd.as_raw_fd().to_ne_bytes();
-        let window = self.skeleton.maps.members.lookup(&key, MapFlags::ANY);
-        window.is_ok_and(|window| window.is_some_and(|window| layout::is_member(&window)))
+        let window = membership::entry(&self.skeleton.maps.members, pidfd);
+        window.is_some_and(|window| layout::is_member(&window))
     }
 
-    /// One of them is readable when much waits to be taken in.
-    pub fn wake_fds(&self) -> [BorrowedFd<'_>; 3] {
-        let maps = &self.skeleton.maps;
-        [maps.told_names.as_fd(), maps.told.as_fd(), maps.told_calls.as_fd()]
-    }
-
-    /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
-    pub fn events(&mut self) -> Vec<Event> {
-        self.records().events(self.began_ns).collect()
-    }
-
-    /// The same, to be handed on.
+    /// What was told since the last time, to be handed on.
     pub fn records(&mut self) -> RecordBatch {
         // It fails where a callback does, and these do not.
         let _ = self.ring.consume_raw_n(EVENTS);
@@ -244,10 +196,54 @@ impl KernelIo {
         }
         .map_err(bpf(READING))
     }
+}
 
+impl FileEvents for KernelIo {
+    fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
+        let maps = &self.skeleton.maps;
+        vec![maps.told_names.as_fd(), maps.told.as_fd(), maps.told_calls.as_fd()]
+    }
+
+    /// The process that was armed is about to begin: times are counted from here.
+    fn begin(&mut self) {
+        self.began_ns = clock::monotonic_ns();
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_ns().saturating_sub(self.began_ns)
+    }
+
+    /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.
+    fn events(&mut self) -> Vec<Event> {
+        self.records().events(self.began_ns).collect()
+    }
+
+    fn forget_names(&mut self, files: &[FileId]) {
+        for file in files {
+            // One that was never told is not there.
+            let _ = self.skeleton.maps.named.delete(&layout::key_of(*file));
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        let variables = self.skeleton.maps.bss_data.as_deref();
+        variables.map(|variables| layout::tally(&variables.tally)).unwrap_or_default()
+    }
+
+    fn grounds(&self) -> ReportBasis {
+        let qualities = qualities(&self.tally());
+        ReportBasis { notes: self.missing().to_vec(), qualities, ..ReportBasis::default() }
+    }
+
+    fn detach(&mut self) {
+        self.links.clear();
+    }
+}
+
+impl FileState for KernelIo {
     /// Shows what is still kept: files that processes have open, what there was no room to tell, and what
     /// devices did with files up to now.
-    pub fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), JobError> {
+    fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
         let mut read = |key: &[u8], value: &[u8]| {
             layout::used(key, value, self.began_ns).into_iter().for_each(&mut *show);
         };
@@ -255,44 +251,55 @@ impl KernelIo {
         let mut read = |key: &[u8], value: &[u8]| {
             layout::of_device(key, value, self.began_ns).into_iter().for_each(&mut *show);
         };
-        each_entry(&self.skeleton.maps.devices, &mut read).map_err(bpf(READING))
+        Ok(each_entry(&self.skeleton.maps.devices, &mut read).map_err(bpf(READING))?)
     }
 
-    /// The processes that live, and those whose end there was no room to tell.
-    pub fn processes(&self) -> Result<Vec<Process>, JobError> {
+    fn processes(&self) -> Result<Vec<Process>, MechanismError> {
         let maps = &self.skeleton.maps;
-        each(&maps.processes, |_, value| layout::process(value, self.began_ns))
+        Ok(each(&maps.processes, |_, value| layout::process(value, self.began_ns))?)
+    }
+
+    fn is_member(&self, pid: u32) -> bool {
+        let window = membership::entry_of(&self.skeleton.maps.members, pid);
+        window.is_some_and(|window| layout::is_member(&window))
     }
 
     /// AIO requests whose results were never handed over by a call: as they were asked for.
-    pub fn open_requests(&self) -> Result<Vec<Use>, JobError> {
-        each(&self.skeleton.maps.requests, |_, value| layout::request(value))
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(each(&self.skeleton.maps.requests, |_, value| layout::request(value))?)
     }
 
-    /// What found no room by file and process, all together.
-    pub fn rest(&self) -> Option<Use> {
+    fn rest(&self) -> Option<Use> {
         let slot = 0u32.to_ne_bytes();
         let value = self.skeleton.maps.rest.lookup(&slot, MapFlags::ANY).ok()??;
         layout::used(&layout::no_key(), &value, self.began_ns)
     }
 
-    /// Has the names of these files told again when they are used again.
-    pub fn forget_names(&mut self, files: &[FileId]) {
-        for file in files {
-            // One that was never told is not there.
-            let _ = self.skeleton.maps.named.delete(&layout::key_of(*file));
-        }
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
+}
+
+impl Attachment for KernelIo {
+    fn arm(&mut self, _: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
+        Ok(membership::arm(&self.skeleton.maps.members, pidfd, &layout::armed())?)
     }
 
-    /// How much was seen, and lost.
-    pub fn tally(&self) -> Tally {
-        let variables = self.skeleton.maps.bss_data.as_deref();
-        variables.map(|variables| layout::tally(&variables.tally)).unwrap_or_default()
+    fn running(&mut self) -> Result<&mut dyn RunningAttachment, MechanismError> {
+        Ok(self)
     }
+}
 
-    /// Stops following: what is kept stays readable.
-    pub fn detach(&mut self) {
-        self.links.clear();
+impl RunningAttachment for KernelIo {
+    fn join(&mut self, pid: u32) -> Result<(), MechanismError> {
+        let program = &self.skeleton.progs.member__join;
+        Ok(membership::take_in(program, pid, || self.tally().threads)?)
+    }
+}
+
+impl FileMechanism for KernelIo {
+    fn attachment(&mut self) -> Option<&mut dyn Attachment> {
+        Some(self)
     }
 }
 

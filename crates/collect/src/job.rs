@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -36,6 +36,7 @@ use crate::layout::functions::FunctionsSkel;
 use crate::layout::{self, skeleton};
 use crate::libbpf_log;
 use crate::loading;
+use crate::membership;
 use crate::offers::Offers;
 use crate::requirements;
 use skeleton::types;
@@ -318,11 +319,7 @@ impl JobReader for KernelJob {
 impl Attachment for KernelJob {
     fn arm(&mut self, _pid: u32, pidfd: BorrowedFd<'_>) -> Result<(), MechanismError> {
         let first = types::thread { stage: types::stage::STAGE_ARMED, ..types::thread::default() };
-        self.skeleton
-            .maps
-            .members
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), layout::bytes_of(&first), MapFlags::ANY)
-            .map_err(bpf("arming the command"))?;
+        membership::arm(&self.skeleton.maps.members, pidfd, layout::bytes_of(&first))?;
         // The tick takes note of what the process has used so far, which is not the job's.
         Ok(run_iterator(&self.tick)?)
     }

@@ -44,6 +44,7 @@ mod libbpf_log;
 mod limit_watchdog;
 mod loading;
 mod map_sizing;
+mod membership;
 pub mod memory_reserve;
 pub mod message;
 pub mod mount_over;

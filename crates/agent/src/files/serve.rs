@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
+use weigh_collect::follow::{Attachment as _, FileEvents as _, RunningAttachment as _};
 use weigh_collect::io::{KernelIo, RecordBatch, RecordKind, RowScope, Telling};
 use weigh_wire::messages::{FileParts, FilesOpened, Records};
 use weigh_wire::{Answer, FileRequest, WireError, receive_request, send};
@@ -169,7 +170,7 @@ impl Server {
         let why = |refusal: process::Refusal| refusal.to_string();
         if *request == FileRequest::Arm {
             process::command_of(peer, pidfd.as_fd()).map_err(why)?;
-            return kernel.arm(pidfd.as_fd()).map_err(|error| error.to_string());
+            return kernel.arm(0, pidfd.as_fd()).map_err(|error| error.to_string());
         }
         let pid = process::running_of(peer, pidfd.as_fd()).map_err(why)?;
         kernel.join(pid).map_err(|error| error.to_string())?;

@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
-use rustix::process::PidfdFlags;
 use weigh_schema::call::{
     Call, CallCost, Cell, CounterState, FunctionProbes, Grouping, LateCost, Named, ProbeCost,
     Tally, TimeHistogram,
@@ -35,7 +34,7 @@ use crate::loading::Large;
 use crate::offers::Offers;
 use crate::requirements::Missing;
 use crate::table::{READING, entries};
-use crate::{join, libbpf_log, loading, map_sizing, requirements};
+use crate::{libbpf_log, loading, map_sizing, membership, requirements};
 
 /// What tells, since 6.16, when a call hands bytes to TCP.
 const SENDING: &str = "tcp_sendmsg_locked";
@@ -315,36 +314,21 @@ impl KernelCalls {
 
     /// The calls of this process, which waits for its exec, are followed from then on.
     pub fn arm(&mut self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
-        let window = layout::armed();
-        self.skeleton
-            .maps
-            .members
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), &window, MapFlags::ANY)
-            .map_err(bpf("arming the command"))
+        membership::arm(&self.skeleton.maps.members, pidfd, &layout::armed())
     }
 
     /// The calls of all threads of a process that runs are followed from now on, and of those that
     /// it makes.
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
-        let before = self.tally().threads;
         self.joined_ns = Some(crate::clock::monotonic_ns());
-        join::process(&self.skeleton.progs.member__join, pid)
-            .map_err(|error| bpf("joining a process")(error.into()))?;
-        match self.tally().threads > before {
-            true => Ok(()),
-            false => Err(crate::job::not_joined(pid)),
-        }
+        let program = &self.skeleton.progs.member__join;
+        membership::take_in(program, pid, || self.tally().threads)
     }
 
     /// Whether a process is one whose calls are followed.
     pub fn is_member(&self, pid: u32) -> bool {
-        let process = || {
-            let pid = rustix::process::Pid::from_raw(pid as i32)?;
-            let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            let key = pidfd.as_raw_fd().to_ne_bytes();
-            self.skeleton.maps.members.lookup(&key, MapFlags::ANY).ok()?
-        };
-        process().is_some_and(|window| layout::is_member(&window))
+        let window = membership::entry_of(&self.skeleton.maps.members, pid);
+        window.is_some_and(|window| layout::is_member(&window))
     }
 
     /// Calls that take at least so long are told one by one.

@@ -5,12 +5,10 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use libbpf_rs::libbpf_sys as sys;
-
-use crate::join::descriptor;
-use crate::perf::{self, Event, Of};
+use super::user::link_event;
+use crate::perf::Event;
 
 /// What the kernel calls such events.
 const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
@@ -38,15 +36,5 @@ pub(super) fn attach(program: BorrowedFd<'_>, at: &Instruction) -> io::Result<Ow
     // It has to live as long as the kernel may read it.
     let function = CString::new(at.function.as_str())?;
     let event = Event { kind, config: 0, more: [function.as_ptr() as u64, at.offset] };
-    // Of every process: which CPU is named does not matter.
-    let event = perf::open(event, Of::Cpu(0), 0, 0, None)?;
-    // SAFETY: program and event are open; there are no options. The link holds the event.
-    descriptor(unsafe {
-        sys::bpf_link_create(
-            program.as_raw_fd(),
-            event.as_raw_fd(),
-            sys::BPF_PERF_EVENT,
-            std::ptr::null(),
-        )
-    })
+    link_event(program, event)
 }

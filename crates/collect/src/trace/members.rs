@@ -3,14 +3,13 @@
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore as _, MapFlags};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use libbpf_rs::Link;
 use weigh_schema::membership::Stage;
 
 use crate::core_types::{self, follow_types};
 use crate::job::{JobError, bpf};
-use crate::join;
 use crate::loading;
+use crate::membership;
 use crate::offers::Offers;
 
 /// The generated skeleton.
@@ -53,26 +52,17 @@ impl Members {
     }
 
     pub(super) fn arm(&self, pidfd: BorrowedFd<'_>) -> Result<(), JobError> {
-        let key = pidfd.as_raw_fd().to_ne_bytes();
         let armed = Stage::Armed.number().to_ne_bytes();
-        let members = &self.skeleton.maps.members;
-        members.update(&key, &armed, MapFlags::ANY).map_err(bpf("arming the command"))
+        membership::arm(&self.skeleton.maps.members, pidfd, &armed)
     }
 
     pub(super) fn join(&self, pid: u32) -> Result<(), JobError> {
-        let before = self.total();
-        join::process(&self.skeleton.progs.member__join, pid)
-            .map_err(|error| bpf("joining a process")(error.into()))?;
-        if self.total() > before { Ok(()) } else { Err(crate::job::not_joined(pid)) }
+        membership::take_in(&self.skeleton.progs.member__join, pid, || self.total())
     }
 
     pub(super) fn has(&self, pid: u32) -> bool {
-        let stage = || {
-            let pidfd = pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?;
-            let key = pidfd.as_raw_fd().to_ne_bytes();
-            self.skeleton.maps.members.lookup(&key, MapFlags::ANY).ok()?
-        };
-        stage().is_some_and(|stage| stage == Stage::Member.number().to_ne_bytes())
+        let stage = membership::entry_of(&self.skeleton.maps.members, pid);
+        stage.is_some_and(|stage| stage == Stage::Member.number().to_ne_bytes())
     }
 
     pub(super) fn living(&self) -> u64 {

@@ -87,7 +87,11 @@ fn event(program: BorrowedFd<'_>, place: &UserPlace) -> io::Result<Link> {
     }
     let event =
         Event { kind: number(KIND)? as u32, config, more: [path.as_ptr() as u64, place.offset] };
-    // Of every process: which CPU is named does not matter. It is on from the beginning.
+    link_event(program, event)
+}
+
+/// Attaches a program to an event of every process: which CPU is named does not matter. It is on from the beginning.
+pub(super) fn link_event(program: BorrowedFd<'_>, event: Event) -> io::Result<Link> {
     let event = perf::open(event, Of::Cpu(0), 0, 0, None)?;
     // SAFETY: program and event are open; there are no options. The link holds the event.
     descriptor(unsafe {

@@ -93,7 +93,7 @@ struct KernelAtMount {
 
 impl FileEvents for KernelAtMount {
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.kernel.wake_fds().to_vec()
+        self.kernel.wake_fds()
     }
 
     fn begin(&mut self) {
@@ -117,7 +117,7 @@ impl FileEvents for KernelAtMount {
     }
 
     fn grounds(&self) -> ReportBasis {
-        let mut grounds = FileEvents::grounds(&self.kernel);
+        let mut grounds = self.kernel.grounds();
         grounds.notes.extend(self.mounted.refused().iter().map(provenance::refused));
         grounds
     }
@@ -131,11 +131,11 @@ impl FileEvents for KernelAtMount {
 
 impl FileState for KernelAtMount {
     fn each_open_use(&self, show: &mut dyn FnMut(Use)) -> Result<(), MechanismError> {
-        FileState::each_open_use(&self.kernel, show)
+        self.kernel.each_open_use(show)
     }
 
     fn processes(&self) -> Result<Vec<Process>, MechanismError> {
-        FileState::processes(&self.kernel)
+        self.kernel.processes()
     }
 
     /// All of the machine are followed, and none is the job's for it.
@@ -144,7 +144,7 @@ impl FileState for KernelAtMount {
     }
 
     fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        FileState::open_requests(&self.kernel)
+        self.kernel.open_requests()
     }
 
     fn rest(&self) -> Option<Use> {
