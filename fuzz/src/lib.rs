@@ -26,7 +26,7 @@ use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 use weigh_schema::{METRICS, Unit};
 use weigh_show::digest::{self, Sources};
-use weigh_show::report::{self, Extras, FileColumns, JobSeries};
+use weigh_show::report::{self, FileColumns, JobSeries};
 use weigh_show::table::{self, Style};
 
 // `weigh` is a program, not a library: the files with its parsers are taken in as they are.
@@ -437,7 +437,7 @@ fn summary(data: &[u8]) {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
     let files = FileColumns::default().finish(0);
-    let page = report::render(&summary, JobSeries::new(0), &[], files, 0, Extras::default());
+    let page = report::page(&summary, JobSeries::new(0), &[], files, 0).html();
     // The data must not end the element that it stands in.
     let scripts = page.to_lowercase().matches("</script").count();
     let begun = page.to_lowercase().matches("<script").count();

@@ -9,7 +9,7 @@ use weigh_schema::recording::files;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 use weigh_show::regions::RegionLine;
-use weigh_show::report::{self, Extras, FileColumns, JobSeries, RegionsBuilder};
+use weigh_show::report::{self, FileColumns, JobSeries, RegionsBuilder};
 use weigh_show::table::{self, Style};
 
 /// A recording's files, whole.
@@ -127,10 +127,9 @@ fn read(folder: &Path) {
                 .iter()
                 .map(|of| RegionLine { depth: of.depth, row: &of.row, threads: of.threads })
                 .collect();
-            let regions = regions.finish(summary.regions.as_deref(), &lines, flat.finish());
-            let extras = Extras { regions, ..Extras::default() };
-            let page = report::render(summary, series, &processes, files, total, extras);
-            assert!(!page.is_empty());
+            let mut page = report::page(summary, series, &processes, files, total);
+            page.regions = regions.finish(summary.regions.as_deref(), &lines, flat.finish());
+            assert!(!page.html().is_empty());
         }
         (files, samples, processes) => {
             let errors = [files.err(), samples.err(), processes.err()];

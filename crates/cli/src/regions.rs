@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use weigh_account::regions::{
-    FlatRegions, ProfileContext, RegionTotals, RegionTreeSum, TickScale, TreeLine, phase_rows,
-    process_rows, region_tree,
+    FlatRegions, ProfileContext, RegionTotals, TickScale, TreeLine, phase_rows, process_rows,
+    region_tree,
 };
 use weigh_collect::profile::{clock_pair, is_profile, read_file};
 use weigh_keep::Recording;
@@ -17,7 +17,6 @@ use weigh_schema::region::{
     ThreadReport,
 };
 use weigh_show::regions::{RegionLine, render_flat, render_tree};
-use weigh_show::report::{RegionsBuilder, RegionsPage};
 
 use crate::terminal::{print, print_json, screen};
 use weigh_arguments::ShowArguments;
@@ -134,22 +133,6 @@ fn of_recording(directory: &Path) -> anyhow::Result<Shown> {
     };
     let start_ns = summary.job.started.as_nanosecond() as i64;
     Ok(Shown { rows, phases, start_ns, found })
-}
-
-/// What the page shows of them. Rows are read one by one: a recording may hold a million.
-pub fn page(
-    recording: &Recording,
-    mut builder: RegionsBuilder,
-) -> anyhow::Result<Option<RegionsPage>> {
-    let (mut tree, mut flat) = (RegionTreeSum::new(false), FlatRegions::default());
-    recording.each_region(|row| {
-        tree.add(&row);
-        flat.add(&row);
-    })?;
-    recording.each_phase(|row| builder.phase(&row))?;
-    let lines = tree.finish();
-    let lines: Vec<RegionLine<'_>> = lines.iter().map(region_line).collect();
-    Ok(builder.finish(recording.summary().regions.as_deref(), &lines, flat.finish()))
 }
 
 fn region_line(line: &TreeLine) -> RegionLine<'_> {

@@ -4,18 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use weigh_keep::{Recording, Rows};
-use weigh_schema::metric_name;
-use weigh_schema::quality::Value;
-use weigh_schema::recording::{ProcessRow, files};
+use weigh_keep::Recording;
+use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
 use weigh_show::io::{Extent, Selection, Shown};
-use weigh_show::report::{
-    Extras, FileColumns, Files, IoOverTime, JobSeries, Page, RegionsBuilder, SlowestCalls, Survey,
-    page_with,
-};
 use weigh_show::table::{self, Style};
+use weigh_web::recording_page;
 
 use crate::terminal::print_page;
 pub use crate::terminal::{
@@ -24,10 +19,6 @@ pub use crate::terminal::{
 };
 use crate::{regions, trace};
 use weigh_arguments::{ReportArguments, ShowArguments};
-
-/// Rows of each table that are read for the page, which says how many there are in all: what nobody
-/// would look through should take nobody's memory while weigh ends.
-const PAGE_ROWS: usize = 10_000;
 
 /// So many files are shown below the metrics, where all metrics are.
 const FILES_SHOWN: usize = 10;
@@ -113,7 +104,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
     if place.as_os_str() == "-" {
-        print_page(&page(&recording)?)?;
+        print_page(&recording_page(&recording)?.html())?;
         return Ok(ExitCode::SUCCESS);
     }
     write_page(&recording, place)?;
@@ -121,79 +112,8 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was read and written over time: the rows are read twice, and never all in memory.
-fn io_over_time(recording: &Recording) -> anyhow::Result<Option<IoOverTime>> {
-    let mut survey = Survey::default();
-    recording.each_io_moment(|row| survey.moment(&row))?;
-    recording.each_io_place(|row| survey.place(&row))?;
-    let summary = recording.summary();
-    let start_ns = start_ns(recording);
-    let duration = summary.metrics.get(metric_name::wall_seconds).and_then(Value::number);
-    let Some(mut over_time) = survey.choose(start_ns, duration) else { return Ok(None) };
-    recording.each_io_moment(|row| over_time.moment(&row))?;
-    recording.each_io_place(|row| over_time.place(&row))?;
-    Ok(Some(over_time.finish()))
-}
-
 /// Writes the page of a recording to a file.
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
-    let page = page(recording)?;
+    let page = recording_page(recording)?.html();
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
-}
-
-fn page(recording: &Recording) -> anyhow::Result<String> {
-    let start_ns = start_ns(recording);
-    let mut series = JobSeries::new(start_ns);
-    let mut counters = RegionsBuilder::new(start_ns);
-    recording.each_sample(|row| {
-        series.push(&row);
-        counters.sample(&row);
-    })?;
-    let rows = page_rows(recording, counters)?;
-    let (summary, processes) = (recording.summary(), &rows.processes);
-    let (files, extras) = (rows.files, rows.extras);
-    Ok(weigh_show::report::render(summary, series, &processes.rows, files, processes.total, extras))
-}
-
-/// The data of the page without its series, which may be longer than all the rest and are not read.
-pub fn page_data(recording: &Recording) -> anyhow::Result<Page> {
-    let start_ns = start_ns(recording);
-    let rows = page_rows(recording, RegionsBuilder::new(start_ns))?;
-    let (summary, processes) = (recording.summary(), &rows.processes);
-    let (files, extras, series) = (rows.files, rows.extras, JobSeries::new(start_ns));
-    Ok(page_with(summary, series, &processes.rows, files, processes.total, extras))
-}
-
-fn start_ns(recording: &Recording) -> i64 {
-    recording.summary().job.started.as_nanosecond() as i64
-}
-
-/// What the page shows besides series.
-struct PageContents {
-    processes: Rows<ProcessRow>,
-    files: Files,
-    extras: Extras,
-}
-
-fn page_rows(recording: &Recording, counters: RegionsBuilder) -> anyhow::Result<PageContents> {
-    let start_ns = start_ns(recording);
-    let processes = recording.processes(Some(PAGE_ROWS))?;
-    let mut files = FileColumns::default();
-    let files_total = recording.first_files(PAGE_ROWS, |row| files.push(&row))?;
-    let mut slowest = SlowestCalls::default();
-    if files_total > 0 && recording.has_io_calls() {
-        recording.each_file(|row| {
-            if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
-                slowest.waits_at((used.device, used.inode));
-            }
-        })?;
-    }
-    recording.each_io_call(|call| slowest.push(call))?;
-    let extras = Extras {
-        io_over_time: io_over_time(recording)?,
-        slowest: slowest.lines(start_ns),
-        regions: regions::page(recording, counters)?,
-        calls: recording.calls()?,
-    };
-    Ok(PageContents { processes, files: files.finish(files_total), extras })
 }

@@ -11,7 +11,7 @@ use common::sample_moments::{HOSTILE, io_over_time, regions, series};
 use serde_json::Value as Json;
 use weigh_schema::METRICS;
 use weigh_schema::recording::SampleRow;
-use weigh_show::report::{Extras, FileColumns, render};
+use weigh_show::report::{FileColumns, page};
 
 const OPENING: &str = "<script type=\"application/json\" id=\"weigh-data\">";
 
@@ -21,8 +21,9 @@ fn html(recording: &sample::Recording, totals: [u64; 2]) -> String {
     let mut columns = FileColumns::default();
     files.iter().for_each(|row| columns.push(row));
     let columns = columns.finish(totals[1]);
-    let extras = Extras { io_over_time: io_over_time(summary), ..Extras::default() };
-    render(summary, series(summary, samples), processes, columns, totals[0], extras)
+    let mut page = page(summary, series(summary, samples), processes, columns, totals[0]);
+    page.io_over_time = io_over_time(summary);
+    page.html()
 }
 
 fn data(html: &str) -> Json {
@@ -50,9 +51,10 @@ fn every_metric_is_carried_and_absence_is_null() {
 #[test]
 fn names_of_regions_are_data_and_no_markup() {
     let sample::Recording { summary, samples, .. } = sample::build(4);
-    let extras = Extras { regions: regions(), ..Extras::default() };
     let files = FileColumns::default().finish(0);
-    let html = render(&summary, series(&summary, &samples), &[], files, 0, extras);
+    let mut page = page(&summary, series(&summary, &samples), &[], files, 0);
+    page.regions = regions();
+    let html = page.html();
     assert!(!html.contains("<script>alert"), "a name became markup");
     let regions = &data(&html)["regions"];
     assert_eq!(regions["texts"][0], HOSTILE);

@@ -24,7 +24,7 @@ mod node;
 mod node_change;
 #[cfg(test)]
 mod openapi;
-mod page;
+mod recording_page;
 mod routes;
 #[cfg(test)]
 mod schema_check;
@@ -40,7 +40,7 @@ mod zoom;
 
 pub use error::WebError;
 pub use feed::{FeedEvent, FeedOpener, NodeFeed};
-pub use page::PageBuilder;
+pub use recording_page::recording_page;
 pub use routes::MetricsText;
 pub use scrape::{ScrapeBoard, ScrapePlace, ScrapeServer, SynthesisText};
 pub use server::{Listening, PageAudience, ServeSettings, Server, check_address};

@@ -28,7 +28,7 @@ use crate::decimate::{self, Columns};
 use crate::error::ApiError;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
-use crate::page::PageBuilder;
+use crate::recording_page::page_without_series;
 use crate::series::{SeriesRequest, SeriesStore, no_series};
 use crate::stream::EventStream;
 use crate::tokens::Grant;
@@ -51,7 +51,6 @@ pub type MetricsText = Box<dyn Fn(&TopReport, &mut String) + Send + Sync>;
 pub(crate) struct App {
     pub(crate) jobs: JobTable,
     pub(crate) series: SeriesStore,
-    pub(crate) pages: PageBuilder,
     pub(crate) metrics: Option<MetricsText>,
     assets: Assets,
     lists: Semaphore,
@@ -62,11 +61,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(jobs: JobTable, pages: PageBuilder, metrics: Option<MetricsText>) -> App {
+    pub(crate) fn new(jobs: JobTable, metrics: Option<MetricsText>) -> App {
         App {
             jobs,
             series: SeriesStore::default(),
-            pages,
             metrics,
             assets: Assets::new(),
             lists: Semaphore::new(LISTS_AT_ONCE),
@@ -180,7 +178,7 @@ fn job_page(app: &App, id: &str) -> Result<Vec<u8>, ApiError> {
         _ => JobState::Broken,
     };
     let reason = recording.incomplete_because().map(str::to_string);
-    let page = (app.pages)(&recording).map_err(|error| {
+    let page = page_without_series(&recording).map_err(|error| {
         let path = job.folder.path().display().to_string();
         ApiError::recording(error.to_string().replace(&path, &job.row.folder))
     })?;

@@ -20,7 +20,6 @@ use crate::folder::RecordingsFolder;
 use crate::jobs::JobTable;
 use crate::names::ServerNames;
 use crate::node::NodeBoard;
-use crate::page::PageBuilder;
 use crate::routes::{App, MetricsText, router};
 use crate::tls::TlsIdentity;
 use crate::tokens::{Grant, TokenAuthority, TokenTable};
@@ -46,8 +45,6 @@ pub struct ServeSettings {
     pub audience: PageAudience,
     /// With this token programs collect the node's metrics.
     pub metrics_token: Option<Token>,
-    /// Makes the data of a recording's page.
-    pub pages: PageBuilder,
     /// Writes the node's values for `/metrics`; without it there is no such path.
     pub metrics: Option<MetricsText>,
 }
@@ -80,14 +77,13 @@ pub struct Server {
 impl Server {
     /// Listens; refuses addresses that other machines can reach without TLS, and folders that cannot be read.
     pub fn bind(settings: ServeSettings) -> Result<Server, WebError> {
-        let ServeSettings { listening, tls, folders, audience, metrics_token, pages, metrics } =
-            settings;
+        let ServeSettings { listening, tls, folders, audience, metrics_token, metrics } = settings;
         let listener = listen(listening, tls.is_some())?;
         let folders = folders.iter().map(|path| open_folder(path)).collect::<Result<_, _>>()?;
         let acceptor = tls.as_ref().map(TlsIdentity::acceptor);
         let names = ServerNames::new(listener.local_addr()?, tls)?;
         let access = Arc::new(Access::new(tokens(audience, metrics_token)?, names));
-        let app = App::new(JobTable::new(folders), pages, metrics);
+        let app = App::new(JobTable::new(folders), metrics);
         let runtime =
             Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
         Ok(Server { runtime, listener, app: Arc::new(app), access, acceptor })

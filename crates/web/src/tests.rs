@@ -17,7 +17,6 @@ use weigh_schema::summary::{Exit, ExitKind, Host, Job, SCHEMA, Summary};
 use weigh_schema::top::{TOP, TopReport, TopValue};
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Mechanism, Number, Quality, Unit, Value};
-use weigh_show::report::{Files, JobSeries, page};
 use weigh_wire::Token;
 
 use crate::access::Access;
@@ -168,12 +167,8 @@ impl TestServer {
         let jobs = JobTable::new(vec![RecordingsFolder::open(folder).unwrap()]);
         let (feed, _) = ScriptedFeed::new();
         let node = NodeBoard::start(Box::new(|| Box::new(feed))).unwrap();
-        let pages = Box::new(|recording: &weigh_keep::Recording| {
-            let summary = recording.summary();
-            Ok(page(summary, JobSeries::new(START_NS), &[], Files::default(), 0))
-        });
         let token = Token::generate().unwrap();
-        let app = Arc::new(App::new(jobs, pages, None));
+        let app = Arc::new(App::new(jobs, None));
         let grant = Grant { node: Arc::new(node), is_for_metrics: false };
         let tokens = TokenTable::default().with(token.clone(), grant);
         let access = Arc::new(Access::new(tokens, ServerNames::Loopback(HOST.parse().unwrap())));

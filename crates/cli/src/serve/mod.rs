@@ -13,13 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 use weigh_collect::message::notice;
 use weigh_export::metrics::{JobBound, openmetrics};
-use weigh_keep::{Recording, default_directory};
+use weigh_keep::default_directory;
 use weigh_session::products::top::{ListedProcesses, TopSettings};
-use weigh_web::{
-    FeedOpener, Listening, MetricsText, PageAudience, PageBuilder, ServeSettings, Server,
-};
+use weigh_web::{FeedOpener, Listening, MetricsText, PageAudience, ServeSettings, Server};
 
-use crate::show::page_data;
 use crate::terminal::{check_output, print};
 use export_loop::ExportLoop;
 use node_feed::{AgentFeed, INTERVAL, TopFeed};
@@ -39,7 +36,6 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
         folders: folders(arguments)?,
         audience: audience(arguments),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
-        pages: page_builder(),
         metrics: Some(metrics_text(arguments.most_jobs())),
     })?;
     let most_jobs = arguments.most_jobs();
@@ -116,8 +112,4 @@ fn folders(arguments: &ServeArguments) -> anyhow::Result<Vec<PathBuf>> {
             Ok(Vec::new())
         }
     }
-}
-
-fn page_builder() -> PageBuilder {
-    Box::new(|recording: &Recording| page_data(recording).map_err(Into::into))
 }

@@ -20,6 +20,7 @@ use super::io_time::IoOverTime;
 use super::regions::RegionsPage;
 use super::series::{JobSeries, SeriesRows};
 use crate::digest::{advice, labelled};
+use crate::document::{Bundle, bundle, document};
 use crate::io::Fold;
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
@@ -27,6 +28,8 @@ use crate::text::shell_words;
 
 /// The longest command a page carries, in characters.
 const COMMAND_LENGTH: usize = 2_000;
+
+const BUNDLE: Bundle = bundle!("report");
 
 /// All that the page shows.
 #[derive(Clone, Debug, Serialize)]
@@ -73,6 +76,21 @@ pub struct Page {
     pub regions: Option<RegionsPage>,
     /// What system calls cost; null unless `--calls` followed them.
     pub calls: Option<CallsPage>,
+}
+
+impl Page {
+    /// The page, as one file.
+    pub fn html(&self) -> String {
+        let title = format!("{} · weigh", self.command);
+        let instead = "This page draws itself with a script. The numbers are in summary.json beside it, \
+                       and `weigh show` prints them.";
+        document(&BUNDLE, &title, instead, &self.host.weigh, self)
+    }
+
+    /// Has the slowest calls that were about files told, in words.
+    pub fn set_slowest(&mut self, slowest: Vec<String>) {
+        self.io.iter_mut().for_each(|io| io.slowest.clone_from(&slowest));
+    }
 }
 
 /// A line of the digest.
@@ -183,7 +201,8 @@ pub struct Files {
     pub used: Option<FilesUsed>,
 }
 
-/// The data of the page. `processes_total` says how many there are in all, where the caller passes fewer.
+/// The data of the page, without what only some recordings have. `processes_total` says how many there are in all,
+/// where the caller passes fewer.
 pub fn page(
     summary: &Summary,
     series: JobSeries,
