@@ -39,18 +39,8 @@ pub(crate) fn finite_entry(entry: &Update) -> (Cow<'_, Update>, u64) {
         Update::Process(row) => row.metrics.retain(|_, number| is_finite(number)),
         Update::Started(summary) | Update::Summary(summary) => clean_summary(summary),
         Update::Snapshot(snapshot) => clean_values(&mut snapshot.metrics),
-        Update::FileUse(_)
-        | Update::FileUseSoFar(_)
-        | Update::IoTotals(_)
-        | Update::IoInterval(_)
-        | Update::OffsetHistogram(_)
-        | Update::Syscall(_)
-        | Update::SyscallTotals(_)
-        // Made of whole numbers: what divides them is no zero.
-        | Update::Region(_)
-        | Update::RegionSoFar(_)
-        | Update::Phase(_)
-        | Update::Unknown => {}
+        // None was found in others.
+        _ => {}
     }
     (Cow::Owned(clean), found)
 }

@@ -10,16 +10,7 @@ mod reading;
 mod refusal;
 mod spec;
 
-use std::sync::Arc;
-
-use crate::custom_subsystem::CustomParts;
-
 pub use capture::{Capture, MOST_STEPS, RETURN, Step};
 pub use reading::{ALWAYS, parse, parse_bytes};
 pub use refusal::{At, ConfigurationError, Problem};
 pub use spec::{Boundary, Configuration, Function, LaterRule, OwnSubsystem, Sum};
-
-/// No parts but the built-in ones.
-pub fn no_own() -> CustomParts {
-    Arc::new([])
-}

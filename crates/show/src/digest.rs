@@ -9,7 +9,7 @@ mod rows;
 
 use weigh_schema::summary::Summary;
 
-use crate::outcome::{Tone, outcome};
+use crate::outcome::headline;
 use crate::table::Style;
 use crate::text::{Paint, shell_words, shorten};
 use unicode_width::UnicodeWidthStr;
@@ -59,16 +59,7 @@ pub(crate) fn labelled(summary: &Summary) -> Vec<[String; 2]> {
 
 /// How it ended, what it was, and whether that is all.
 fn head(summary: &Summary, style: &Style, sources: Sources, width: usize) -> Vec<Row> {
-    let outcome = outcome(summary);
-    let paint = match outcome.tone {
-        Tone::Good => Paint::Good,
-        Tone::Open => Paint::Warn,
-        Tone::Bad => Paint::Bad,
-    };
-    let words = match (style.is_running, summary.exit.is_some()) {
-        (true, false) => outcome.words.replacen("no end recorded", "still running", 1),
-        _ => outcome.words,
-    };
+    let (words, paint) = headline(summary, style.is_running);
     let command = shell_words(&summary.job.command);
     let beside = format!("{words}: {command}");
     let row = |text: String| Row::new("weigh", Need::Always, vec![text]).painted(paint);

@@ -9,7 +9,7 @@ use weigh_schema::printable::printable;
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Sender, SenderKind, Summary};
 use weigh_schema::{MetricKind, Number, Unit, Value, metric};
 
-use crate::text::digits;
+use crate::text::{Paint, digits};
 
 /// Whether an outcome is what one hopes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,21 @@ pub struct Outcome {
     pub words: String,
     /// Whether it is what one hopes for.
     pub tone: Tone,
+}
+
+/// The same with its colour; a job that runs has no end yet.
+pub(crate) fn headline(summary: &Summary, is_running: bool) -> (String, Paint) {
+    let outcome = outcome(summary);
+    let paint = match outcome.tone {
+        Tone::Good => Paint::Good,
+        Tone::Open => Paint::Warn,
+        Tone::Bad => Paint::Bad,
+    };
+    let words = match (is_running, &summary.exit) {
+        (true, None) => outcome.words.replacen("no end recorded", "still running", 1),
+        _ => outcome.words,
+    };
+    (words, paint)
 }
 
 /// How the job of this summary ended, and after how long.

@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::allowed::words;
 use crate::machine;
 use crate::moments::{SHOWN, moment};
-use crate::outcome::{Tone, limit_words, outcome};
+use crate::outcome::{headline, limit_words};
 use crate::text::{Line, Paint, cut_at_word, digits, harmless, shell_words, with_sizes, wrap};
 
 /// How the table is to look.
@@ -82,16 +82,7 @@ pub fn render_keys(summary: &Summary) -> String {
 }
 
 fn header(summary: &Summary, style: &Style, width: usize) -> Vec<Line> {
-    let outcome = outcome(summary);
-    let paint = match outcome.tone {
-        Tone::Good => Paint::Good,
-        Tone::Open => Paint::Warn,
-        Tone::Bad => Paint::Bad,
-    };
-    let words = match (style.is_running, summary.exit.is_some()) {
-        (true, false) => outcome.words.replacen("no end recorded", "still running", 1),
-        _ => outcome.words,
-    };
+    let (words, paint) = headline(summary, style.is_running);
     let mut lines = paragraph("weigh", Paint::Bold, &words, paint, 7, width);
 
     let command = shell_words(&summary.job.command);

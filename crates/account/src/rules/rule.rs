@@ -55,11 +55,6 @@ impl Rule {
         self.for_ns as f64 * 1e-9
     }
 
-    /// How long it goes on to hold after the condition was last true, in seconds.
-    pub fn keep_seconds(&self) -> f64 {
-        self.keep_ns as f64 * 1e-9
-    }
-
     /// The scopes that it is judged for: `disk:*`.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes.iter().map(ScopePattern::text)

@@ -19,65 +19,49 @@ struct Family {
     help: &'static str,
 }
 
-const SECONDS: Family = Family {
-    name: "weigh_trace_followed_seconds",
-    kind: "gauge",
-    help: "how long events are followed",
-};
-const EVENTS: Family =
-    Family { name: "weigh_trace_events", kind: "counter", help: "events that were looked at" };
-const LATE: Family = Family {
-    name: "weigh_trace_late_events",
-    kind: "counter",
-    help: "events that came too late for their place",
-};
-const LOST: Family = Family {
-    name: "weigh_trace_lost_events",
-    kind: "counter",
-    help: "events that were lost, of those that this looks at",
-};
-const SWITCHES: Family = Family {
-    name: "weigh_trace_switches",
-    kind: "counter",
-    help: "changes of the stream by its own conditions",
-};
-const FIRSTS: Family = Family {
-    name: "weigh_trace_first_events",
-    kind: "counter",
-    help: "first events, by what became of them; those that wait can still become another",
-};
-const UNMATCHED: Family = Family {
-    name: "weigh_trace_unmatched_events",
-    kind: "counter",
-    help: "second events that no first one waited for",
-};
-const LATENCY: Family = Family {
-    name: "weigh_trace_latency_seconds",
-    kind: "summary",
-    help: "the time between two events; quantiles are at most a sixteenth too large",
-};
-const LATENCY_MOST: Family = Family {
-    name: "weigh_trace_latency_most_seconds",
-    kind: "gauge",
-    help: "the greatest of these times",
-};
-const KEY_EVENTS: Family =
-    Family { name: "weigh_trace_key_events", kind: "counter", help: "events of a key" };
-const KEY_LAST: Family = Family {
-    name: "weigh_trace_key_last_second_events",
-    kind: "gauge",
-    help: "events of a key in the last second that is over",
-};
-const KEY_VALUES: Family = Family {
-    name: "weigh_trace_key_values",
-    kind: "summary",
-    help: "values of a field, by key; quantiles are at most a sixteenth too large",
-};
-const OTHERS: Family = Family {
-    name: "weigh_trace_other_events",
-    kind: "counter",
-    help: "events of keys that are not told, for there are too many, or that have no key",
-};
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: "gauge", help }
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: "counter", help }
+}
+
+const fn summary(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: "summary", help }
+}
+
+const SECONDS: Family = gauge("weigh_trace_followed_seconds", "how long events are followed");
+const EVENTS: Family = counter("weigh_trace_events", "events that were looked at");
+const LATE: Family =
+    counter("weigh_trace_late_events", "events that came too late for their place");
+const LOST: Family =
+    counter("weigh_trace_lost_events", "events that were lost, of those that this looks at");
+const SWITCHES: Family =
+    counter("weigh_trace_switches", "changes of the stream by its own conditions");
+const FIRSTS: Family = counter(
+    "weigh_trace_first_events",
+    "first events, by what became of them; those that wait can still become another",
+);
+const UNMATCHED: Family =
+    counter("weigh_trace_unmatched_events", "second events that no first one waited for");
+const LATENCY: Family = summary(
+    "weigh_trace_latency_seconds",
+    "the time between two events; quantiles are at most a sixteenth too large",
+);
+const LATENCY_MOST: Family =
+    gauge("weigh_trace_latency_most_seconds", "the greatest of these times");
+const KEY_EVENTS: Family = counter("weigh_trace_key_events", "events of a key");
+const KEY_LAST: Family =
+    gauge("weigh_trace_key_last_second_events", "events of a key in the last second that is over");
+const KEY_VALUES: Family = summary(
+    "weigh_trace_key_values",
+    "values of a field, by key; quantiles are at most a sixteenth too large",
+);
+const OTHERS: Family = counter(
+    "weigh_trace_other_events",
+    "events of keys that are not told, for there are too many, or that have no key",
+);
 
 /// A report in the format that a client accepts, and the type of that.
 pub fn synthesis_text(report: &SynthesisReport, accept: Option<&str>) -> (&'static str, String) {
