@@ -6,7 +6,7 @@ mod sample;
 #[path = "../tests/common/sample_moments.rs"]
 mod sample_moments;
 
-use weigh_show::report::{Extras, FileColumns, render};
+use weigh_show::report::{FileColumns, page};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -18,17 +18,14 @@ fn main() {
     };
     let mut files = FileColumns::default();
     recording.files.iter().for_each(|row| files.push(row));
-    let page = render(
+    let mut page = page(
         &recording.summary,
         sample_moments::series(&recording.summary, &recording.samples),
         &recording.processes,
         files.finish(0),
         0,
-        Extras {
-            io_over_time: sample_moments::io_over_time(&recording.summary),
-            regions: sample_moments::regions(),
-            ..Extras::default()
-        },
     );
-    println!("{page}");
+    page.io_over_time = sample_moments::io_over_time(&recording.summary);
+    page.regions = sample_moments::regions();
+    println!("{}", page.html());
 }
