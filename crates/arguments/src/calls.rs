@@ -10,6 +10,7 @@ use weigh_schema::call::{Grouping, Sharing};
 use weigh_schema::explain::{AskedToken, Of, SlowRule};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 
+use super::choice::{Choice, choice};
 use super::numbers::pid;
 use super::status::StatusArguments;
 use super::token::token;
@@ -89,12 +90,12 @@ pub struct CallsArguments {
     pub reached_by: Vec<String>,
 
     /// What has a row of its own in the table.
-    #[arg(long, value_enum, default_value_t = By::Call)]
-    pub by: By,
+    #[arg(long, default_value = "call", value_parser = choice(GROUPINGS))]
+    pub by: Grouping,
 
     /// How those who wrote to one page share what it costs to write it to the device.
-    #[arg(long, value_enum, default_value_t = Share::Bytes)]
-    pub share: Share,
+    #[arg(long, default_value = "bytes", value_parser = choice(SHARINGS))]
+    pub share: Sharing,
 
     /// Tell for each of the N slowest calls where its time went.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -143,49 +144,23 @@ pub enum CallsMechanism {
 }
 
 /// What has a row of its own in the table of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum By {
-    /// Each kind of call.
-    Call,
-    /// Each kind of call of each thread.
-    Thread,
-    /// Each kind of call on each file, or whatever else a descriptor refers to.
-    File,
-    /// Each kind of call on each socket.
-    Connection,
-}
-
-impl From<By> for Grouping {
-    fn from(by: By) -> Grouping {
-        match by {
-            By::Call => Grouping::Call,
-            By::Thread => Grouping::Thread,
-            By::File => Grouping::File,
-            By::Connection => Grouping::Connection,
-        }
-    }
-}
+const GROUPINGS: &[Choice<Grouping>] = &[
+    (Grouping::Call, "call", "Each kind of call"),
+    (Grouping::Thread, "thread", "Each kind of call of each thread"),
+    (
+        Grouping::File,
+        "file",
+        "Each kind of call on each file, or whatever else a descriptor refers to",
+    ),
+    (Grouping::Connection, "connection", "Each kind of call on each socket"),
+];
 
 /// How several who wrote to one page share its cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Share {
-    /// By the bytes each wrote.
-    Bytes,
-    /// All the same.
-    Equal,
-    /// All to who wrote last.
-    Last,
-}
-
-impl From<Share> for Sharing {
-    fn from(share: Share) -> Sharing {
-        match share {
-            Share::Bytes => Sharing::Bytes,
-            Share::Equal => Sharing::Equal,
-            Share::Last => Sharing::Last,
-        }
-    }
-}
+pub(super) const SHARINGS: &[Choice<Sharing>] = &[
+    (Sharing::Bytes, "bytes", "By the bytes each wrote"),
+    (Sharing::Equal, "equal", "All the same"),
+    (Sharing::Last, "last", "All to who wrote last"),
+];
 
 fn counter(text: &str) -> Result<&'static CpuCounter, String> {
     CpuCounter::named(text).ok_or_else(|| {
@@ -225,8 +200,8 @@ pub struct ExplainArguments {
 
     /// What is compared: each call with others of its kind; each interval of libweigh (a request)
     /// with all others; or with those of its token [default: call; with --token, interval].
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub by: Option<CompareBy>,
+    #[arg(long, value_name = "WHAT", value_parser = choice(COMPARISONS))]
+    pub by: Option<Of>,
 
     /// Compare the intervals of this token with the ordinary ones of all others, however long they took;
     /// can be given several times. A number, or a text, of which a number is made as libweigh for
@@ -257,22 +232,8 @@ pub struct ExplainArguments {
 }
 
 /// What `weigh explain` compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CompareBy {
-    /// Calls.
-    Call,
-    /// Intervals of libweigh.
-    Interval,
-    /// Intervals of libweigh, by their tokens.
-    Token,
-}
-
-impl From<CompareBy> for Of {
-    fn from(by: CompareBy) -> Of {
-        match by {
-            CompareBy::Call => Of::Call,
-            CompareBy::Interval => Of::Interval,
-            CompareBy::Token => Of::Token,
-        }
-    }
-}
+const COMPARISONS: &[Choice<Of>] = &[
+    (Of::Call, "call", "Calls"),
+    (Of::Interval, "interval", "Intervals of libweigh"),
+    (Of::Token, "token", "Intervals of libweigh, by their tokens"),
+];

@@ -7,7 +7,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use weigh_collect::io::RowScope;
 use weigh_schema::amount::parse_duration;
+use weigh_session::products::io::IoMechanism;
+use weigh_session::products::io::mount::MountMechanism;
 
+use super::choice::{Choice, choice};
 use super::numbers::pid;
 use super::status::StatusArguments;
 
@@ -61,13 +64,13 @@ pub struct IoArguments {
     pub mount: Option<PathBuf>,
 
     /// How reads and writes are seen.
-    #[arg(long, value_enum, default_value_t = IoMechanism::Auto)]
+    #[arg(long, default_value = "auto", value_parser = choice(IO_MECHANISMS))]
     pub mechanism: IoMechanism,
 
     /// Whose numbers are kept apart: a row for each file and process, or for each file and thread. Threads take
     /// --mechanism bpf or ptrace.
-    #[arg(long, value_enum, default_value_t = IoBy::Process)]
-    pub by: IoBy,
+    #[arg(long, default_value = "process", value_parser = choice(ROW_SCOPES))]
+    pub by: RowScope,
 
     /// With --mechanism ptrace: let only reads, writes and their like stop, by a seccomp filter in the job. Nearly
     /// halves the price, but the filter stays in the job: if weigh is killed, these calls fail there with ENOSYS.
@@ -140,38 +143,57 @@ impl IoArguments {
 }
 
 /// How `weigh io` sees reads and writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum IoMechanism {
-    /// bpf where that is allowed, or where an agent does it for the user, else preload.
-    Auto,
-    /// The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a
-    /// `weigh agent` that runs.
-    Bpf,
-    /// A library in dynamic programs: calls of the C library, without any rights. What it cannot see is named.
-    Preload,
-    /// As bpf: once both counted in one job.
-    #[value(name = "preload+bpf", hide = true)]
-    PreloadBpf,
-    /// Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it cannot
-    ///  be in (static ones, other C libraries), without any rights. What that costs is told.
-    #[value(name = "preload+ptrace")]
-    PreloadPtrace,
-    /// A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is told.
-    Ptrace,
-}
+pub const IO_MECHANISMS: &[Choice<IoMechanism>] = &[
+    (
+        IoMechanism::Auto,
+        "auto",
+        "bpf where that is allowed, or where an agent does it for the user, else preload",
+    ),
+    (
+        IoMechanism::Bpf,
+        "bpf",
+        "The kernel's own tracepoints: all calls of all programs, io_uring, mapped memory. It takes root, or a \
+         `weigh agent` that runs",
+    ),
+    (
+        IoMechanism::Preload,
+        "preload",
+        "A library in dynamic programs: calls of the C library, without any rights. What it cannot see is named",
+    ),
+    (IoMechanism::PreloadBpf, "preload+bpf", ""),
+    (
+        IoMechanism::PreloadPtrace,
+        "preload+ptrace",
+        "Both in one job: the library counts the calls of dynamic programs, and a tracer those of programs that it \
+         cannot be in (static ones, other C libraries), without any rights. What that costs is told",
+    ),
+    (
+        IoMechanism::Ptrace,
+        "ptrace",
+        "A tracer that stops each call on files: all programs, static ones too, without any rights. What it costs is \
+         told",
+    ),
+];
 
 /// How `weigh io mount` counts what is read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum MountMechanism {
-    /// bpf where the kernel passes reads and writes through and weigh may use BPF, else fuse.
-    #[default]
-    Auto,
-    /// The kernel's own tracepoints, as `weigh io --mount` does: each call on files of the mount. It takes root, and
-    /// costs calls on files all over the machine a fraction of a microsecond.
-    Bpf,
-    /// Requests that come to weigh: what the kernel answers by itself is not seen.
-    Fuse,
-}
+const MOUNT_MECHANISMS: &[Choice<MountMechanism>] = &[
+    (
+        MountMechanism::Auto,
+        "auto",
+        "bpf where the kernel passes reads and writes through and weigh may use BPF, else fuse",
+    ),
+    (
+        MountMechanism::Bpf,
+        "bpf",
+        "The kernel's own tracepoints, as `weigh io --mount` does: each call on files of the mount. It takes root, \
+         and costs calls on files all over the machine a fraction of a microsecond",
+    ),
+    (
+        MountMechanism::Fuse,
+        "fuse",
+        "Requests that come to weigh: what the kernel answers by itself is not seen",
+    ),
+];
 
 /// How `weigh run --io` sees them, beside the job's mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -199,23 +221,14 @@ pub enum RunIoMechanism {
 }
 
 /// Whose numbers are kept apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum IoBy {
-    /// Each process's.
-    Process,
-    /// Each thread's; the order of its reads and writes is its own, too.
-    Thread,
-}
-
-impl IoBy {
-    /// The same for who tells.
-    pub fn apart(self) -> RowScope {
-        match self {
-            IoBy::Process => RowScope::Processes,
-            IoBy::Thread => RowScope::Threads,
-        }
-    }
-}
+pub(super) const ROW_SCOPES: &[Choice<RowScope>] = &[
+    (RowScope::Processes, "process", "Each process's"),
+    (
+        RowScope::Threads,
+        "thread",
+        "Each thread's; the order of its reads and writes is its own, too",
+    ),
+];
 
 /// Other ways to see what is read and written.
 #[derive(Subcommand, Debug)]
@@ -277,12 +290,12 @@ pub struct MountArguments {
     pub no_passthrough: bool,
 
     /// How reads and writes are counted.
-    #[arg(long, value_enum, default_value_t = MountMechanism::Auto)]
+    #[arg(long, default_value = "auto", value_parser = choice(MOUNT_MECHANISMS))]
     pub mechanism: MountMechanism,
 
     /// Whose numbers are kept apart: a row for each file and process, or for each file and thread.
-    #[arg(long, value_enum, default_value_t = IoBy::Process)]
-    pub by: IoBy,
+    #[arg(long, default_value = "process", value_parser = choice(ROW_SCOPES))]
+    pub by: RowScope,
 
     /// End after this time as by Ctrl-C. With a command it stays mounted until that has ended, and what is done
     /// after this time is not counted.

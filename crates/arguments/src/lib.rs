@@ -8,6 +8,7 @@
 
 mod agent;
 mod calls;
+mod choice;
 pub mod completions;
 mod control;
 pub mod hints;
@@ -28,17 +29,16 @@ pub use agent::{
     AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
     AgentStatusArguments, AgentUrlArguments, AgentVerb, PushArguments,
 };
-pub use calls::{CallsArguments, CallsMechanism, CompareBy, ExplainArguments};
+pub use calls::{CallsArguments, CallsMechanism, ExplainArguments};
+pub use choice::Choice;
 pub use control::{ControlArguments, ControlVerb};
-pub use io::{
-    IoArguments, IoMechanism, IoSubject, IoTelling, MountArguments, MountMechanism, RunIoMechanism,
-};
+pub use io::{IO_MECHANISMS, IoArguments, IoSubject, IoTelling, MountArguments, RunIoMechanism};
 pub use live_values::{LiveValueArguments, MetricsPlace};
 pub use others::{
     AgentArguments, DoctorArguments, DoctorIoArguments, DoctorSubject, ExportArguments,
     GenerateArguments, KernelArguments, ReportArguments, ShowArguments, TopArguments,
 };
-pub use run::{Collector, RunArguments, WaitFor};
+pub use run::{COLLECTORS, RunArguments};
 pub use serve::{ServeArguments, TlsArguments};
 pub use trace::{
     KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments, TraceCtl,

@@ -7,9 +7,11 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use weigh_export::recording::{self, FORMATS, RecordingFormat};
+use weigh_schema::call::Sharing;
 
 use super::agent::AgentVerb;
-use super::calls::Share;
+use super::calls::SHARINGS;
+use super::choice::choice;
 use super::numbers::{interval, pid, programs};
 use super::serve::{TlsArguments, address};
 
@@ -205,8 +207,8 @@ pub struct AgentArguments {
     #[arg(long)]
     pub every_call: bool,
     /// How those who wrote to one page share what it costs to write it to the device, in all accounts.
-    #[arg(long, value_enum, default_value_t = Share::Bytes)]
-    pub share: Share,
+    #[arg(long, default_value = "bytes", value_parser = choice(SHARINGS))]
+    pub share: Sharing,
     /// How many programs of a user, root apart, are served at once.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = programs)]
     pub per_user: usize,

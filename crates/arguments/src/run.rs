@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use weigh_account::WatchSpec;
+use weigh_collect::io::RowScope;
 use weigh_schema::amount::parse_duration;
 use weigh_schema::following::{FOLLOWINGS, Level};
 use weigh_schema::limit::{Limit, OnLimit};
 
-use super::io::{IoBy, RunIoMechanism};
+use super::choice::{Choice, choice};
+use super::io::{ROW_SCOPES, RunIoMechanism};
 use super::numbers::pid;
 use super::status::StatusArguments;
-use weigh_session::products::run::{Conventions, watch_spec};
+use weigh_session::products::run::{Collector, Conventions, WaitFor, watch_spec};
 
 const RUN_EXAMPLES: &str = "\
 Exit status:
@@ -86,7 +88,7 @@ pub struct RunArguments {
     pub interval: Option<Duration>,
 
     /// When the job ends: with its last process, or with the command itself.
-    #[arg(long, value_enum, default_value_t = WaitFor::All)]
+    #[arg(long, default_value = "all", value_parser = choice(WAIT_FOR))]
     pub wait_for: WaitFor,
 
     /// Do not let METRIC grow past VALUE (sizes as 2GiB or 500MB, durations as 90s or 1h30m).
@@ -152,7 +154,7 @@ pub struct RunArguments {
     pub seccomp: bool,
 
     /// Do without a collector.
-    #[arg(long = "without", value_enum, value_name = "COLLECTOR")]
+    #[arg(long = "without", value_name = "COLLECTOR", value_parser = choice(COLLECTORS))]
     pub without: Vec<Collector>,
 
     /// Follow opened files by fanotify where functions cannot be probed; every process of the
@@ -191,8 +193,8 @@ pub struct RunArguments {
 
     /// With --io: whose numbers are kept apart, a row for each file and process, or for each file and thread.
     /// Threads take root.
-    #[arg(long, value_enum, default_value_t = IoBy::Process, requires = "io")]
-    pub io_by: IoBy,
+    #[arg(long, default_value = "process", value_parser = choice(ROW_SCOPES), requires = "io")]
+    pub io_by: RowScope,
 
     /// With --io: how reads and writes are seen.
     #[arg(long, value_enum, default_value_t = RunIoMechanism::Auto, requires = "io", conflicts_with = "mount_place")]
@@ -238,36 +240,23 @@ pub struct RunArguments {
 }
 
 /// When a job is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WaitFor {
-    /// When the command itself has ended.
-    Main,
-    /// When the last of its descendants has ended, however it was started.
-    All,
-}
+const WAIT_FOR: &[Choice<WaitFor>] = &[
+    (WaitFor::Main, "main", "When the command itself has ended"),
+    (WaitFor::All, "all", "When the last of its descendants has ended, however it was started"),
+];
 
 /// The collectors that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Collector {
-    /// The BPF programs: everything that follows the job in the kernel.
-    Bpf,
-    /// Hardware counters.
-    Hardware,
-    /// Sockets.
-    Network,
-    /// Opened files.
-    Files,
-    /// Disk footprint.
-    Footprint,
-    /// Control group of the job.
-    Cgroup,
-    /// Graphics processors.
-    Gpu,
-    /// Looks at shared pages.
-    Pages,
-    /// The kernel's delay accounting.
-    Delays,
-}
+pub const COLLECTORS: &[Choice<Collector>] = &[
+    (Collector::Bpf, "bpf", "The BPF programs: everything that follows the job in the kernel"),
+    (Collector::Hardware, "hardware", "Hardware counters"),
+    (Collector::Network, "network", "Sockets"),
+    (Collector::Files, "files", "Opened files"),
+    (Collector::Footprint, "footprint", "Disk footprint"),
+    (Collector::Cgroup, "cgroup", "Control group of the job"),
+    (Collector::Gpu, "gpu", "Graphics processors"),
+    (Collector::Pages, "pages", "Looks at shared pages"),
+    (Collector::Delays, "delays", "The kernel's delay accounting"),
+];
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|e| e.to_string())?;

@@ -16,7 +16,7 @@ use weigh_schema::explain::{ExplainReport, Of, Unavailable};
 
 use crate::destination::Destination;
 use crate::show::tell;
-use weigh_arguments::{CompareBy, ExplainArguments};
+use weigh_arguments::ExplainArguments;
 
 /// Where nobody's terminal has to hold it.
 const WIDE: usize = 100;
@@ -87,8 +87,8 @@ fn check_intervals(arguments: &ExplainArguments, lacking: &Lacking) -> anyhow::R
 fn choose_comparison(arguments: &ExplainArguments) -> anyhow::Result<Of> {
     match arguments.by {
         None if arguments.tokens.is_empty() => Ok(Of::Call),
-        None | Some(CompareBy::Interval) => Ok(Of::Interval),
-        Some(by) if arguments.tokens.is_empty() => Ok(by.into()),
+        None | Some(Of::Interval) => Ok(Of::Interval),
+        Some(by) if arguments.tokens.is_empty() => Ok(by),
         Some(_) => bail!(
             "--token compares intervals with all others: leave out --by, or say --by interval"
         ),

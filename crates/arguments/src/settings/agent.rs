@@ -12,7 +12,7 @@ impl From<&AgentArguments> for AgentSettings {
             config: arguments.config.clone(),
             functions: arguments.functions.clone(),
             every_call: arguments.every_call,
-            sharing: arguments.share.into(),
+            sharing: arguments.share,
             programs_per_user: arguments.per_user,
             interval: arguments.interval,
             state: arguments.state.clone(),

@@ -1,9 +1,9 @@
 //! What was typed, as settings of the measurement.
 
-use weigh_session::products::io::mount::{self, MountSettings, ServedFolder};
-use weigh_session::products::io::{self, IoSettings};
+use weigh_session::products::io::IoSettings;
+use weigh_session::products::io::mount::{MountSettings, ServedFolder};
 
-use crate::io::{IoArguments, IoMechanism, MountArguments, MountMechanism};
+use crate::io::{IoArguments, MountArguments};
 
 impl From<&IoArguments> for IoSettings {
     fn from(arguments: &IoArguments) -> IoSettings {
@@ -11,26 +11,13 @@ impl From<&IoArguments> for IoSettings {
             command: arguments.command.clone(),
             pid: arguments.pid,
             mount: arguments.mount.clone(),
-            mechanism: arguments.mechanism.into(),
-            apart: arguments.by.apart(),
+            mechanism: arguments.mechanism,
+            apart: arguments.by,
             each_call: arguments.calls.is_some(),
             seccomp: arguments.seccomp,
             duration: arguments.duration,
             is_quiet: arguments.telling.quiet,
             is_verbose: arguments.telling.all,
-        }
-    }
-}
-
-impl From<IoMechanism> for io::IoMechanism {
-    fn from(mechanism: IoMechanism) -> io::IoMechanism {
-        match mechanism {
-            IoMechanism::Auto => io::IoMechanism::Auto,
-            IoMechanism::Bpf => io::IoMechanism::Bpf,
-            IoMechanism::Preload => io::IoMechanism::Preload,
-            IoMechanism::PreloadBpf => io::IoMechanism::PreloadBpf,
-            IoMechanism::PreloadPtrace => io::IoMechanism::PreloadPtrace,
-            IoMechanism::Ptrace => io::IoMechanism::Ptrace,
         }
     }
 }
@@ -44,22 +31,12 @@ impl From<&MountArguments> for MountSettings {
                 is_exact: arguments.exact,
                 may_pass: !arguments.no_passthrough,
                 each_call: arguments.calls.is_some(),
-                apart: arguments.by.apart(),
+                apart: arguments.by,
                 over: None,
             },
             command: arguments.command.clone(),
-            mechanism: arguments.mechanism.into(),
+            mechanism: arguments.mechanism,
             duration: arguments.duration,
-        }
-    }
-}
-
-impl From<MountMechanism> for mount::MountMechanism {
-    fn from(mechanism: MountMechanism) -> mount::MountMechanism {
-        match mechanism {
-            MountMechanism::Auto => mount::MountMechanism::Auto,
-            MountMechanism::Bpf => mount::MountMechanism::Bpf,
-            MountMechanism::Fuse => mount::MountMechanism::Fuse,
         }
     }
 }

@@ -4,7 +4,7 @@ use weigh_session::products::io::mount::{OverSettings, ServedFolder};
 use weigh_session::products::run::{self, RunIoSettings};
 
 use crate::io::RunIoMechanism;
-use crate::run::{Collector, RunArguments, WaitFor};
+use crate::run::RunArguments;
 
 impl RunArguments {
     /// Reads and writes by file, if they are asked for.
@@ -12,7 +12,7 @@ impl RunArguments {
         self.io.then(|| RunIoSettings {
             mechanism: self.io_mechanism.into(),
             each_call: self.io_calls,
-            apart: self.io_by.apart(),
+            apart: self.io_by,
             mount: self.served_folder(),
         })
     }
@@ -32,7 +32,7 @@ impl RunArguments {
             is_exact: self.io_exact,
             may_pass: !self.io_no_passthrough,
             each_call: self.io_calls,
-            apart: self.io_by.apart(),
+            apart: self.io_by,
         })
     }
 }
@@ -50,42 +50,14 @@ impl From<RunIoMechanism> for run::RunIoMechanism {
     }
 }
 
-impl From<WaitFor> for run::WaitFor {
-    fn from(wait_for: WaitFor) -> run::WaitFor {
-        match wait_for {
-            WaitFor::Main => run::WaitFor::Main,
-            WaitFor::All => run::WaitFor::All,
-        }
-    }
-}
-
-impl From<Collector> for run::Collector {
-    fn from(collector: Collector) -> run::Collector {
-        match collector {
-            Collector::Bpf => run::Collector::Bpf,
-            Collector::Hardware => run::Collector::Hardware,
-            Collector::Network => run::Collector::Network,
-            Collector::Files => run::Collector::Files,
-            Collector::Footprint => run::Collector::Footprint,
-            Collector::Cgroup => run::Collector::Cgroup,
-            Collector::Gpu => run::Collector::Gpu,
-            Collector::Pages => run::Collector::Pages,
-            Collector::Delays => run::Collector::Delays,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use clap::ValueEnum as _;
+    use crate::run::COLLECTORS;
 
     #[test]
     fn a_collector_has_one_name() {
-        for collector in Collector::value_variants() {
-            let typed = collector.to_possible_value();
-            let typed = typed.as_ref().map(|value| value.get_name());
-            assert_eq!(typed, Some(run::Collector::from(*collector).name()));
+        for (collector, typed, _) in COLLECTORS {
+            assert_eq!(*typed, collector.name());
         }
     }
 }

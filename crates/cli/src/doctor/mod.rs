@@ -53,15 +53,15 @@ fn doctor_io(arguments: &DoctorIoArguments) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum as _;
     use weigh_session::doctor::{IO_MECHANISMS, what_it_gives};
 
-    use weigh_arguments::{Collector, IoMechanism};
+    use weigh_arguments::COLLECTORS;
+    use weigh_session::products::run::Collector;
 
     #[test]
     fn each_collector_that_can_be_left_out_has_a_note() {
-        for collector in Collector::value_variants().iter().filter(|c| **c != Collector::Bpf) {
-            let name = weigh_session::products::run::Collector::from(*collector).name();
+        for (_, name, _) in COLLECTORS.iter().filter(|(collector, ..)| *collector != Collector::Bpf)
+        {
             assert!(what_it_gives(name).is_some(), "{name}");
         }
         for mechanism in ["processes", "preload", "poll"] {
@@ -71,9 +71,8 @@ mod tests {
 
     #[test]
     fn each_mechanism_of_weigh_io_is_tried() {
-        let all = IoMechanism::value_variants().iter().filter_map(|m| m.to_possible_value());
-        let shown = all.filter(|value| !value.is_hide_set());
-        let names: Vec<_> = shown.map(|value| value.get_name().to_string()).collect();
+        let shown = weigh_arguments::IO_MECHANISMS.iter().filter(|(.., help)| !help.is_empty());
+        let names: Vec<_> = shown.map(|(_, name, _)| *name).collect();
         let tried: Vec<_> = IO_MECHANISMS.iter().map(|mechanism| mechanism.name).collect();
         assert_eq!(names[1..], tried, "all but auto, in their order");
     }
