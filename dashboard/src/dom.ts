@@ -64,6 +64,17 @@ export function style(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** To draw on a canvas anew, in the page's pixels; none while it is not shown. */
+export function blankContext(canvas: HTMLCanvasElement): CanvasRenderingContext2D | null {
+  if (canvas.clientWidth === 0) return null;
+  const scale = devicePixelRatio || 1;
+  canvas.width = Math.round(canvas.clientWidth * scale);
+  canvas.height = Math.round(canvas.clientHeight * scale);
+  const context = canvas.getContext("2d");
+  context?.scale(scale, scale);
+  return context;
+}
+
 /** Calls back when the colours of the page change: light, dark, or for the printer. */
 export function onThemeChange(redraw: () => void): void {
   for (const query of ["(prefers-color-scheme: dark)", "print"]) {

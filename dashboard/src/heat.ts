@@ -1,7 +1,7 @@
 // A heat map: rows above each other, time from left to right, the more the darker. It shows the same stretch
 // of time as the charts and shares their cursor.
 
-import { h, onThemeChange, replace, style } from "./dom";
+import { blankContext, h, onThemeChange, replace, style } from "./dom";
 import type { View } from "./view";
 
 export interface HeatRow {
@@ -84,13 +84,8 @@ class Painter {
 
   paint(): void {
     const { canvas, heat } = this;
-    if (canvas.clientWidth === 0) return;
-    const scale = devicePixelRatio || 1;
-    canvas.width = Math.round(canvas.clientWidth * scale);
-    canvas.height = Math.round(canvas.clientHeight * scale);
-    const context = canvas.getContext("2d");
+    const context = blankContext(canvas);
     if (context === null) return;
-    context.scale(scale, scale);
     heat.rows.forEach((row, i) => this.paintRow(context, row,
       Math.round(i * heat.rowHeight), Math.round((i + 1) * heat.rowHeight)));
     context.fillStyle = style("--grid");

@@ -1,7 +1,7 @@
 // What each thread did when: its events as marks, or as columns where there are too many, and its pairs as bars
 // below them. A row for each thread, under the name of its process.
 
-import { h, onThemeChange, replace, style } from "./dom";
+import { blankContext, h, onThemeChange, replace, style } from "./dom";
 import { count } from "./format";
 import type { TracePage } from "./generated";
 import { short } from "./latency";
@@ -133,13 +133,8 @@ class Painter {
 
   paint(): void {
     const { canvas } = this;
-    if (canvas.clientWidth === 0) return;
-    const scale = devicePixelRatio || 1;
-    canvas.width = Math.round(canvas.clientWidth * scale);
-    canvas.height = Math.round(canvas.clientHeight * scale);
-    const context = canvas.getContext("2d");
+    const context = blankContext(canvas);
     if (context === null) return;
-    context.scale(scale, scale);
     context.font = FONT;
     this.axis(context);
     this.names(context);

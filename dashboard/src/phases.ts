@@ -1,7 +1,7 @@
 // Phases over time: what the program says that it does. Bands of their colours lie behind every chart, and a row for each
 // thread has each phase with its iteration.
 
-import { h, onThemeChange, replace, section, style } from "./dom";
+import { blankContext, h, onThemeChange, replace, section, style } from "./dom";
 import { clock, count, power, seconds } from "./format";
 import type { Page, PhaseBands } from "./generated";
 import { atEnd } from "./lifetime";
@@ -283,13 +283,8 @@ class Lanes {
 
   private paint(): void {
     const { canvas } = this;
-    if (canvas.clientWidth === 0) return;
-    const scale = devicePixelRatio || 1;
-    canvas.width = Math.round(canvas.clientWidth * scale);
-    canvas.height = Math.round(canvas.clientHeight * scale);
-    const context = canvas.getContext("2d");
+    const context = blankContext(canvas);
     if (context === null) return;
-    context.scale(scale, scale);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     this.lanes.forEach((lane, i) => this.paintLane(context, lane, i));
