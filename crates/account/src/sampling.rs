@@ -8,13 +8,18 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest interval, and the window of `cpu_cores_peak`.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// After so many samples the interval doubles.
+/// After the time of so many samples the interval doubles.
 const SAMPLES_PER_STEP: u32 = 64;
 
-/// An interval is at least so many times what the last sample cost: 1 % of a CPU.
-const INTERVAL_PER_COST: u32 = 100;
+/// Samples cost one part in so many of a CPU's time, in the long run.
+const PART_OF_CPU: u32 = 400;
+/// Beyond that they may cost so much at once: a short job is sampled often.
+const CREDIT: Duration = Duration::from_millis(2);
+
 /// Between two samples while somebody watches.
 const WATCHED: Duration = Duration::from_millis(100);
+/// The same as a multiple of what the last sample cost, at least.
+const WATCHED_PER_COST: u32 = 100;
 
 /// What is due at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +35,17 @@ pub enum Tick {
 pub struct SamplingSchedule {
     /// The interval, but for what samples cost.
     step: Duration,
-    /// Samples taken at this step.
-    taken: u32,
+    /// What samples have cost, less what they may in the time since.
+    spent: Duration,
+    /// When the last sample was taken.
+    last: Duration,
     window: Duration,
     next_sample: Duration,
     next_window: Duration,
 }
 
 impl SamplingSchedule {
-    /// An interval of 10 ms that doubles after each 64 samples, up to 1 s.
+    /// An interval of 10 ms that doubles after the time of each 64 samples, up to 1 s.
     pub fn doubling() -> SamplingSchedule {
         SamplingSchedule::new(SHORTEST, LONGEST)
     }
@@ -50,7 +57,14 @@ impl SamplingSchedule {
     }
 
     fn new(step: Duration, window: Duration) -> SamplingSchedule {
-        SamplingSchedule { step, taken: 0, window, next_sample: step, next_window: window }
+        SamplingSchedule {
+            step,
+            spent: Duration::ZERO,
+            last: Duration::ZERO,
+            window,
+            next_sample: step,
+            next_window: window,
+        }
     }
 
     /// When the next sample is due.
@@ -69,12 +83,10 @@ impl SamplingSchedule {
 
     /// What was due by now is done, and cost so much.
     pub fn sampled(&mut self, now: Duration, cost: Duration) {
-        self.taken += 1;
-        if self.taken == SAMPLES_PER_STEP && self.step < self.window {
+        while self.step < self.window && now >= (self.step * 2 - SHORTEST) * SAMPLES_PER_STEP {
             self.step = (self.step * 2).min(self.window);
-            self.taken = 0;
         }
-        self.next_sample = now + self.step.max(cost * INTERVAL_PER_COST).min(self.window);
+        self.next_sample = now + self.rest(now, cost).max(self.step).min(self.window);
         if now >= self.next_window {
             self.next_window += self.window;
             if self.next_window < now {
@@ -85,10 +97,19 @@ impl SamplingSchedule {
 }
 
 impl SamplingSchedule {
+    /// How long samples have to rest for what they have cost by now.
+    fn rest(&mut self, now: Duration, cost: Duration) -> Duration {
+        let earned = now.saturating_sub(std::mem::replace(&mut self.last, now)) / PART_OF_CPU;
+        // What one has cost is not made up for over many.
+        let most = CREDIT + self.window / PART_OF_CPU;
+        self.spent = (self.spent.saturating_sub(earned) + cost).min(most);
+        self.spent.saturating_sub(CREDIT) * PART_OF_CPU
+    }
+
     /// The same while somebody watches: the next sample comes soon, as far as samples do not cost too much.
     pub fn sampled_while_watched(&mut self, now: Duration, cost: Duration) {
         self.sampled(now, cost);
-        self.next_sample = self.next_sample.min(now + WATCHED.max(cost * INTERVAL_PER_COST));
+        self.next_sample = self.next_sample.min(now + WATCHED.max(cost * WATCHED_PER_COST));
     }
 }
 
@@ -128,12 +149,18 @@ mod tests {
 
     #[test]
     fn what_samples_cost_holds_them_apart() {
-        let samples = |cost_us| {
-            ticks(SamplingSchedule::doubling(), 1300, Duration::from_micros(cost_us)).len()
+        let samples = |job_ms, cost_us| {
+            ticks(SamplingSchedule::doubling(), job_ms, Duration::from_micros(cost_us)).len()
         };
-        assert_eq!(samples(250), 52);
-        assert_eq!(samples(2000), 7);
-        assert_eq!(samples(10_000_000), 2);
+        assert_eq!(samples(100, 250), 9, "a short job is sampled often");
+        for (job_ms, cost_us, wanted) in [(1300, 250, 21), (1300, 2000, 3), (60_000, 2000, 91)] {
+            let taken = samples(job_ms, cost_us);
+            let most = CREDIT + Duration::from_millis(job_ms) / PART_OF_CPU;
+            let windows = job_ms.div_ceil(1000) as usize;
+            assert!(taken.abs_diff(wanted) <= 1, "{taken} at {cost_us} us");
+            assert!(Duration::from_micros(cost_us) * (taken - windows) as u32 <= most);
+        }
+        assert_eq!(samples(1300, 10_000_000), 2);
     }
 
     #[test]
@@ -149,13 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn a_costly_sample_is_told_by_its_own_cost_only() {
+    fn what_a_sample_cost_too_much_is_waited_for_once() {
         let mut schedule = SamplingSchedule::doubling();
         let ms = Duration::from_millis;
-        schedule.sampled(ms(10), ms(2));
-        assert_eq!(schedule.next(), ms(210));
-        schedule.sampled(ms(210), Duration::from_micros(10));
-        assert_eq!(schedule.next(), ms(220));
+        schedule.sampled(ms(10), CREDIT);
+        assert_eq!(schedule.next(), ms(20));
+        schedule.sampled(ms(20), Duration::from_micros(525));
+        assert_eq!(schedule.next(), ms(220), "500 us too much");
+        schedule.sampled(ms(220), Duration::from_micros(10));
+        assert_eq!(schedule.next(), ms(230));
     }
 
     #[test]

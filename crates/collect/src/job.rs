@@ -47,6 +47,8 @@ pub struct KernelJob {
     functions: Option<FunctionsSkel<'static>>,
     links: Vec<Link>,
     tick: Link,
+    /// Whether processes of the job have the numbers by which weigh sees them, and a tick is about no others.
+    ticks_by_process: bool,
     ring: RingBuffer<'static>,
     arrived: Arrived,
     parts: Parts,
@@ -68,6 +70,9 @@ pub struct Enforced {
 /// Limits that a fork can cross.
 const OF_FORKS: [&str; 3] =
     [metric_name::processes_total, metric_name::processes_peak, metric_name::threads_peak];
+
+/// To go through the threads of one process takes as long as through some dozens of the machine's.
+const FEW_PROCESSES: usize = 16;
 
 const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 
@@ -189,6 +194,7 @@ impl KernelJob {
             functions,
             links,
             tick,
+            ticks_by_process: owner.is_none() && !detail.joins && !detail.cpu_waits,
             ring,
             arrived,
             parts,
@@ -197,6 +203,30 @@ impl KernelJob {
             holds_forks,
             checks_calls: false,
         })
+    }
+
+    /// Settles all threads of the job: those of its processes, if they are few, or all of the machine are looked at.
+    fn settle(&self) -> Result<(), JobError> {
+        let tick = |pid: &u32| join::process(&self.skeleton.progs.on_tick, *pid).is_ok();
+        match self.few_processes() {
+            Some(pids) if pids.iter().all(tick) => Ok(()),
+            _ => run_iterator(&self.tick),
+        }
+    }
+
+    /// The numbers of all processes that are kept, if they are few.
+    fn few_processes(&self) -> Option<Vec<u32>> {
+        let (job, processes) = (self.raw_job(), &self.skeleton.maps.processes);
+        if !self.ticks_by_process || job.lost_processes > 0 || job.processes > FEW_PROCESSES as u64
+        {
+            return None;
+        }
+        let keys: Vec<Vec<u8>> = processes.keys().take(FEW_PROCESSES + 1).collect();
+        let number = |key: &Vec<u8>| {
+            let process = processes.lookup(key, MapFlags::ANY).ok().flatten()?;
+            Some(weigh_parse::job::process(&process, job.started)?.pid)
+        };
+        (keys.len() <= FEW_PROCESSES).then(|| keys.iter().filter_map(number).collect())
     }
 
     /// The processes that are still kept: living ones, and ended ones not yet reaped.
@@ -288,7 +318,7 @@ impl JobReader for KernelJob {
     }
 
     fn read(&mut self) -> Result<JobReading, MechanismError> {
-        run_iterator(&self.tick)?;
+        self.settle()?;
         Ok(self.read_job())
     }
 

@@ -65,9 +65,9 @@ pub fn recording_markdown() -> String {
          are lost, and counted; the journal's last line, which says how the job ended and how much \
          is missing, has room kept for it from the start, where the file system can do that \
          (fallocate).\n\n\
-         By BPF `{series}` has samples every 10 ms at first; the interval doubles after each 64 samples, up to \
-         1 s, and is at least 100 times the CPU time that the last sample cost. So a long job has some 400 \
-         samples more than it has seconds. By all other mechanisms a sample is a look at `/proc`, once a second. \
+         By BPF `{series}` has samples every 10 ms at first; the interval doubles after the time of 64, up to \
+         1 s. Samples take 2 ms of CPU time and beyond that 0.25 % of a CPU: where one costs much they are further apart. \
+         So a long job has up to 400 samples more than it has seconds. By all other mechanisms a sample is a look at `/proc`, once a second. \
          `--interval` fixes the interval. Nothing is thinned out in a recording; `{report}` draws at most \
          4,000 samples of a series, among them the least and the greatest of each stretch and the last.\n\n\
          Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \

@@ -36,4 +36,5 @@ mod spans;
 mod syscalls;
 mod terminal;
 mod top;
+mod wakeups;
 mod written;

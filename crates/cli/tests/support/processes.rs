@@ -53,7 +53,17 @@ pub fn state(pid: u32) -> Option<char> {
 
 /// How often the main thread of a process has gone to sleep of its own accord; 0 if it has gone.
 pub fn times_slept(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    times_slept_in(Path::new(&format!("/proc/{pid}")))
+}
+
+/// The same of all threads that it has now.
+pub fn voluntary_switches(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
+    threads.flatten().map(|thread| times_slept_in(&thread.path())).sum()
+}
+
+fn times_slept_in(folder: &Path) -> u64 {
+    let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.map_or(0, |count| count.trim().parse().expect("a number"))
 }

@@ -4,10 +4,10 @@
 //! The time that it waited for a CPU is the machine's, and no sign of much to scan.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-use crate::procfs;
 
 /// From one look of a waiter to the next.
 pub(super) const LOOKS_APART: Duration = Duration::from_millis(1);
@@ -114,11 +114,19 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+thread_local! {
+    /// What the kernel counts for the calling thread; none where it does not.
+    static COUNTS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+}
+
 /// How long the calling thread was ready to run and did not, all its life. 0 where the kernel does not count it.
 fn cpu_delay() -> Duration {
-    let text = procfs::read("/proc/thread-self/schedstat").unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let delay = text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok());
+    let mut text = [0; 64];
+    let read = |counts: &Option<File>| counts.as_ref()?.read_at(&mut text, 0).ok();
+    let length = COUNTS.with(read).unwrap_or(0);
+    let delay = std::str::from_utf8(&text[..length]).ok().and_then(|text| {
+        text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok())
+    });
     Duration::from_nanos(delay.unwrap_or(0))
 }
 

@@ -27,8 +27,13 @@ const ENTRIES_PER_CHECK: usize = 64;
 const ENTRIES_PER_FOLDER: u64 = 4;
 /// Of a directory with more entries than that as many again are expected as were read.
 const MANY_ENTRIES: u64 = 1000;
-/// From so many directories on the next ones are expected to be like them.
-const ENOUGH_FOLDERS: u64 = 8;
+/// The next directories are expected to be like so many that were read last.
+const ENOUGH_FOLDERS: usize = 16;
+/// As long as no more directories are to be read the next one is any of them, so that those that were read are like those
+/// that were not. Of more it is the one found last, for their paths take room.
+const MANY_FOLDERS: usize = 1000;
+/// A prime: multiples of it lie anywhere.
+const SPREAD: usize = 2_654_435_761;
 /// Before so many entries nothing is expected.
 const ENOUGH_ENTRIES: u64 = 256;
 
@@ -118,10 +123,10 @@ struct Walk<'a> {
 /// What a scan has read so far.
 #[derive(Clone, Copy, Default)]
 struct WorkDone {
-    /// Directories that were read to their end, and the entries of them. Watched directories are not among them: they
-    /// are unlike those in them.
-    folders: u64,
-    entries_of_folders: u64,
+    /// Directories that were read to their end, but for watched ones, which are unlike those in them; and the entries of
+    /// the last of them.
+    folders: usize,
+    last_entries: [u64; ENOUGH_FOLDERS],
     /// All directories and entries, those of the present one too.
     all_folders: u64,
     all_entries: u64,
@@ -134,21 +139,32 @@ impl WorkDone {
         if self.all_entries < ENOUGH_ENTRIES {
             return 0.0;
         }
-        let per_folder = match self.folders {
-            ENOUGH_FOLDERS.. => self.entries_of_folders / self.folders,
-            _ => 0,
-        };
         let of_this = if read > MANY_ENTRIES { read } else { 0 };
-        let left = of_this + pending * (per_folder + ENTRIES_PER_FOLDER);
+        let left = of_this + pending * (self.usual_entries() + ENTRIES_PER_FOLDER);
         left as f64 / (self.all_entries + self.all_folders * ENTRIES_PER_FOLDER) as f64
+    }
+
+    /// The median: one large directory says nothing of others.
+    fn usual_entries(&self) -> u64 {
+        if self.folders < ENOUGH_FOLDERS {
+            return 0;
+        }
+        let mut entries = self.last_entries;
+        entries.sort_unstable();
+        entries[ENOUGH_FOLDERS / 2]
+    }
+
+    fn read_folder(&mut self, entries: u64) {
+        self.last_entries[self.folders % ENOUGH_FOLDERS] = entries;
+        self.folders += 1;
     }
 }
 
 impl Walk<'_> {
-    /// Depth first, by paths from the root on: one descriptor at a time, however deep it is.
+    /// By paths from the root on: one descriptor at a time, however deep it is.
     fn tree(&mut self, root: &Root) -> Option<()> {
         let mut pending: Vec<CString> = vec![CString::from(c".")];
-        while let Some(path) = pending.pop() {
+        while let Some(path) = self.take_any(&mut pending) {
             match open_below(root.folder.as_fd(), &path) {
                 Ok(folder) => self.folder(root, &path, &folder, &mut pending)?,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -156,6 +172,16 @@ impl Walk<'_> {
             }
         }
         Some(())
+    }
+
+    fn take_any(&self, pending: &mut Vec<CString>) -> Option<CString> {
+        match pending.len() {
+            count @ 1..MANY_FOLDERS => {
+                let any = (self.done.all_folders as usize).wrapping_mul(SPREAD) % count;
+                Some(pending.swap_remove(any))
+            }
+            _ => pending.pop(),
+        }
     }
 
     fn folder(
@@ -192,8 +218,7 @@ impl Walk<'_> {
         }
         self.buffer = buffer;
         if path != c"." {
-            self.done.folders += 1;
-            self.done.entries_of_folders += seen as u64;
+            self.done.read_folder(seen as u64);
         }
         outcome
     }
@@ -310,13 +335,11 @@ mod tests {
         // A thousand files and twenty folders of which nothing is known.
         assert!(root(1020).share_left(900, 20) < 0.1);
         assert!(root(40_000).share_left(40_000, 0) > 0.9, "a flat directory without an end");
-        let tree = WorkDone {
-            folders: 10,
-            entries_of_folders: 5_400,
-            all_folders: 11,
-            all_entries: 5_500,
-        };
+        let mut tree = WorkDone { all_folders: 17, all_entries: 16_500, ..WorkDone::default() };
+        tree.read_folder(8_000);
+        assert!(tree.share_left(0, 90) < 0.1, "one is not enough");
+        (0..15).for_each(|_| tree.read_folder(540));
         let share = tree.share_left(0, 90);
-        assert!((8.0..9.5).contains(&share), "{share}");
+        assert!((2.8..3.1).contains(&share), "{share}: the large one says nothing of others");
     }
 }

@@ -12,6 +12,7 @@ use weigh_schema::{Counter, CounterValues};
 
 use super::certain::CertainSums;
 use super::identity::Identity;
+use super::listing::ProcessListing;
 use super::process::{self, Process};
 use super::tree;
 use crate::follow::MechanismError;
@@ -95,6 +96,7 @@ pub struct JobPoller {
     /// Whether a process was seen that the kernel does not let wait for its children.
     has_unwaited: bool,
     ticks_per_second: u64,
+    listing: ProcessListing,
 }
 
 impl JobPoller {
@@ -116,6 +118,7 @@ impl JobPoller {
             not_compared: spaces::why_not_compared(),
             has_unwaited: false,
             ticks_per_second: rustix::param::clock_ticks_per_second(),
+            listing: ProcessListing::new(root),
         })
     }
 
@@ -128,7 +131,10 @@ impl JobPoller {
     pub fn poll(&mut self, at_ns: u64) -> Result<Poll, PollError> {
         let stats = match self.is_over() {
             true => Vec::new(),
-            false => list_processes().map_err(PollError::List)?,
+            false => {
+                let known = self.processes.keys().map(|id| id.pid).collect();
+                self.listing.look(&known).map_err(PollError::List)?
+            }
         };
         let mut members =
             tree::members(&stats, self.root, &self.adopters, |id| self.processes.contains_key(&id));
