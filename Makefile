@@ -41,14 +41,16 @@ check: test-dependencies $(BUNDLE)
 
 # What measuring costs and how right it is; writes pages of docs/measurements. Wants
 # root, an idle machine, and half an hour and more. `make bench ONLY=accuracy` (or overhead, calls, peers, fixed,
-# limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs, sweep; several with commas) takes those
+# limits, server, rewrite, blocks, fio, programs, collectors, kinds, call-costs, call-options, sweep; several with commas) takes those
 # figures only, leaves them in target/bench; WORK=true does that for the works with `true` in their names, QUICK=1 for a trial.
+# Sweeps take 30 minutes: with KEPT=FILE the rounds are added to those of earlier calls, ROUNDS=1 makes so many.
 BENCH_DOCS := $(if $(ONLY)$(WORK)$(QUICK),$(CARGO_TARGET_DIR)/bench,docs/measurements)
 bench: build workloads
 	@scripts/install-dependencies.sh bench || echo "bench: goes on without the peers that are missing" >&2
 	cargo run --release --locked -p weigh-bench -- measure --weigh $(WEIGH) \
 		--peers target/bench-peers/bin --docs $(BENCH_DOCS) \
-		$(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) $(if $(QUICK),--quick)
+		$(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) $(if $(QUICK),--quick) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(KEPT),--kept $(KEPT))
 	$(if $(ONLY)$(WORK)$(QUICK),,$(MAKE) --no-print-directory docs)
 
 # Exporters against real servers: writes the table of docs/exporters.md, and the exchanges that `make test` replays.

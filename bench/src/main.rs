@@ -8,6 +8,7 @@ mod accuracy;
 mod bars;
 mod blocks;
 mod call_costs;
+mod call_options;
 mod calls;
 mod cases;
 mod collectors;
@@ -96,9 +97,15 @@ struct Arguments {
     /// Only these parts; what is written has nothing else in it
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Of the overhead, only the work whose name has this in it
+    /// Of the overhead and the sweeps, only the work whose name has this in it
     #[arg(long, default_value = "")]
     work: String,
+    /// Of sweeps, how many rounds
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// A file of the rounds of sweeps, with those of earlier calls
+    #[arg(long)]
+    kept: Option<PathBuf>,
 }
 
 /// A part of the pages.
@@ -119,6 +126,7 @@ enum Part {
     Accuracy,
     Kinds,
     CallCosts,
+    CallOptions,
     Sweep,
 }
 
@@ -131,7 +139,7 @@ fn main() -> Result<()> {
         }
         Verb::Inside(Inside::Spin { rounds }) => {
             witness::spin(rounds);
-            Ok(())
+            witness::tell_cpu()
         }
     }
 }
@@ -234,6 +242,7 @@ impl Session<'_> {
                 Part::Programs => probes::write(bench, page),
                 Part::Collectors => collectors::write(bench, page),
                 Part::Regions => regions::write(bench, page),
+                Part::CallOptions => call_options::write(bench, page),
                 Part::Rewrite => rewrite::write(bench, page),
                 Part::Blocks => blocks::write(bench, page)
                     .and_then(|picture| self.picture("blocks.svg", &picture)),
@@ -274,7 +283,9 @@ impl Session<'_> {
     }
 
     fn sweep(&self, page: &mut Page) -> Result<()> {
-        let done = sweep::write(&self.bench, &self.tools, page);
+        let Arguments { work, rounds, kept, .. } = self.arguments;
+        let plan = sweep::Plan { work, rounds: self.bench.times(*rounds), kept: kept.as_deref() };
+        let done = sweep::write(&self.bench, &self.tools, &plan, page);
         self.note(Part::Sweep, done, page);
         Ok(())
     }
@@ -343,7 +354,7 @@ const SWEEP: &str = "\
 The two tables of the paper on resource_monitor and Kickstart, for weigh's own ways: programs (`tests/workloads`) of \
 growing size, each bare and under weigh by each mechanism and level, one right after the other, and each round begins \
 with another way. Files that are read are `/dev/zero`. What does not fit into three quarters of the machine's memory \
-is left out.";
+is left out; a way that takes longer than 32 s is run once, and computing for 30 s has one level of each mechanism.";
 
 #[cfg(test)]
 mod tests {

@@ -42,6 +42,8 @@ pub enum Arm {
     Beside,
     /// Under weigh, with these options.
     Weigh(Vec<String>),
+    /// Under `weigh calls`, with these options.
+    Calls(Vec<String>),
     /// Under another tool.
     Peer(Rc<Installed>),
 }
@@ -64,6 +66,8 @@ impl Run {
 
 /// What was said of a run by the tool that it was under, and by the program itself.
 pub struct Account {
+    /// From the start to the end, in seconds.
+    pub wall: f64,
     said: Said,
     truth: String,
 }
@@ -71,6 +75,7 @@ pub struct Account {
 enum Said {
     Weigh(Box<Summary>),
     Peer(Rc<Installed>, Report),
+    Nothing,
 }
 
 impl Account {
@@ -82,6 +87,7 @@ impl Account {
                 let (quality, reason) = (Some(value.quality), value.reason.clone());
                 Some(Figure { value: value.number(), quality, reason })
             }
+            Said::Nothing => None,
             Said::Peer(peer, report) => {
                 let value = peer.said(report, quantity)?;
                 Some(Figure { value: Some(value), quality: None, reason: None })
@@ -211,6 +217,13 @@ impl Bench {
                 words.extend(command.iter().cloned());
                 words
             }
+            Arm::Calls(options) => {
+                let mut words = vec![self.weigh_path(), "calls".into(), "--quiet".into()];
+                words.extend(options.iter().cloned());
+                words.push("--".to_string());
+                words.extend(command.iter().cloned());
+                words
+            }
             Arm::Peer(peer) => peer.words(self.scratch.path(), &self.path("report"), command),
         }
     }
@@ -248,7 +261,9 @@ impl Bench {
     ) -> Result<Account> {
         self.prepare()?;
         let words = self.words(arm, command);
-        let status = self.start(&words)?.wait().context("waiting")?;
+        std::thread::sleep(SETTLE);
+        let (Times { wall, .. }, status) =
+            witness::timed(|| self.start(&words)?.wait().context("waiting"))?;
         let truth = self.wait_for_truth(last);
         let said = match arm {
             Arm::Weigh(_) => Said::Weigh(Box::new(self.summary(&words, status)?)),
@@ -256,10 +271,10 @@ impl Bench {
                 let report = Report::read(&self.path("report"), &self.path("stdout"));
                 Said::Peer(Rc::clone(peer), report)
             }
-            Arm::Bare | Arm::Beside => bail!("nothing is around this command that could account"),
+            Arm::Bare | Arm::Beside | Arm::Calls(_) => Said::Nothing,
         };
         self.clear()?;
-        Ok(Account { said, truth })
+        Ok(Account { wall, said, truth })
     }
 
     /// What the program told, when all of it has ended, or some seconds later.

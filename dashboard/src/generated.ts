@@ -61,6 +61,7 @@ export type MetricName =
   | "node_pressure_io_some_seconds_total"
   | "node_pressure_io_full_seconds_total"
   | "gpu_memory_peak_bytes"
+  | "gpu_seconds"
   | "gpu_utilization_ratio";
 
 export type CollectorState = "active" | "degraded" | "unavailable" | "disabled";
@@ -283,6 +284,14 @@ export interface FlowRow {
   text: string;
 }
 
+export interface GpuUse {
+  pid: number;
+  gpu: string;
+  uuid: string | null;
+  opened: string[];
+  metrics: Record<string, Value>;
+}
+
 export interface GroupTitle {
   group: Group;
   title: string;
@@ -475,6 +484,7 @@ export interface Page {
   snapshot_metrics: string[];
   snapshots: Moment[];
   collectors: CollectorStatus[];
+  gpus: GpuUse[];
   host: Host;
   series: Record<string, SeriesRows>;
   processes: Processes;

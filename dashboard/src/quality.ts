@@ -1,11 +1,11 @@
 // How far a value can be trusted, as a badge that says why when it is pointed at or focused.
 
 import { h } from "./dom";
-import type { MetricRow } from "./generated";
+import type { Value } from "./generated";
 
 let badges = 0;
 
-export function badge(metric: MetricRow): HTMLElement {
+export function badge(metric: Pick<Value, "quality" | "source" | "reason">): HTMLElement {
   const note = metric.reason ?? (metric.quality === "exact" ? "counted at every event" : "");
   const text = note === "" ? `source: ${metric.source}` : `${note} (source: ${metric.source})`;
   const id = `badge-${(badges += 1)}`;

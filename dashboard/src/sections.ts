@@ -9,7 +9,7 @@ import { ioSection } from "./io";
 import { ioTimeDetails, ioTimeSection } from "./io-time";
 import { type Phases, phasesSection } from "./phases";
 import { flatSection, regionsSection, valuesSection } from "./regions";
-import { collectorsSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
+import { collectorsSection, gpusSection, hostSection, limitsSection, metricsSection, snapshotsSection } from "./tables";
 import { timelineSection } from "./timeline";
 import { toolbar } from "./toolbar";
 import type { View } from "./view";
@@ -38,6 +38,7 @@ export function details(page: Page, view: View, phases: Phases): Section[] {
     ioSection(page),
     ioTimeDetails(page, view),
     callsSection(page),
+    gpusSection(page),
     limitsSection(page),
     snapshotsSection(page),
     metricsSection(page),

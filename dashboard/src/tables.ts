@@ -2,7 +2,7 @@
 
 import { folded, h } from "./dom";
 import { amount, count } from "./format";
-import type { CollectorState, MetricRow, Page } from "./generated";
+import type { CollectorState, GpuUse, MetricRow, Page, Value } from "./generated";
 import { badge } from "./quality";
 
 export function metricsSection(page: Page): HTMLElement {
@@ -86,6 +86,25 @@ export function collectorsSection(page: Page): HTMLElement {
       h("th", { scope: "col" }, "status"), h("th", { scope: "col", class: "number" }, "events lost"),
       h("th", { scope: "col" }, "reason"))),
     h("tbody", {}, ...rows))));
+}
+
+/** What each process did with each GPU. */
+export function gpusSection(page: Page): HTMLElement | null {
+  if (page.gpus.length === 0) return null;
+  const cell = (value: Value | undefined) => h("td", { class: "number", title: value?.reason ?? undefined },
+    typeof value?.value === "number" ? amount(value.value, value.unit) : "–", " ", value !== undefined && badge(value));
+  const row = (use: GpuUse) => h("tr", {},
+    h("td", { class: "number" }, String(use.pid)),
+    h("td", { title: use.uuid ?? undefined }, use.gpu),
+    cell(use.metrics.gpu_seconds),
+    cell(use.metrics.gpu_memory_peak_bytes),
+    h("td", { class: "muted" }, use.opened.join(", ")));
+  const gpus = new Set(page.gpus.map((use) => use.gpu)).size;
+  return folded("gpus", "GPUs by process", `${count(gpus)}`, h("div", { class: "wide" }, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "process"), h("th", { scope: "col" }, "GPU"),
+      h("th", { scope: "col", class: "number" }, "time"), h("th", { scope: "col", class: "number" }, "memory at most"),
+      h("th", { scope: "col" }, "opened by"))),
+    h("tbody", {}, ...page.gpus.map(row)))));
 }
 
 export function hostSection(page: Page): HTMLElement {

@@ -96,7 +96,7 @@ def settled_delays(lock=DELAYACCT_LOCK, switch=TASK_DELAYACCT, patience=HANGS_AF
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # One that was killed has left the note.
-                value = (os.pread(descriptor, 16, 0).decode() or switch.read_text()).strip()
+                value = (os.pread(descriptor, 1, 0).decode() or switch.read_text()).strip()
                 continue
             time.sleep(0.1)
         yield value

@@ -3,14 +3,18 @@
 //!
 //! The kernel gives a thread its delay counters when the thread is made, and only while the
 //! switch is on: take the guard before the job is started. The switch is machine-wide, so several
-//! weighs share a lock file; the last one that lets go restores what the first one found. What a weigh
-//! that was killed has left on, the next weigh restores, whatever it is to do. Needs root.
+//! weighs share a lock file; the last one that lets go restores what the first one found. A value that somebody else
+//! wrote meanwhile stays: inotify tells of each write. What a weigh that was killed has left on, the next weigh restores,
+//! whatever it is to do. Needs root.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FlockOperation, flock};
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
@@ -19,7 +23,7 @@ use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 /// The switch.
 pub const SYSCTL: &str = "/proc/sys/kernel/task_delayacct";
-/// The lock file; its text is the value to restore, empty if there is none.
+/// The lock file; it begins with the value to restore, grows with each weigh's write of another, and is empty if there is none.
 pub const LOCK: &str = "/run/weigh-delayacct.lock";
 
 /// Why delays cannot be accounted for.
@@ -65,7 +69,7 @@ fn restore_left(switch: &Path, lock_path: &Path) {
     if let Ok(lock) = lock
         && lock.metadata().is_ok_and(|about| about.len() > 0)
     {
-        drop(DelaysGuard { switch: switch.to_owned(), lock });
+        drop(DelaysGuard { switch: switch.to_owned(), lock, others: None });
     }
 }
 
@@ -109,6 +113,35 @@ pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
 pub struct DelaysGuard {
     switch: PathBuf,
     lock: File,
+    /// None where the kernel does not tell.
+    others: Option<OtherWrites>,
+}
+
+/// Tells whether somebody has written the switch since this was made.
+#[derive(Debug)]
+struct OtherWrites {
+    watch: OwnedFd,
+    /// The kernel keeps the switch's inode, which is watched, no longer than somebody has it open.
+    _switch: File,
+    /// The lock file's length: it grows when another weigh writes.
+    note_bytes: u64,
+}
+
+impl OtherWrites {
+    fn watch(switch: &Path, lock: &File) -> io::Result<OtherWrites> {
+        let note_bytes = lock.metadata()?.len();
+        let _switch = File::open(switch)?;
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&watch, switch, WatchFlags::MODIFY)?;
+        Ok(OtherWrites { watch, _switch, note_bytes })
+    }
+
+    /// Whether one was not a weigh's.
+    fn is_foreign(&self, lock: &File) -> bool {
+        let mut room = [MaybeUninit::uninit(); 512];
+        let is_written = inotify::Reader::new(&self.watch, &mut room).next().is_ok();
+        is_written && lock.metadata().is_ok_and(|about| about.len() == self.note_bytes)
+    }
 }
 
 impl DelaysGuard {
@@ -130,10 +163,13 @@ impl DelaysGuard {
         // What was read before the lock was had may be another's value by now, or have been one.
         if !read_switch(switch)? {
             // The note comes first: a weigh that finds the switch on finds the note too.
-            lock.write_all(b"0").map_err(access("write", lock_path))?;
+            note_off(&mut lock).map_err(access("write", lock_path))?;
             std::fs::write(switch, "1").map_err(access("write", switch))?;
+            // Another weigh that hears of this write finds the note longer than before.
+            note_off(&mut lock).map_err(access("write", lock_path))?;
         }
-        Ok(DelaysGuard { switch: switch.to_owned(), lock })
+        let others = OtherWrites::watch(switch, &lock).ok();
+        Ok(DelaysGuard { switch: switch.to_owned(), lock, others })
     }
 
     fn restore(&mut self) -> io::Result<()> {
@@ -148,8 +184,8 @@ impl DelaysGuard {
         let mut note = String::new();
         self.lock.seek(SeekFrom::Start(0))?;
         self.lock.read_to_string(&mut note)?;
-        if !note.is_empty() {
-            std::fs::write(&self.switch, note)?;
+        if let Some(value) = note.get(..1) {
+            std::fs::write(&self.switch, value)?;
             self.lock.set_len(0)?;
         }
         Ok(())
@@ -159,10 +195,19 @@ impl DelaysGuard {
 impl Drop for DelaysGuard {
     /// Restores the switch if no other weigh needs it.
     fn drop(&mut self) {
+        if self.others.as_ref().is_some_and(|others| others.is_foreign(&self.lock)) {
+            // It is somebody else's value from now on.
+            let _ = self.lock.set_len(0);
+        }
         // Either others hold the lock, and the last of them will do it, or the switch cannot be
         // written, and then the note stays for the next weigh.
         let _ = self.restore();
     }
+}
+
+fn note_off(lock: &mut File) -> io::Result<()> {
+    lock.seek(SeekFrom::End(0))?;
+    lock.write_all(b"0")
 }
 
 fn read_switch(path: &Path) -> Result<bool, DelaysError> {
@@ -221,6 +266,34 @@ mod tests {
         let place = place("1\n");
         drop(place.take());
         assert!(place.is_on());
+    }
+
+    #[test]
+    fn what_somebody_wrote_meanwhile_stays() {
+        for value in ["1", "0"] {
+            let place = place("0\n");
+            let first = place.take();
+            let second = place.take();
+            std::fs::write(&place.switch, value).unwrap();
+            drop(first);
+            assert_eq!(std::fs::read_to_string(&place.lock).unwrap(), "", "nothing to restore");
+            drop(second);
+            assert_eq!(std::fs::read_to_string(&place.switch).unwrap(), value);
+        }
+    }
+
+    /// Another weigh's write is not somebody else's value: the first one's is restored.
+    #[test]
+    fn what_another_weigh_wrote_is_restored() {
+        let place = place("0\n");
+        let first = place.take();
+        std::fs::write(&place.switch, "0").unwrap();
+        let second = place.take();
+        assert!(place.is_on());
+        drop(second);
+        assert!(place.is_on(), "the first one needs it");
+        drop(first);
+        assert!(!place.is_on());
     }
 
     /// It is read again once the lock is had: meanwhile another may have switched it on for good.

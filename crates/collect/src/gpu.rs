@@ -1,4 +1,4 @@
-//! GPU memory and use of the job, from NVIDIA's management library.
+//! GPU memory, time and use of the job, from NVIDIA's management library and the kernel's DRM.
 //!
 //! Loads `libnvidia-ml.so.1` at run time, so weigh runs where there is none; then the collector is
 //! `unavailable` with the loader's reason. Emits, per sample, the memory that processes of the job
@@ -7,8 +7,12 @@
 //! between two samples is not seen. Opening can take a second where no daemon keeps the driver
 //! awake, a sample some milliseconds: call it from a thread that nobody waits for.
 
+pub(crate) mod drm;
+mod job;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Duration;
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
@@ -19,6 +23,8 @@ use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+
+pub use job::{DeviceUse, GpuDevice, GpuSource, JobGpus, JobLook, ProcessLook};
 
 /// Why GPUs cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +69,30 @@ pub struct GpuSample {
     pub processes: u32,
     /// Memory that each of them holds, over all GPUs; `None` if it is hidden for one.
     pub memory_by_process: BTreeMap<u32, Option<u64>>,
+    /// The same by process and GPU.
+    pub memory: BTreeMap<(u32, u32), Option<u64>>,
+}
+
+/// What a GPU is called; what it does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NvmlDevice {
+    /// Its address on the bus, as the kernel writes it: `0000:0c:00.0`.
+    pub bus: Option<String>,
+    /// Its UUID.
+    pub uuid: Option<String>,
+    /// The number in `/dev/nvidia0`.
+    pub minor: Option<u32>,
+    /// Whether the driver keeps accounts of processes that have ended.
+    pub has_accounts: bool,
+}
+
+/// What the driver's accounts say of a process that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessAccount {
+    /// For how long it computed.
+    pub busy: Option<Duration>,
+    /// The most memory that it held.
+    pub memory_peak_bytes: Option<u64>,
 }
 
 /// One GPU as a whole, by all that use it; what it does not tell is `None`.
@@ -120,6 +150,7 @@ impl Gpus {
     pub fn sample(&self, of_job: &dyn Fn(u32) -> bool) -> Result<GpuSample, GpuError> {
         let mut uses = Vec::new();
         let mut by_process: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        let mut memory = BTreeMap::new();
         let mut gpus = 0;
         for gpu in 0..self.count {
             let call_failed = |call| move |source| GpuError::Call { call, gpu, source };
@@ -139,6 +170,7 @@ impl Gpus {
             }
             gpus += 1;
             for (pid, bytes) in held {
+                memory.insert((pid, gpu), bytes);
                 let sum = by_process.entry(pid).or_insert(Some(0));
                 *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
             }
@@ -156,6 +188,7 @@ impl Gpus {
             gpus,
             processes: by_process.len() as u32,
             memory_by_process: by_process,
+            memory,
         })
     }
 
@@ -184,6 +217,48 @@ impl Gpus {
         })
     }
 
+    /// What each GPU is called.
+    pub fn names(&self) -> Vec<NvmlDevice> {
+        (0..self.count).map(|gpu| self.name(gpu).unwrap_or_default()).collect()
+    }
+
+    fn name(&self, gpu: u32) -> Option<NvmlDevice> {
+        let device = self.nvml.device_by_index(gpu).ok()?;
+        Some(NvmlDevice {
+            bus: device.pci_info().ok().map(|info| kernel_bus(&info.bus_id)),
+            uuid: device.uuid().ok(),
+            minor: device.minor_number().ok(),
+            has_accounts: device.is_accounting_enabled().unwrap_or(false),
+        })
+    }
+
+    /// The part of the time for which each process computed on a GPU, since a moment by the driver's clock, and the
+    /// moment for the next time. `None` where the GPU does not tell.
+    pub fn busy(&self, gpu: u32, since_us: u64) -> Option<(BTreeMap<u32, f64>, u64)> {
+        let device = self.nvml.device_by_index(gpu).ok()?;
+        let samples = match device.process_utilization_stats(since_us) {
+            Ok(samples) => samples,
+            // Nobody has computed since.
+            Err(NvmlError::NotFound) => Vec::new(),
+            Err(_) => return None,
+        };
+        let until = samples.iter().map(|sample| sample.timestamp).fold(since_us, u64::max);
+        let samples = samples.into_iter().filter(|sample| sample.timestamp > since_us);
+        // More than all of the time is a number that the driver has not set.
+        let samples = samples.filter(|sample| sample.sm_util <= 100);
+        Some((samples.map(|s| (s.pid, f64::from(s.sm_util) / 100.0)).collect(), until))
+    }
+
+    /// What the driver keeps of a process that has ended.
+    pub fn account(&self, gpu: u32, pid: u32) -> Option<ProcessAccount> {
+        let stats = self.nvml.device_by_index(gpu).ok()?.accounting_stats_for(pid).ok()?;
+        let active = Duration::from_millis(stats.time);
+        (!stats.is_running).then(|| ProcessAccount {
+            busy: stats.gpu_utilization.map(|percent| active * percent.min(100) / 100),
+            memory_peak_bytes: stats.max_memory_usage,
+        })
+    }
+
     /// The library that was loaded.
     pub fn library(&self) -> &str {
         &self.library
@@ -193,8 +268,8 @@ impl Gpus {
 /// What it is for, and what it takes.
 pub const INFO: CollectorInfo = CollectorInfo::new(
     "gpu",
-    "memory on NVIDIA GPUs, and their use",
-    Some("a GPU with NVIDIA's driver"),
+    "memory and time of processes on GPUs, and which they have open",
+    Some("a GPU with NVIDIA's driver, or one in /dev/dri"),
 )
 .probed_by(probe)
 .asks(SourceTraits {
@@ -202,11 +277,11 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
     rights: "none",
     scope: "GPUs",
     intrusiveness: Intrusiveness::None,
-    cost: "a request to the driver at each sample",
+    cost: "a request to the driver and a walk through descriptors at each sample",
 });
 
 fn probe() -> CollectorStatus {
-    status(Gpus::open(None).as_ref().map(drop))
+    status(JobGpus::open(Gpus::open(None), false).as_ref().map(drop))
 }
 
 /// How the collector fares.
@@ -222,6 +297,12 @@ pub fn status(outcome: Result<(), &GpuError>) -> CollectorStatus {
         reason: outcome.err().map(ToString::to_string),
         lost: 0,
     }
+}
+
+/// NVML writes eight digits of the domain, in capitals.
+fn kernel_bus(bus: &str) -> String {
+    let bus = bus.to_ascii_lowercase();
+    bus.strip_prefix("0000").filter(|rest| rest.find(':') == Some(4)).unwrap_or(&bus).to_owned()
 }
 
 fn or_empty(list: Result<Vec<ProcessInfo>, NvmlError>) -> Result<Vec<ProcessInfo>, NvmlError> {

@@ -125,6 +125,9 @@ mod tests {
     /// Texts of weigh's own, names that users give as text, and names that the kernel has for things of its own.
     const OWN: &[&str] = &[
         "FileSystemRoom.kind",
+        "GpuUse.gpu",
+        "GpuUse.uuid",
+        "GpuUse.opened",
         "*.schema",
         "*.notes",
         "*.reason",

@@ -45,6 +45,7 @@ pub mod event;
 pub mod explain;
 pub mod file_system;
 pub mod following;
+pub mod gpu_use;
 pub mod histogram;
 pub mod intrusiveness;
 pub mod io;

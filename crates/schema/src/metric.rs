@@ -502,6 +502,9 @@ metrics! {
     gpu_memory_peak_bytes: Peak Bytes in Gpu, Formula::JobRule, series "gpu_memory_bytes";
         help "greatest GPU memory held"
         counts "The greatest sum of GPU memory that NVML reports for processes of the job, over all GPUs, at one sample. Checked on an H200: equal to what nvidia-smi says of one process, of two at once, and of an ordinary user's."
+    gpu_seconds: Counter Seconds in Gpu, Formula::JobRule, series "gpu_seconds";
+        help "time of GPUs"
+        counts "Time for which GPUs worked for processes of the job, summed over processes and over engines. Of GPUs of the kernel's DRM what their drivers count for each client (`drm-engine-*` in `fdinfo`; `drm-cycles-*` of xe): `sampled`, for what a client did after the last look at it is not seen. Of NVIDIA's the utilization that NVML reports for each process, times the time between two looks: `estimated`. Where the driver keeps accounts (`nvidia-smi -am 1`), what these say of a process after its end. Not run on a real one."
     gpu_utilization_ratio: Gauge Ratio in Gpu, Formula::JobRule, series "gpu_utilization_ratio";
         help "GPU use while the job held one"
         counts "Average over the samples of the utilization that NVML reports for the GPUs on which the job has a process; other jobs on the same GPU are in it."

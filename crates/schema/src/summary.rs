@@ -9,6 +9,7 @@ use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
 use crate::file_system::FileSystemRoom;
+use crate::gpu_use::GpuUse;
 use crate::io::IoFound;
 use crate::metric::metric;
 use crate::quality::{Mechanism, Quality, Value};
@@ -49,6 +50,9 @@ pub struct Summary {
     /// The file systems that it used, and the room on them; none in older recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_systems: Vec<FileSystemRoom>,
+    /// What its processes did with GPUs; none in older recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUse>,
     /// What it was allowed to use.
     #[serde(default)]
     pub allowed: Allowed,

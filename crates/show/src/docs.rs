@@ -9,6 +9,7 @@ use weigh_schema::allowed::{
 };
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
+use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::recording::files;
 use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::summary::{
@@ -159,6 +160,7 @@ fn summary_schema() -> String {
         ("each of `collectors`", shape_of::<CollectorStatus>()),
         ("`host`", shape_of::<Host>()),
         ("each of `file_systems`", shape_of::<FileSystemRoom>()),
+        ("each of `gpus`", shape_of::<GpuUse>()),
         ("`allowed`", shape_of::<Allowed>()),
         ("each of `allowed.groups`", shape_of::<AllowedGroup>()),
         ("each of `allowed.rlimits`", shape_of::<ResourceLimit>()),

@@ -25,6 +25,7 @@ pub mod docs;
 pub mod doctor;
 mod document;
 pub mod explain;
+mod gpus;
 pub mod io;
 mod live;
 mod machine;

@@ -14,6 +14,7 @@ use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
 use unicode_width::UnicodeWidthStr;
 
 use crate::allowed::words;
+use crate::gpus;
 use crate::machine;
 use crate::moments::{SHOWN, moment};
 use crate::outcome::{headline, limit_words};
@@ -237,6 +238,9 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
     let allowed = words(&summary.allowed);
     if !allowed.is_empty() {
         lines.extend(note("allowed", Paint::Dim, &allowed, width));
+    }
+    for text in gpus::words(summary) {
+        lines.extend(note("GPU", Paint::Dim, &text, width));
     }
     for text in machine::words(summary) {
         lines.extend(note("machine", Paint::Warn, &text, width));

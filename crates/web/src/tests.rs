@@ -121,6 +121,7 @@ pub(crate) fn summary(id: &str) -> Summary {
             at_end: BTreeMap::new(),
         },
         file_systems: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 

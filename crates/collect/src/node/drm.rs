@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use weigh_parse::node::{DrmLine, attribute, each_drm_line};
+use weigh_parse::node::attribute;
 use weigh_schema::byte_text;
 use weigh_schema::node_metric::*;
 use weigh_schema::update::Scope;
@@ -16,6 +16,7 @@ use super::block::BlockWriter;
 use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, names_in};
 use super::reader::NodeReader;
+use crate::gpu::drm::{ClientKey, DrmClient, parse_client};
 
 /// Between two walks through the descriptors of all processes.
 pub(super) const PERIOD: Duration = Duration::from_secs(5);
@@ -39,21 +40,12 @@ struct Device {
     engine_ns: u64,
 }
 
-/// What a client had at the last walk.
-#[derive(Clone, Copy, Default)]
-struct Client {
-    engine_ns: u64,
-    resident_bytes: u64,
-}
-
-/// A device, and the number of a client.
-type ClientKey = (Vec<u8>, u64);
-
 struct Drm {
     proc: PathBuf,
     devices: Vec<Device>,
     /// None before the first walk.
-    clients: Option<BTreeMap<ClientKey, Client>>,
+    clients: Option<BTreeMap<ClientKey, DrmClient>>,
+    walked: Instant,
 }
 
 pub(super) fn open(
@@ -68,7 +60,12 @@ pub(super) fn open(
             "this machine has no GPU without NVML in {}",
             class.display()
         ))),
-        false => Ok(Box::new(Drm { proc: roots.proc.clone(), devices, clients: None })),
+        false => Ok(Box::new(Drm {
+            proc: roots.proc.clone(),
+            devices,
+            clients: None,
+            walked: Instant::now(),
+        })),
     }
 }
 
@@ -93,7 +90,8 @@ impl NodeReader for Drm {
         out: &mut BlockWriter<'_>,
     ) -> Result<(), NodeError> {
         let clients = self.walk();
-        self.add(&clients);
+        self.add(&clients, self.walked.elapsed());
+        self.walked = Instant::now();
         for device in &self.devices {
             let name = || Scope::GpuDevice(byte_text::keep(&device.bus));
             out.instance([b"gpu", &device.bus], name);
@@ -130,18 +128,17 @@ impl Device {
 impl Drm {
     /// Adds what engines have done since the walk before. Of a client that is new it is all; at the first walk nothing is
     /// known of when it was done.
-    fn add(&mut self, clients: &BTreeMap<ClientKey, Client>) {
+    fn add(&mut self, clients: &BTreeMap<ClientKey, DrmClient>, elapsed: Duration) {
         let Some(before) = &self.clients else { return };
         for (key, client) in clients {
-            let before = before.get(key).map_or(0, |before| before.engine_ns);
-            let grown = client.engine_ns.saturating_sub(before);
+            let grown = client.busy_ns_since(before.get(key), elapsed);
             if let Some(device) = self.devices.iter_mut().find(|device| device.bus == key.0) {
                 device.engine_ns = device.engine_ns.saturating_add(grown);
             }
         }
     }
 
-    fn walk(&self) -> BTreeMap<ClientKey, Client> {
+    fn walk(&self) -> BTreeMap<ClientKey, DrmClient> {
         let mut clients = BTreeMap::new();
         let is_pid = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
         let processes = names_in(&self.proc).into_iter().filter(is_pid);
@@ -153,27 +150,9 @@ impl Drm {
             let target = std::fs::read_link(process.join("fd").join(&name));
             if target.is_ok_and(|target| target.starts_with("/dev/dri")) {
                 let text = std::fs::read(process.join("fdinfo").join(&name)).unwrap_or_default();
-                clients.extend(client(&text));
+                clients.extend(parse_client(&text));
             }
         }
         clients
     }
-}
-
-fn client(text: &[u8]) -> Option<(ClientKey, Client)> {
-    let (mut device, mut number, mut client) = (None, None, Client::default());
-    let mut memory_bytes = 0_u64;
-    each_drm_line(text, |line| match line {
-        DrmLine::Device(name) => device = Some(name.to_vec()),
-        DrmLine::Client(id) => number = Some(id),
-        DrmLine::Engine(_, ns) => client.engine_ns = client.engine_ns.saturating_add(ns),
-        DrmLine::Resident(_, bytes) => {
-            client.resident_bytes = client.resident_bytes.saturating_add(bytes);
-        }
-        DrmLine::Memory(_, bytes) => memory_bytes = memory_bytes.saturating_add(bytes),
-    });
-    if client.resident_bytes == 0 {
-        client.resident_bytes = memory_bytes;
-    }
-    Some(((device?, number?), client))
 }

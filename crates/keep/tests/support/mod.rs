@@ -77,6 +77,7 @@ pub fn running() -> Summary {
             at_end: BTreeMap::new(),
         },
         file_systems: Vec::new(),
+        gpus: Vec::new(),
     }
 }
 

@@ -10,9 +10,11 @@ mod directories;
 mod kernel;
 mod listing;
 mod names;
+mod readers;
 mod served;
 mod settings;
 
+pub use readers::Readers;
 pub use served::{Served, Sight, State};
 pub use settings::{Control, MountRequest};
 

@@ -12,6 +12,7 @@ use weigh_schema::io::Who;
 
 use super::answer::Outcome;
 use super::listing::Listing;
+use super::readers::Readers;
 use super::settings::MountRequest;
 use crate::accounts::Accounts;
 use crate::inodes::Inode;
@@ -51,6 +52,7 @@ pub struct Served {
     pub(super) accounts: Arc<Accounts>,
     pub(super) state: Arc<State>,
     pub(super) wish: MountRequest,
+    pub(super) readers: Arc<Readers>,
 }
 
 /// What is open.
@@ -87,7 +89,12 @@ impl Served {
         state: Arc<State>,
     ) -> Served {
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));
-        Served { inodes, handles, next, accounts, state, wish }
+        Served { inodes, handles, next, accounts, state, wish, readers: Arc::default() }
+    }
+
+    /// The threads that serve it.
+    pub fn readers(&self) -> Arc<Readers> {
+        Arc::clone(&self.readers)
     }
 
     pub(super) fn sight(&self) -> Sight {

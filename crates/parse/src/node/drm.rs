@@ -12,6 +12,10 @@ pub enum DrmLine<'a> {
     Client(u64),
     /// An engine's name, and the time for which it worked for the client, in nanoseconds.
     Engine(&'a [u8], u64),
+    /// An engine's name, and cycles of its clock for which it worked for the client.
+    Cycles(&'a [u8], u64),
+    /// An engine's name, and the cycles of its clock.
+    TotalCycles(&'a [u8], u64),
     /// A region's name, and bytes of it that the client's buffers take.
     Resident(&'a [u8], u64),
     /// As `Resident`, under the name that older drivers use.
@@ -37,6 +41,12 @@ fn drm_line(line: &[u8]) -> Option<DrmLine<'_>> {
     if let Some(engine) = name.strip_prefix(b"engine-") {
         let is_time = unit == b"ns" && !engine.is_empty();
         return is_time.then_some(DrmLine::Engine(engine, value));
+    }
+    if let Some(engine) = name.strip_prefix(b"cycles-") {
+        return Some(DrmLine::Cycles(engine, value));
+    }
+    if let Some(engine) = name.strip_prefix(b"total-cycles-") {
+        return Some(DrmLine::TotalCycles(engine, value));
     }
     let bytes = value.checked_mul(factor(unit)?)?;
     match (name.strip_prefix(b"resident-"), name.strip_prefix(b"memory-")) {

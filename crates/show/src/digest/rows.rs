@@ -138,6 +138,7 @@ impl Words<'_> {
     fn gpu(&self) -> Option<Row> {
         let parts: Vec<String> = [
             (metric_name::gpu_memory_peak_bytes, "of memory at the peak"),
+            (metric_name::gpu_seconds, "of its time"),
             (metric_name::gpu_utilization_ratio, "busy"),
         ]
         .into_iter()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::metric_name;
 use weigh_schema::recording::{FileRow, ProcessRow};
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
@@ -60,6 +61,8 @@ pub struct Page {
     pub snapshots: Vec<Moment>,
     /// The collectors that were used.
     pub collectors: Vec<CollectorStatus>,
+    /// What processes did with GPUs.
+    pub gpus: Vec<GpuUse>,
     /// Where it ran.
     pub host: Host,
     /// Samples of the whole job, by the name of the series.
@@ -234,6 +237,7 @@ pub fn page(
         snapshot_metrics: SHOWN.to_vec(),
         snapshots: summary.snapshots.iter().map(moment).collect(),
         collectors: summary.collectors.clone(),
+        gpus: summary.gpus.clone(),
         host: summary.host.clone(),
         series,
         processes,

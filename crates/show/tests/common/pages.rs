@@ -68,6 +68,7 @@ fn bare() -> Recording {
     summary.allowed = Default::default();
     (summary.limits, summary.snapshots, summary.collectors) = Default::default();
     summary.file_systems.clear();
+    summary.gpus.clear();
     summary.metrics.clear();
     Recording { samples: Vec::new(), processes: Vec::new(), files: Vec::new(), ..bare }
 }

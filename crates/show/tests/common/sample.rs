@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::{FileStates, FileUse, Object, Totals};
 use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
 use weigh_schema::snapshot::{Cause, Snapshot};
@@ -246,7 +247,33 @@ fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
             at_end: machine(2.25),
         },
         file_systems: Vec::new(),
+        gpus: gpus(),
     }
+}
+
+/// A test that computes on a GPU, and one that has opened it.
+fn gpus() -> Vec<GpuUse> {
+    let value = |number: Option<Number>, unit, reason: &str| Value {
+        value: number,
+        unit,
+        source: if number.is_some() { Mechanism::Proc } else { Mechanism::None },
+        quality: if number.is_some() { Quality::Sampled } else { Quality::Unavailable },
+        reason: Some(reason.to_string()),
+    };
+    let used = |pid, uuid: Option<&str>, busy, bytes| GpuUse {
+        pid,
+        gpu: "0000:0c:00.0".to_string(),
+        uuid: uuid.map(str::to_string),
+        opened: vec!["/dev/dri/renderD128".to_string()],
+        metrics: BTreeMap::from([
+            ("gpu_seconds".to_string(), value(busy, Unit::Seconds, "looked at")),
+            ("gpu_memory_peak_bytes".to_string(), value(bytes, Unit::Bytes, "looked at")),
+        ]),
+    };
+    vec![
+        used(4711, Some("GPU-4711"), Some(Number::Real(3.25)), Some(Number::Whole(1 << 30))),
+        used(4712, None, None, None),
+    ]
 }
 
 /// A load that is none of the job's.

@@ -184,3 +184,48 @@ fn a_dead_mount_is_named() {
     assert!(said.contains("a mount is there whose server is gone"), "{said}");
     assert!(said.contains("umount -l"), "{said}");
 }
+
+/// How often the threads of a process gave up a CPU, or had to.
+fn switches(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let statuses = threads.map(|thread| std::fs::read_to_string(thread.path().join("status")));
+    let counts = statuses.flat_map(|status| {
+        let status = status.expect("it runs");
+        let lines = status.lines().filter(|line| line.contains("ctxt_switches:"));
+        lines
+            .map(|line| line.split_whitespace().next_back()?.parse().ok())
+            .collect::<Vec<Option<u64>>>()
+    });
+    counts.map(|count| count.expect("a number")).sum()
+}
+
+#[test]
+fn a_mount_that_nobody_uses_wakes_nobody() {
+    if !can_mount() {
+        return;
+    }
+    for options in super::WAYS {
+        let scratch = folders();
+        std::fs::write(scratch.path("source/file"), "x".repeat(100_003)).expect("written");
+        let served = Served::start(&scratch, options);
+        let read = || std::fs::read(scratch.path("at/file")).expect("served").len();
+        // Enough requests for threads to park.
+        for _ in 0..300 {
+            assert_eq!(read(), 100_003);
+        }
+        let pid = served.weigh.id();
+        let rests = || {
+            let before = switches(pid);
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            switches(pid) == before
+        };
+        wait_until("all threads rest", 20.0, rests);
+        assert!(rests(), "{options:?}: for another second");
+        assert_eq!(read(), 100_003);
+        let at = scratch.path("at");
+        rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).expect("nobody uses it");
+        let began = std::time::Instant::now();
+        assert_eq!(served.end().0, Some(0), "{options:?}");
+        assert!(began.elapsed().as_secs() < 10, "{options:?}: the end is told of");
+    }
+}

@@ -112,6 +112,7 @@ fn rows() -> Rows {
         collectors: Vec::new(),
         host: host(),
         file_systems: Vec::new(),
+        gpus: Vec::new(),
         allowed: Allowed::default(),
     };
     let phase = |name: &str, process, started_ns, ended_ns| PhaseRow {

@@ -70,6 +70,7 @@ pub(super) fn provisional(
         collectors,
         host,
         file_systems: Vec::new(),
+        gpus: Vec::new(),
         allowed,
     })
 }

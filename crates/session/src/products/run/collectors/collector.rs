@@ -11,6 +11,7 @@ use weigh_collect::spawn::Waiting;
 use weigh_schema::call::CallsReport;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::file_system::FileSystemRoom;
+use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::IoFound;
 use weigh_schema::quality::{Quality, Value};
 use weigh_schema::{Mechanism, metric};
@@ -119,6 +120,8 @@ pub(in crate::products::run) struct Findings {
     pub calls: Option<Box<CallsReport>>,
     /// The file systems that the job used.
     pub file_systems: Vec<FileSystemRoom>,
+    /// What processes did with GPUs.
+    pub gpus: Vec<GpuUse>,
     /// Processes that were killed for want of memory, by the count of the job's own control group.
     pub oom_kills: Option<u64>,
 }

@@ -145,6 +145,7 @@ impl RunSource<'_> {
         }
         summary.io = findings.io;
         summary.file_systems = findings.file_systems;
+        summary.gpus = findings.gpus;
         if let Some(calls) = &findings.calls {
             self.recorder.syscalls(calls.as_ref().clone());
         }
