@@ -43,6 +43,6 @@ pub use feed::{FeedEvent, FeedOpener, NodeFeed};
 pub use page::PageBuilder;
 pub use routes::MetricsText;
 pub use scrape::{ScrapeBoard, ScrapePlace, ScrapeServer, SynthesisText};
-pub use server::{Listening, PageAudience, ServeSettings, Server, check_address};
+pub use server::{Listening, PageAudience, ServeSettings, Server, TlsRenewal, check_address};
 pub use tls::{TlsError, TlsIdentity};
 pub use tokens::{TokenAuthority, TokenGrant};

@@ -2,7 +2,7 @@
 
 mod export_loop;
 mod node_feed;
-mod tls_files;
+pub mod tls_files;
 pub mod token_file;
 mod users;
 
@@ -31,10 +31,11 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
     let tls = tls_files::identity(arguments)?;
     if arguments.for_users {
-        users::confine(arguments.child_of)?;
+        users::confine(arguments.child_of, tls.as_ref())?;
     }
     let server = Server::bind(ServeSettings {
         listening: listening(arguments)?,
+        renewal: tls_files::renewal(arguments, tls.as_ref()),
         tls,
         folders: folders(arguments)?,
         audience: audience(arguments),
