@@ -17,6 +17,7 @@ mod error;
 mod event;
 mod feed;
 mod folder;
+mod growing;
 mod jobs;
 mod live_job;
 mod names;

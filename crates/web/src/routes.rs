@@ -26,6 +26,7 @@ use crate::assets::Assets;
 use crate::busiest::BusiestFilter;
 use crate::decimate::{self, Columns};
 use crate::error::ApiError;
+use crate::growing::GrowingStore;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
 use crate::page::PageBuilder;
@@ -52,6 +53,7 @@ pub(crate) struct App {
     pub(crate) jobs: JobTable,
     pub(crate) series: SeriesStore,
     pub(crate) pages: PageBuilder,
+    growing: GrowingStore,
     pub(crate) metrics: Option<MetricsText>,
     assets: Assets,
     lists: Semaphore,
@@ -67,6 +69,7 @@ impl App {
             jobs,
             series: SeriesStore::default(),
             pages,
+            growing: GrowingStore::default(),
             metrics,
             assets: Assets::new(),
             lists: Semaphore::new(LISTS_AT_ONCE),
@@ -173,7 +176,7 @@ async fn job(State(app): Shared, id: Result<Path<String>, PathRejection>) -> Ans
 
 fn job_page(app: &App, id: &str) -> Result<Vec<u8>, ApiError> {
     let job = app.jobs.find(id)?;
-    let recording = job.recording()?;
+    let recording = app.growing.recording(&job)?;
     let state = match (recording.is_complete(), recording.is_running()) {
         (true, _) => JobState::Ended,
         (_, true) => JobState::Running,
