@@ -555,6 +555,18 @@ export interface Processes {
   metrics: Record<string, (number | null)[]>;
 }
 
+export interface PublishedValue {
+  scope: string;
+  metric: string;
+  value: number;
+  unit?: Unit | null;
+  query?: TraceQuery | null;
+  user: string | null;
+  pid: number | null;
+  job?: number | null;
+  time: string;
+}
+
 export interface RankImbalance {
   ranks: number;
   mean_seconds: number;
@@ -708,6 +720,8 @@ export interface TopReport {
   processes: TopProcess[];
   processes_unreadable: number;
   processes_left_out?: number;
+  published: PublishedValue[];
+  published_left_out?: number;
 }
 
 export interface TopValue {
@@ -733,6 +747,11 @@ export interface TracePage {
   spans_note: string;
   pairs: PairRow[];
   processes: ProcessHeatRow[];
+}
+
+export interface TraceQuery {
+  asked: string;
+  followed_pid: number | null;
 }
 
 export interface TrustRow {

@@ -15,6 +15,8 @@ export class FakeServer {
   /** What `/node` answers; a function gets the number of the report. */
   node = null;
   jobs = [];
+  /** What `/published` answers. */
+  published = null;
   /** What `/busiest` answers. */
   busiest = { jobs: 0, files: NONE, connections: NONE, phases: NONE, syscalls: NONE };
   pages = new Map();
@@ -72,6 +74,7 @@ export class FakeServer {
     switch (parts[0]) {
       case "node": return this.node === null ? missing(response) : json(response, this.node);
       case "jobs": return parts.length === 1 ? json(response, { schema: "weigh.jobs/1", jobs: this.jobs }) : this.job(parts[1], response);
+      case "published": return this.published === null ? missing(response) : json(response, this.published);
       case "busiest": return json(response, this.busiest);
       case "series": return this.oneSeries(url.searchParams, response);
       case "stream": return this.stream(url.searchParams, request, response);

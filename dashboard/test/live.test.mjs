@@ -78,7 +78,7 @@ function node(change = () => {}) {
     rules: [],
     jobs: [{ kind: "weigh", cpus_requested: null, memory_limit_bytes: null, pid: 4711, user: "ada", command: ["weigh", "run", "--", "./sim", "8"], processes: 9, cpu_cores: 1.75, memory_rss_sum_bytes: 3 * 2 ** 30 }],
     processes: [{ pid: 4712, parent_pid: 4711, user: "ada", name: "sim", command: ["./sim", "8"], state: "R", threads: 8, cpu_cores: 1.75, cpu_seconds: 17, memory_rss_bytes: 3 * 2 ** 30 }],
-    processes_unreadable: 0, processes_left_out: 0,
+    processes_unreadable: 0, processes_left_out: 0, published: [],
   };
   change(found);
   return found;
@@ -133,6 +133,40 @@ const checks = {
     await quiet("/", {}, async (page) => {
       await page.waitForSelector("#node .card");
       assert.ok(await page.locator("#rules").isHidden());
+    });
+  },
+
+  "what is published is shown by who has published it, and by stream": async () => {
+    const value = (metric, number, change) => ({ scope: "queue", metric, value: number, unit: "seconds", user: "ada", pid: 7, time: "2026-01-02T03:04:05Z", ...change });
+    const stream = (scope, asked, change) => value("trace_latency_p99_seconds", 0.0125, { scope, query: { asked, followed_pid: null }, pid: 9, ...change });
+    const values = [value("depth_seconds", 1.5, {}), value("plain", 12345.5, { unit: undefined, user: null }),
+      stream("trace:9/0", "a -> b by tid", { job: 4711 }), stream("trace:9/1:k/7", "<b>c</b>", {}), stream("trace:9/1:k/8", "<b>c</b>", { value: 1 })];
+    server.node = node((found) => { found.published = values; found.published_left_out = 3; });
+    server.published = { schema: "weigh.published/1", published: values, left_out: 3 };
+    await quiet("/", {}, async (page) => {
+      await page.waitForSelector("#published tbody");
+      const groups = await page.locator("#published tbody").allInnerTexts();
+      const words = groups.map((group) => group.replace(/\s+/g, " ").trim());
+      assert.deepEqual(words, [
+        "a -> b by tid weigh trace 9 of ada trace_latency_p99_seconds 12.5 ms",
+        "<b>c</b> weigh trace 9 of ada trace_latency_p99_seconds k/7 12.5 ms trace_latency_p99_seconds k/8 1.000 s",
+        "by ada depth_seconds queue 1.500 s", "by not known plain queue 12346",
+      ]);
+      assert.equal(await text(page, "#published .note"), "3 more are in weigh agent read pushed.");
+    });
+    // On the page of a job those of the job.
+    server.jobs = [job("20260102T030405-4711", { state: "running" })];
+    offer("20260102T030405-4711", { state: "running" });
+    await quiet("/jobs/20260102T030405-4711", {}, async (page) => {
+      await page.waitForSelector("#published tbody");
+      const groups = await page.locator("#published tbody").allInnerTexts();
+      assert.equal(groups.length, 1);
+      assert.ok(groups[0].includes("a -> b by tid"), groups[0]);
+    });
+    server.node = node();
+    await quiet("/", {}, async (page) => {
+      await page.waitForSelector("#node .card");
+      assert.ok(await page.locator("#published").isHidden());
     });
   },
 
@@ -308,6 +342,7 @@ const checks = {
       found.node = HOSTILE[0];
       found.jobs = HOSTILE.map((name, i) => ({ ...found.jobs[0], pid: i + 1, user: name, command: ["weigh", name] }));
       found.processes = HOSTILE.map((name, i) => ({ ...found.processes[0], pid: i + 1, user: name, name, command: [name, name] }));
+      found.published = HOSTILE.map((name) => ({ scope: name, metric: name, value: 1, user: name, pid: 1, time: "x", query: { asked: name, followed_pid: null } }));
       HOSTILE.forEach((name) => { found.metrics[`disk:${name}`] = found.metrics["disk:sda"]; });
       found.collectors.push({ name: HOSTILE[0], mechanism: HOSTILE[1], status: "degraded", reason: HOSTILE[6], no_data_seconds: 1, failures: 1 });
     });

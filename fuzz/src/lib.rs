@@ -62,6 +62,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("metric_name", metric_name),
     ("mount_requests", mounts::mount_requests),
     ("node_files", nodes::node_files),
+    ("otlp_json", spans::otlp_json),
     ("otlp_metrics", spans::otlp_metrics),
     ("otlp_spans", spans::otlp_spans),
     ("parquet_file", parquet_file),

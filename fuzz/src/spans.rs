@@ -1,6 +1,7 @@
 //! Spans and metrics of OpenTelemetry, as a program may send them.
 
 use weigh_account::regions::SpanTable;
+use weigh_parse::otlp::json::{METRICS, SPANS, protobuf_of_json};
 use weigh_parse::otlp::{each_metric, each_span};
 
 /// A message: what is read of it is added up.
@@ -16,6 +17,17 @@ pub fn otlp_spans(data: &[u8]) {
     assert_eq!(made.rows.iter().map(|row| row.calls).sum::<u64>(), spans);
     for row in &made.rows {
         assert!(row.exclusive_seconds <= row.inclusive_seconds && row.path.len() <= 64);
+    }
+}
+
+/// A message in JSON: what comes of it is a message.
+pub fn otlp_json(data: &[u8]) {
+    for form in [&METRICS, &SPANS] {
+        if let Ok(message) = protobuf_of_json(data, form) {
+            assert!(message.len() <= 16 * data.len() + 16);
+            otlp_metrics(&message);
+            let _ = each_span(&message, &mut |_| {});
+        }
     }
 }
 

@@ -19,3 +19,6 @@ openssl req -new -key server.key -subj "/CN=weigh" -out "$hidden/request"
 names="subjectAltName=DNS:node.example,DNS:*.cluster.example,IP:127.0.0.1,IP:::1"
 sign server.pem "$(printf '%s\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth' "$names")"
 sign nameless.pem "basicConstraints=CA:FALSE"
+# It vouches for itself, so a client that trusts it trusts no other one here.
+openssl req -x509 -new -key other.key -days 36500 -subj "/CN=weigh renewed" -addext "$names" \
+	-addext "basicConstraints=critical,CA:FALSE" -addext "extendedKeyUsage=serverAuth" -out renewed.pem

@@ -14,6 +14,7 @@ mod limits;
 mod marks;
 mod memory;
 pub mod node;
+pub mod published;
 pub mod regions;
 pub mod rules;
 mod sampling;

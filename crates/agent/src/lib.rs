@@ -51,8 +51,8 @@ pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
 pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
 pub use streams::{
-    NodeControl, NodeReader, PageAccess, StreamClient, StreamDoor, StreamError, StreamServer,
-    StreamSettings, Visibility,
+    NodeControl, NodeReader, PageAccess, PublishedReader, StreamClient, StreamDoor, StreamError,
+    StreamServer, StreamSettings, Visibility,
 };
 pub use weigh_wire::{Peer, StreamRequest};
 pub use writes::RemoteWrites;

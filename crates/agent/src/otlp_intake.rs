@@ -17,8 +17,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use request::{BodyForm, Head, Parsed};
 pub use request::{HEADER, OtlpSignal};
-use request::{Head, Parsed};
+use weigh_collect::otlp::json::{METRICS, OtlpForm, SPANS, protobuf_of_json};
 
 /// Bytes of a request's head.
 const MOST_HEAD: usize = 16 << 10;
@@ -28,6 +29,10 @@ const MOST_TURN: usize = 1 << 20;
 const MOST_EVENTS: usize = 65;
 /// So often the other end of a connection is looked for.
 const SEARCHES: u8 = 8;
+
+const NOT_HERE: &str = "404 Not Found";
+/// Exporters write it into their programs' logs.
+const NO_SPANS: &str = "metrics are taken at /v1/metrics; spans of a job are by its weigh run --regions=otlp, which says where in its environment\n";
 
 /// What woke, if it was no connection.
 const SOCKET: u64 = 0;
@@ -233,7 +238,8 @@ impl OtlpIntake {
             let rest = connection.received.split_off(end);
             let request = std::mem::replace(&mut connection.received, rest);
             let (status, goes_on) = self.take(&head, &request[head.bytes..], connection, take);
-            if !connection.answer(status, goes_on) || !goes_on {
+            let nothing = head.form.unwrap_or(BodyForm::Protobuf).nothing();
+            if !connection.answer(status, goes_on, nothing) || !goes_on {
                 return false;
             }
         }
@@ -241,8 +247,19 @@ impl OtlpIntake {
 
     fn refuse_request(&mut self, connection: &mut Connection, status: &'static str) -> bool {
         self.refuse("a request that brings no message of OpenTelemetry");
-        let _ = connection.answer(status, false);
+        let why = match (status, self.settings.signal) {
+            (NOT_HERE, OtlpSignal::Metrics) => NO_SPANS,
+            _ => "",
+        };
+        let _ = connection.answer(status, false, ("text/plain", why));
         false
+    }
+
+    fn form(&self) -> &'static OtlpForm {
+        match self.settings.signal {
+            OtlpSignal::Traces => &SPANS,
+            OtlpSignal::Metrics => &METRICS,
+        }
     }
 
     fn refuse(&mut self, why: &'static str) {
@@ -258,7 +275,7 @@ impl OtlpIntake {
             return Err("405 Method Not Allowed");
         }
         if head.signal != Some(self.settings.signal) && !self.settings.accepts_others {
-            return Err("404 Not Found");
+            return Err(NOT_HERE);
         }
         match head.body_bytes {
             None => Err("411 Length Required"),
@@ -281,10 +298,20 @@ impl OtlpIntake {
             self.refuse("a message that is packed in an unknown way, or too long");
             return ("415 Unsupported Media Type", false);
         };
-        if !head.is_protobuf {
-            self.refuse("a message in another form than protobuf");
-            return ("415 Unsupported Media Type", false);
-        }
+        let body = match head.form {
+            Some(BodyForm::Protobuf) => body,
+            Some(BodyForm::Json) => match protobuf_of_json(&body, self.form()) {
+                Ok(body) => body,
+                Err(_) => {
+                    self.refuse("a message of OpenTelemetry in JSON that makes no sense");
+                    return ("400 Bad Request", head.keeps_alive);
+                }
+            },
+            None => {
+                self.refuse("a message in another form than protobuf and JSON");
+                return ("415 Unsupported Media Type", false);
+            }
+        };
         let Connection { stream, peer, .. } = connection;
         match take(OtlpMessage { body: &body, stream, peer }) {
             OtlpReply::Accepted => ("200 OK", head.keeps_alive),
@@ -318,11 +345,12 @@ impl Connection {
     }
 
     /// Whether the answer was taken at once.
-    fn answer(&mut self, status: &str, goes_on: bool) -> bool {
+    fn answer(&mut self, status: &str, goes_on: bool, (kind, body): (&str, &str)) -> bool {
         let connection = if goes_on { "keep-alive" } else { "close" };
         let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\
-             connection: {connection}\r\n\r\n"
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
+             connection: {connection}\r\n\r\n{body}",
+            body.len()
         );
         matches!(self.stream.write(answer.as_bytes()), Ok(length) if length == answer.len())
     }

@@ -70,15 +70,27 @@ pub struct ServeArguments {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100",
         value_parser = clap::value_parser!(u16).range(1..=MOST_JOBS), conflicts_with = "for_users")]
     pub export_jobs: Option<u16>,
+    /// Export what clients of the agent have published as well (weigh push, weigh trace --publish, StatsD, OTLP), with the names
+    /// that they say; /metrics has it, too. N values at once at most: each new name makes a new series in a database.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100",
+        value_parser = clap::value_parser!(u16).range(1..=MOST_PUBLISHED), conflicts_with = "for_users")]
+    pub export_published: Option<u16>,
 }
 
 /// What --export-jobs allows at most.
 const MOST_JOBS: i64 = 10_000;
+/// What --export-published allows at most: a report has no more.
+const MOST_PUBLISHED: i64 = 256;
 
 impl ServeArguments {
     /// How many jobs are exported at most.
     pub fn most_jobs(&self) -> usize {
         self.export_jobs.map_or(0, usize::from)
+    }
+
+    /// How many published values are.
+    pub fn most_published(&self) -> usize {
+        self.export_published.map_or(0, usize::from)
     }
 }
 

@@ -3,19 +3,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::bail;
 use weigh_agent::{StreamClient, StreamRequest};
 use weigh_schema::stream::{CollectorSwitch, StreamRead, StreamRecords};
-use weigh_session::products::agent::{AgentSettings, PageSettings, serve};
+use weigh_session::products::agent::{AgentSettings, PageSettings, RenewedPem, serve};
 use weigh_session::products::rule_events::run_commands;
 use weigh_session::products::rules::read_trusted;
 
-use crate::serve::{read_or_make, tls_files};
+use crate::serve::read_or_make;
+use crate::serve::tls_files::{self, TlsFiles};
 use crate::terminal::{print, print_json};
 use weigh_arguments::{
     AgentArguments, AgentCommandsArguments, AgentReadArguments, AgentSetArguments, AgentSocket,
-    AgentStatusArguments, AgentUrlArguments, AgentVerb,
+    AgentStatusArguments, AgentUrlArguments, AgentVerb, TlsArguments,
 };
 
 /// Errors: other machines can reach its address, and it has no TLS; a file cannot be used.
@@ -40,10 +42,19 @@ fn page(arguments: &AgentArguments) -> anyhow::Result<Option<PageSettings>> {
     Ok(Some(PageSettings {
         address,
         origin_apart: arguments.http_apart.then_some(origin),
+        renewed_pem: pem
+            .as_ref()
+            .filter(|_| !arguments.http_apart)
+            .map(|_| renewed_pem(&arguments.tls)),
         pem,
         user: arguments.http_user.clone(),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
     }))
+}
+
+fn renewed_pem(arguments: &TlsArguments) -> RenewedPem {
+    let files = TlsFiles::new(arguments);
+    RenewedPem(Arc::new(move || files.renewed(false).map(|(pem, _)| pem)))
 }
 
 /// Where the agent answers.

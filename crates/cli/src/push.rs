@@ -40,5 +40,6 @@ fn sample((metric, value): &(String, f64), arguments: &PushArguments) -> PushedS
         metric: metric.clone(),
         value: *value,
         unit: arguments.unit,
+        query: None,
     }
 }

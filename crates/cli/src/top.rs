@@ -7,6 +7,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use weigh_agent::PublishedReader;
 use weigh_schema::top::TopReport;
 use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
@@ -31,6 +32,7 @@ pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
 
 /// Two looks: rates are between them.
 fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitCode> {
+    source.set_published(PublishedReader::new(weigh_agent::socket()).values());
     source.set_focus(arguments.job.map_or(TopFocus::Node, TopFocus::Whole));
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
     let report = source.take_report().context("interrupted before the second look")?;

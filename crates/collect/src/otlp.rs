@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
 
+pub use weigh_parse::otlp::json;
 pub use weigh_parse::otlp::{
     MetricAttribute, MetricPoint, OtlpRefusal, PointValue, each_metric, each_span,
 };

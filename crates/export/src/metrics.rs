@@ -1,5 +1,6 @@
 //! Exporters of the node's metrics: each takes [`TopReport`](weigh_schema::top::TopReport)s and hands them to a server or a file.
-//! Jobs that are in a report are exported, too; [`JobBound`] says how many there are.
+//! Jobs that are in a report, and what clients of the agent have published, are exported, too; [`JobBound`] and [`PublishedBound`]
+//! say how many there are.
 //!
 //! An exporter is a module here that says what it is called and how it is opened, and a line in [`EXPORTERS`]. Values that
 //! are unavailable are left out by all of them.
@@ -17,6 +18,7 @@ mod jsonl;
 mod openmetrics;
 mod otlp;
 mod point;
+mod published;
 mod remote_write;
 pub(crate) mod scope_label;
 mod span_sender;
@@ -33,6 +35,7 @@ pub use exporter::{ExportError, ExporterKind, ExporterStatus, MetricExporter};
 pub use jobs::JobBound;
 pub use openmetrics::{TextFormat, metrics_text, openmetrics};
 pub use point::Point;
+pub use published::PublishedBound;
 pub use scope_label::ScopeLabels;
 pub use span_sender::SpanSender;
 pub use synthesis_text::synthesis_text;

@@ -48,6 +48,8 @@ pub(crate) struct JournalReader<R> {
     line: Vec<u8>,
     /// What has been met so far.
     pub(crate) condition: Condition,
+    /// Bytes of lines that had an end.
+    whole_bytes: u64,
 }
 
 /// The state in which a journal was found.
@@ -65,7 +67,33 @@ pub(crate) struct Condition {
 
 impl<R: BufRead> JournalReader<R> {
     pub(crate) fn new(input: R) -> JournalReader<R> {
-        JournalReader { input, line: Vec::new(), condition: Condition::default() }
+        JournalReader::resumed(input, Condition::default())
+    }
+
+    /// Goes on behind lines that were found in this condition.
+    pub(crate) fn resumed(input: R, condition: Condition) -> JournalReader<R> {
+        JournalReader { input, line: Vec::new(), condition, whole_bytes: 0 }
+    }
+
+    /// The next entry whose line has an end, and the length of that; none at the end, or before a line that is still being written,
+    /// which is not counted.
+    pub(crate) fn next_whole(&mut self) -> io::Result<Option<(Update, usize)>> {
+        while self.read_line()? {
+            if !self.line.ends_with(b"\n") {
+                self.condition.lines -= 1;
+                return Ok(None);
+            }
+            match parse_line(&self.line) {
+                Ok(entry) => return Ok(Some((entry, self.line.len()))),
+                Err(error) => self.damage(error.to_string()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Bytes of the lines that had an end.
+    pub(crate) fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
     }
 
     /// The next entry that can be read; none at the end.
@@ -103,11 +131,14 @@ impl<R: BufRead> JournalReader<R> {
                 return Ok(false);
             }
             self.condition.lines += 1;
+            if self.line.ends_with(b"\n") {
+                self.whole_bytes += length as u64;
+            }
             if self.line.ends_with(b"\n") || (length as u64) < LINE_BYTES_MAX {
                 return Ok(true);
             }
             self.damage("the line is too long".to_string());
-            self.skip_line()?;
+            self.whole_bytes += length as u64 + self.skip_line()?;
         }
     }
 
@@ -117,7 +148,7 @@ impl<R: BufRead> JournalReader<R> {
     }
 
     /// Reads on to the end of the line.
-    fn skip_line(&mut self) -> io::Result<()> {
-        self.input.skip_until(b'\n').map(drop)
+    fn skip_line(&mut self) -> io::Result<u64> {
+        self.input.skip_until(b'\n').map(|bytes| bytes as u64)
     }
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek as _};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rustix::fs::FlockOperation;
@@ -22,6 +23,7 @@ use weigh_schema::update::Update;
 
 use crate::error::{KeepError, harmless};
 use crate::file_access::FileAccess;
+use crate::held_rows::HeldRows;
 use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
 use crate::latest_rows::Latest;
 use crate::overview::{OverviewReading, RecordingOverview};
@@ -49,15 +51,17 @@ pub struct Recording {
     /// Why it is not complete; none if it is.
     incomplete: Option<Incomplete>,
     access: FileAccess,
+    /// Its rows but samples, where they were read already.
+    rows: Option<Arc<HeldRows>>,
 }
 
 /// What one look at a directory found, if anything.
 type Lookup = Result<Option<(Summary, Option<Incomplete>)>, KeepError>;
 
 #[derive(Clone, Debug)]
-struct Incomplete {
-    running: bool,
-    because: String,
+pub(crate) struct Incomplete {
+    pub(crate) running: bool,
+    pub(crate) because: String,
 }
 
 impl Recording {
@@ -93,7 +97,13 @@ impl Recording {
         let looks: [&dyn Fn() -> Lookup; 3] = [&complete, &partial, &complete];
         for look in looks {
             if let Some((summary, incomplete)) = look()? {
-                return Ok(Recording { dir: dir.to_path_buf(), summary, incomplete, access });
+                return Ok(Recording {
+                    dir: dir.to_path_buf(),
+                    summary,
+                    incomplete,
+                    access,
+                    rows: None,
+                });
             }
         }
         Err(KeepError::NotARecording { path: dir.to_path_buf() })
@@ -102,7 +112,33 @@ impl Recording {
     /// The recording that has just been finished in `dir`: its summary is known, and is not read again.
     pub fn of_finished(dir: &Path, finished: &Finished) -> Recording {
         let summary = finished.summary.clone();
-        Recording { dir: dir.to_path_buf(), summary, incomplete: None, access: FileAccess::Named }
+        Recording {
+            dir: dir.to_path_buf(),
+            summary,
+            incomplete: None,
+            access: FileAccess::Named,
+            rows: None,
+        }
+    }
+
+    /// A recording whose journal was read as far as it goes.
+    pub(crate) fn of_growing(
+        dir: &Path,
+        access: FileAccess,
+        summary: Summary,
+        incomplete: Incomplete,
+        rows: Arc<HeldRows>,
+    ) -> Recording {
+        let dir = dir.to_path_buf();
+        Recording { dir, summary, incomplete: Some(incomplete), access, rows: Some(rows) }
+    }
+
+    pub(crate) fn held_rows(&self) -> Option<&HeldRows> {
+        self.rows.as_deref()
+    }
+
+    pub(crate) fn access(&self) -> FileAccess {
+        self.access
     }
 
     /// The directory.
@@ -282,6 +318,9 @@ impl Recording {
         if self.is_complete() {
             return read_table_by(self.access, &self.dir.join(R::FILE), visit);
         }
+        if let Some(rows) = self.held_rows().filter(|_| R::FILE != files::SERIES) {
+            return Ok(visit_held(rows, visit));
+        }
         let path = self.dir.join(files::JOURNAL);
         let file = match self.access.open(&path) {
             Ok(file) => file,
@@ -293,6 +332,23 @@ impl Recording {
         };
         read_journal(&path, file, visit)
     }
+}
+
+fn visit_held<R: Row>(rows: &HeldRows, visit: &mut dyn FnMut(R) -> ControlFlow<()>) -> u64 {
+    let latest = R::latest().map(|mut latest| {
+        rows.entries(R::FILE).for_each(|entry| latest.show(entry));
+        latest
+    });
+    let (mut total, mut wanted) = (0, true);
+    for (place, entry) in (0..).zip(rows.entries(R::FILE)) {
+        if latest.as_ref().is_none_or(|latest| latest.holds(place, entry)) {
+            R::from_entry(entry.clone(), &mut |row| {
+                total += 1;
+                wanted = wanted && visit(row).is_continue();
+            });
+        }
+    }
+    total
 }
 
 fn read_journal<R: Row>(
@@ -347,7 +403,7 @@ fn read_summary(path: &Path, access: FileAccess) -> Result<Option<Summary>, Keep
     serde_json::from_slice(&text).map(Some).map_err(|e| KeepError::damaged(path, e))
 }
 
-fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
+pub(crate) fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
     if found == SCHEMA {
         return Ok(());
     }
@@ -417,7 +473,7 @@ fn no_beginning(path: &Path, access: FileAccess, condition: &Condition) -> KeepE
 }
 
 /// Why a recording is incomplete, for people.
-fn sentence(
+pub(crate) fn sentence(
     running: bool,
     summary: &Summary,
     last_time: Option<Timestamp>,

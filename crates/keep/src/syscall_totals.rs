@@ -15,9 +15,14 @@ use crate::recording::Recording;
 impl Recording {
     /// What system calls cost in each part of the kernel; none where they were not followed.
     pub fn calls(&self) -> Result<Option<CallsReport>, KeepError> {
+        if let Some(rows) = self.held_rows() {
+            let path = self.directory().join(files::JOURNAL);
+            let report = rows.calls.clone();
+            return report.map(|report| of_this_schema(&path, *report)).transpose();
+        }
         if !self.is_complete() {
             let path = self.directory().join(files::JOURNAL);
-            match File::open(&path) {
+            match self.access().open(&path) {
                 Ok(file) => return latest(&path, file),
                 // It has been finished since it was opened.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -31,7 +36,7 @@ impl Recording {
 fn latest(path: &Path, file: File) -> Result<Option<CallsReport>, KeepError> {
     let mut journal = JournalReader::new(BufReader::new(file));
     let mut latest = None;
-    while let Some(entry) = journal.next_entry().map_err(|error| KeepError::read(path, error))? {
+    while let Some(entry) = journal.next_of(false).map_err(|error| KeepError::read(path, error))? {
         if let Update::SyscallTotals(report) = entry {
             latest = Some(*report);
         }

@@ -4,6 +4,7 @@
 //! that are no such message. Allocates nothing, whatever the bytes say of lengths.
 
 mod fields;
+pub mod json;
 mod metrics;
 
 use weigh_schema::region::span::SpanRecord;

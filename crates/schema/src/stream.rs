@@ -27,6 +27,8 @@ pub const EVENTS: &str = "events";
 pub const MOST_PUSHED: usize = 64;
 /// Bytes of a metric's name, or of a scope, that a client publishes.
 pub const MOST_NAME_BYTES: usize = 100;
+/// Bytes of what was asked of a stream of `weigh trace`.
+pub const MOST_QUERY_BYTES: usize = 200;
 /// The shortest time between two looks at the node that a reader can have.
 pub const SHORTEST_INTERVAL_MS: u64 = 100;
 
@@ -229,6 +231,18 @@ pub struct PushedSample {
     pub value: f64,
     /// Its unit; null where none was said.
     pub unit: Option<Unit>,
+    /// Of a stream of `weigh trace`: what was asked of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<Box<TraceQuery>>,
+}
+
+/// What a stream of `weigh trace` was asked, and whom it follows, as it says itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceQuery {
+    /// The words of `--latency`, `--rate` and so on, at most [`MOST_QUERY_BYTES`].
+    pub asked: String,
+    /// The process that it follows; null where it follows a command, or everybody.
+    pub followed_pid: Option<u32>,
 }
 
 impl PushedSample {
@@ -236,6 +250,12 @@ impl PushedSample {
     pub fn check(&self) -> Result<(), String> {
         check_metric(&self.metric)?;
         check_scope(&self.scope.to_string())?;
+        if self.query.as_ref().is_some_and(|query| query.asked.len() > MOST_QUERY_BYTES) {
+            return Err(format!(
+                "{}: what was asked has more than {MOST_QUERY_BYTES} bytes",
+                self.metric
+            ));
+        }
         match self.value.is_finite() {
             true => Ok(()),
             false => Err(format!("{}: the value is no finite number", self.metric)),
@@ -443,6 +463,7 @@ mod tests {
             metric: metric.to_string(),
             value,
             unit: None,
+            query: None,
         }
     }
 
@@ -459,5 +480,11 @@ mod tests {
             assert!(sample("a", scope, 1.0).check().is_err(), "{scope}");
         }
         assert!(sample("a", "node", f64::NAN).check().is_err());
+        let asking = |bytes| {
+            let query = TraceQuery { asked: "a".repeat(bytes), followed_pid: None };
+            PushedSample { query: Some(query.into()), ..sample("a", "node", 1.0) }.check()
+        };
+        assert_eq!(asking(MOST_QUERY_BYTES), Ok(()));
+        assert!(asking(MOST_QUERY_BYTES + 1).is_err());
     }
 }

@@ -9,6 +9,7 @@ use crate::event::CollectorState;
 use crate::quality::{Mechanism, Quality};
 use crate::rule::RuleStatus;
 use crate::scope::Scope;
+use crate::stream::TraceQuery;
 use crate::unit::{Number, Unit};
 use crate::zero::is_zero;
 
@@ -46,6 +47,38 @@ pub struct TopReport {
     /// Processes that there was no room for: in a stream of the agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub processes_left_out: u64,
+    /// The latest of each value that clients of the agent have published: scripts, programs, streams of `weigh trace`.
+    #[serde(default)]
+    pub published: Vec<PublishedValue>,
+    /// Such values that there was no room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub published_left_out: u64,
+}
+
+/// The latest of a value that a client of the agent has published. Everybody may see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedValue {
+    /// What it is about, as the client says; of a stream of `weigh trace` `trace:PID/N` or `trace:PID/N:KEY`.
+    pub scope: Scope,
+    /// The metric's name, as the client says.
+    pub metric: String,
+    /// The value.
+    pub value: f64,
+    /// Its unit, where the client has said one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
+    /// Of a stream of `weigh trace`: what was asked of it, as it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<Box<TraceQuery>>,
+    /// The user that has published it; null where the kernel does not tell.
+    pub user: Option<String>,
+    /// The process that has published it; null where the kernel does not tell.
+    pub pid: Option<u32>,
+    /// The session of `weigh run` that this process, or the one that the stream follows, belongs to, by its PID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u32>,
+    /// When it came.
+    pub time: Timestamp,
 }
 
 /// One value of the node.

@@ -10,6 +10,7 @@ use weigh_schema::allowed::{
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::gpu_use::GpuUse;
+use weigh_schema::published::{PUBLISHED_VALUE, TRACE_METRICS};
 use weigh_schema::recording::files;
 use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::summary::{
@@ -55,6 +56,18 @@ fn node_metrics() -> String {
         ));
     }
     out.push_str(&running_job_metrics());
+    out.push_str(&published_metrics());
+    out
+}
+
+fn published_metrics() -> String {
+    let mut out = String::from(
+        "\n## Metrics that clients publish\n\nWhat [exporters](exporters.md#published-values) send of it, if asked for.\n\n\
+         | metric | unit | kind | counts |\n|---|---|---|---|\n",
+    );
+    for m in TRACE_METRICS.iter().chain([&PUBLISHED_VALUE]) {
+        out.push_str(&format!("| `{}` | {} | {} | {} |\n", m.name, m.unit, m.kind, m.counts));
+    }
     out
 }
 

@@ -5,6 +5,7 @@
 
 mod detail_rows;
 mod node_lines;
+mod published_lines;
 mod rows;
 mod rule_lines;
 mod table;
@@ -58,6 +59,9 @@ fn head(report: &TopReport, view: &TopView, columns: usize) -> Vec<Line<'static>
     if view.list != TopList::Rules {
         lines.extend(rule_lines::holding(report, view.color, columns));
     }
+    if view.list == TopList::Processes {
+        lines.extend(published_lines::count(report).map(Line::raw));
+    }
     lines
 }
 
@@ -66,6 +70,7 @@ pub fn text(report: &TopReport, columns: usize) -> String {
     let view = TopView::default();
     let mut lines = node_lines::lines(report, false, columns);
     lines.extend(rule_lines::all_true(report, columns));
+    lines.extend(published_lines::first(report, columns).into_iter().map(Line::raw));
     lines.extend(TopTable::new(report, None, &view, columns).all_lines(columns));
     as_text(&lines, columns)
 }

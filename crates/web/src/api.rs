@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::{Exit, LimitOutcome, Summary};
+use weigh_schema::top::PublishedValue;
 use weigh_schema::{METRICS, Metric, Number, Quality, Unit};
 use weigh_show::report::Page;
 
@@ -13,6 +14,15 @@ use weigh_show::report::Page;
 const TEXT_BYTES: usize = 4096;
 /// Labels and limits of a row.
 const ITEMS_MOST: usize = 64;
+
+/// What clients of the agent have published lately.
+#[derive(Debug, Serialize)]
+pub(crate) struct PublishedList<'a> {
+    pub(crate) schema: &'static str,
+    pub(crate) published: &'a [PublishedValue],
+    /// Values that there was no room for.
+    pub(crate) left_out: u64,
+}
 
 /// How a recording fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -145,6 +155,8 @@ pub(crate) struct JobList<'a> {
 
 /// The name and version of [`JobList`].
 pub(crate) const JOBS: &str = "weigh.jobs/1";
+/// The same of what is published.
+pub(crate) const PUBLISHED: &str = "weigh.published/1";
 
 /// The answer of `/api/v1/jobs/ID`.
 #[derive(Serialize)]

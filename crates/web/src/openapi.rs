@@ -26,7 +26,8 @@ use weigh_show::shape::shape_of;
 
 use crate::activity::JobActivity;
 use crate::api::{
-    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, SeriesColumns, SeriesRow,
+    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, PublishedList,
+    SeriesColumns, SeriesRow,
 };
 use crate::busiest::{BusiestBuilder, BusiestFilter};
 use crate::error::ErrorBody;
@@ -67,10 +68,16 @@ const EVENTS: &[(&str, &str)] = &[
     ("missed", "Missed"),
 ];
 
-fn paths() -> [PathDoc; 7] {
+fn paths() -> [PathDoc; 8] {
     let doc = |path, summary, answer, errors| PathDoc { path, summary, answer, query: &[], errors };
     [
         doc("/api/v1/node", "The node now", Answer::Json("TopReport"), &[401, 503]),
+        doc(
+            "/api/v1/published",
+            "The latest of each value that clients of the agent have published, of the last minute",
+            Answer::Json("PublishedList"),
+            &[401, 503],
+        ),
         doc("/api/v1/jobs", "The recordings, the newest first", Answer::Json("JobList"), &[401]),
         doc(
             "/api/v1/jobs/{id}",
@@ -183,6 +190,8 @@ fn learn(types: &mut Types) {
     types.learn(&top::first());
     learn_jobs(types);
     learn_series(types);
+    let published = &top::full().published;
+    types.learn(&PublishedList { schema: api::PUBLISHED, published, left_out: 0 });
     types.learn(&ErrorBody { schema: "", error: "", expected: "" });
     types.learn(&Missed { events: 1 });
     let now = jiff::Timestamp::UNIX_EPOCH;

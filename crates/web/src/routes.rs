@@ -21,11 +21,12 @@ use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
 use crate::access::{Access, METRICS, guard};
-use crate::api::{self, JobPage, JobState, SeriesColumns};
+use crate::api::{self, JobPage, JobState, PublishedList, SeriesColumns};
 use crate::assets::Assets;
 use crate::busiest::BusiestFilter;
 use crate::decimate::{self, Columns};
 use crate::error::ApiError;
+use crate::growing::GrowingStore;
 use crate::jobs::JobTable;
 use crate::node::NodeBoard;
 use crate::recording_page::page_without_series;
@@ -51,6 +52,7 @@ pub type MetricsText = Box<dyn Fn(&TopReport, &mut String) + Send + Sync>;
 pub(crate) struct App {
     pub(crate) jobs: JobTable,
     pub(crate) series: SeriesStore,
+    growing: GrowingStore,
     pub(crate) metrics: Option<MetricsText>,
     assets: Assets,
     lists: Semaphore,
@@ -65,6 +67,7 @@ impl App {
         App {
             jobs,
             series: SeriesStore::default(),
+            growing: GrowingStore::default(),
             metrics,
             assets: Assets::new(),
             lists: Semaphore::new(LISTS_AT_ONCE),
@@ -85,6 +88,7 @@ pub(crate) fn router(app: Arc<App>, access: Arc<Access>) -> Router {
     let has_metrics = app.metrics.is_some();
     let mut router = Router::new()
         .route("/api/v1/node", get(node))
+        .route("/api/v1/published", get(published))
         .route("/api/v1/jobs", get(jobs))
         .route("/api/v1/jobs/{id}", get(job))
         .route("/api/v1/busiest", get(busiest))
@@ -130,7 +134,7 @@ async fn asset(State(app): Shared, request: Request) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    let expected = "node, jobs, jobs/ID, busiest, series, stream or openapi.json";
+    let expected = "node, published, jobs, jobs/ID, busiest, series, stream or openapi.json";
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
 }
 
@@ -141,6 +145,12 @@ async fn openapi() -> Response {
 async fn node(Extension(grant): Granted) -> Answer {
     let look = grant.node.look().await?;
     json(&*look.report)
+}
+
+async fn published(Extension(grant): Granted) -> Answer {
+    let look = grant.node.look().await?;
+    let TopReport { published, published_left_out, .. } = &*look.report;
+    json(&PublishedList { schema: api::PUBLISHED, published, left_out: *published_left_out })
 }
 
 async fn metrics(State(app): Shared, Extension(grant): Granted) -> Answer {
@@ -171,7 +181,7 @@ async fn job(State(app): Shared, id: Result<Path<String>, PathRejection>) -> Ans
 
 fn job_page(app: &App, id: &str) -> Result<Vec<u8>, ApiError> {
     let job = app.jobs.find(id)?;
-    let recording = job.recording()?;
+    let recording = app.growing.recording(&job)?;
     let state = match (recording.is_complete(), recording.is_running()) {
         (true, _) => JobState::Ended,
         (_, true) => JobState::Running,

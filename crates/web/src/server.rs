@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
 use weigh_wire::Token;
 
 use crate::access::Access;
@@ -30,6 +29,8 @@ const CLIENTS: usize = 256;
 const READERS: usize = 8;
 /// While somebody watches a job, its journal is read so often.
 const LIVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Between two looks at whether the certificate is another one.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// After a failure to accept, as when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -39,6 +40,8 @@ pub struct ServeSettings {
     pub listening: Listening,
     /// Its certificate; without one it listens on loopback alone.
     pub tls: Option<TlsIdentity>,
+    /// What renews the certificate.
+    pub renewal: Option<TlsRenewal>,
     /// Recordings, and folders with recordings.
     pub folders: Vec<PathBuf>,
     /// For whom the page is.
@@ -47,6 +50,14 @@ pub struct ServeSettings {
     pub metrics_token: Option<Token>,
     /// Writes the node's values for `/metrics`; without it there is no such path.
     pub metrics: Option<MetricsText>,
+}
+
+/// Looks after the certificate of a server: it is called now and then, and at once when that is asked for by SIGHUP (true).
+pub struct TlsRenewal {
+    /// Renews it if there is another one. It may block.
+    pub renew: Arc<dyn Fn(bool) + Send + Sync>,
+    /// Whether SIGHUP asks for it; else that ends the server.
+    pub by_hangup: bool,
 }
 
 /// Where a server listens.
@@ -71,22 +82,23 @@ pub struct Server {
     listener: TcpListener,
     app: Arc<App>,
     access: Arc<Access>,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<TlsIdentity>,
+    renewal: Option<TlsRenewal>,
 }
 
 impl Server {
     /// Listens; refuses addresses that other machines can reach without TLS, and folders that cannot be read.
     pub fn bind(settings: ServeSettings) -> Result<Server, WebError> {
-        let ServeSettings { listening, tls, folders, audience, metrics_token, metrics } = settings;
+        let ServeSettings { listening, tls, renewal, .. } = settings;
+        let ServeSettings { folders, audience, metrics_token, metrics, .. } = settings;
         let listener = listen(listening, tls.is_some())?;
         let folders = folders.iter().map(|path| open_folder(path)).collect::<Result<_, _>>()?;
-        let acceptor = tls.as_ref().map(TlsIdentity::acceptor);
-        let names = ServerNames::new(listener.local_addr()?, tls)?;
+        let names = ServerNames::new(listener.local_addr()?, tls.clone())?;
         let access = Arc::new(Access::new(tokens(audience, metrics_token)?, names));
         let app = App::new(JobTable::new(folders), metrics);
         let runtime =
             Builder::new_current_thread().enable_all().max_blocking_threads(READERS).build()?;
-        Ok(Server { runtime, listener, app: Arc::new(app), access, acceptor })
+        Ok(Server { runtime, listener, app: Arc::new(app), access, tls, renewal })
     }
 
     /// The URL that opens the page: with the token.
@@ -96,13 +108,18 @@ impl Server {
 
     /// Serves until TERM or INT.
     pub fn run(self) -> Result<(), WebError> {
-        let Server { runtime, listener, app, access, acceptor } = self;
+        let Server { runtime, listener, app, access, tls, renewal } = self;
         let served: Result<(), WebError> = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let mut ends = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
             let router = router(app.clone(), access);
             tokio::spawn(read_on_while_watched(app));
-            let serving = tokio::spawn(accept(listener, router, acceptor));
+            if let Some(renewal) = renewal {
+                let hangups =
+                    renewal.by_hangup.then(|| signal(SignalKind::hangup())).transpose()?;
+                tokio::spawn(renew(renewal.renew, hangups));
+            }
+            let serving = tokio::spawn(accept(listener, router, tls));
             first_of(&mut ends).await;
             serving.abort();
             Ok(())
@@ -169,17 +186,14 @@ async fn first_of(signals: &mut [Signal]) {
     .await;
 }
 
-async fn accept(
-    listener: tokio::net::TcpListener,
-    router: axum::Router,
-    acceptor: Option<TlsAcceptor>,
-) {
+async fn accept(listener: tokio::net::TcpListener, router: axum::Router, tls: Option<TlsIdentity>) {
     let clients = Arc::new(Semaphore::new(CLIENTS));
     loop {
         let Ok(permit) = clients.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (router, acceptor) = (router.clone(), acceptor.clone());
+                let router = router.clone();
+                let acceptor = tls.as_ref().map(TlsIdentity::acceptor);
                 tokio::spawn(async move {
                     connection::serve(stream, router, acceptor).await;
                     drop(permit);
@@ -187,6 +201,22 @@ async fn accept(
             }
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
+    }
+}
+
+/// Now and then, and at each hangup.
+async fn renew(renew: Arc<dyn Fn(bool) + Send + Sync>, mut hangups: Option<Signal>) {
+    loop {
+        let asked = async {
+            match &mut hangups {
+                Some(hangups) => hangups.recv().await.map(drop),
+                None => std::future::pending().await,
+            }
+        };
+        let is_asked = tokio::time::timeout(RENEWAL, asked).await.is_ok();
+        let renew = renew.clone();
+        // A panic there is the next round's to meet.
+        let _ = tokio::task::spawn_blocking(move || renew(is_asked)).await;
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn summary(id: &str) -> Summary {
     }
 }
 
-fn ended(id: &str) -> Summary {
+pub(crate) fn ended(id: &str) -> Summary {
     let mut summary = summary(id);
     summary.job.ended = Some(summary.job.started);
     let exit = ExitKind::Exited;
@@ -140,13 +140,13 @@ fn ended(id: &str) -> Summary {
     summary
 }
 
-fn samples(at_ns: i64, value: f64) -> Update {
+pub(crate) fn samples(at_ns: i64, value: f64) -> Update {
     let values = BTreeMap::from([("cpu_seconds".to_string(), value), (EVIL.to_string(), 1.0)]);
     Update::Samples { time_ns: START_NS + at_ns, scope: Scope::Job, values }
 }
 
 /// A recording that has begun, with so many samples.
-fn begun(dir: &Path, id: &str, rows: i64) -> RecordingWriter {
+pub(crate) fn begun(dir: &Path, id: &str, rows: i64) -> RecordingWriter {
     let mut writer = RecordingWriter::create(dir).unwrap();
     writer.append(&Update::Started(Box::new(summary(id))));
     (0..rows).for_each(|row| {

@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -33,13 +33,32 @@ pub enum TlsError {
          machine is reached, or the address that it is for"
     )]
     Name(SocketAddr),
+    /// It has another name than the one before.
+    #[error(
+        "the certificate is not for {0}, by which the page is known: expected one that is, or a restart"
+    )]
+    Renamed(String),
 }
 
-/// What a server says it is, and proves.
+/// What a server says it is, and proves; all copies are renewed together.
 #[derive(Clone)]
-pub struct TlsIdentity {
+pub struct TlsIdentity(Arc<Renewable>);
+
+struct Renewable {
+    proof: RwLock<Arc<Proof>>,
+    /// The name or address that URLs have.
+    announced: OnceLock<String>,
+}
+
+struct Proof {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
+}
+
+impl Proof {
+    fn read(&self) -> Option<EndEntityCert<'_>> {
+        EndEntityCert::try_from(&self.certificate).ok()
+    }
 }
 
 impl TlsIdentity {
@@ -63,36 +82,55 @@ impl TlsIdentity {
             .with_single_cert(chain, key)
             .map_err(|error| pair(&error))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(TlsIdentity { config: Arc::new(config), certificate })
+        let proof = RwLock::new(Arc::new(Proof { config: Arc::new(config), certificate }));
+        Ok(TlsIdentity(Arc::new(Renewable { proof, announced: OnceLock::new() })))
+    }
+
+    fn proof(&self) -> Arc<Proof> {
+        // It is whole between any two statements.
+        self.0.proof.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the place of this one, for connections that come from now on. Errors: it is not for the name that URLs have; this one stays.
+    pub fn renew(&self, fresh: &TlsIdentity) -> Result<(), TlsError> {
+        if let Some(host) = self.0.announced.get().filter(|host| !fresh.is_for(host)) {
+            return Err(TlsError::Renamed(host.clone()));
+        }
+        *self.0.proof.write().unwrap_or_else(PoisonError::into_inner) = fresh.proof();
+        Ok(())
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.clone())
+        TlsAcceptor::from(self.proof().config.clone())
     }
 
     /// Whether it is for that host: a name, or an address without brackets.
     pub(crate) fn is_for(&self, host: &str) -> bool {
-        let (Ok(name), Some(certificate)) = (ServerName::try_from(host), self.read()) else {
+        let proof = self.proof();
+        let (Ok(name), Some(certificate)) = (ServerName::try_from(host), proof.read()) else {
             return false;
         };
         certificate.verify_is_valid_for_subject_name(&name).is_ok()
     }
 
-    fn read(&self) -> Option<EndEntityCert<'_>> {
-        EndEntityCert::try_from(&self.certificate).ok()
-    }
-
     /// The name and port by which a server at this address is reached.
     pub fn authority(&self, address: SocketAddr) -> Result<String, TlsError> {
-        if self.is_for(&address.ip().to_string()) {
-            return Ok(address.to_string());
-        }
-        let names =
-            self.read().map(|read| read.valid_dns_names().map(own_name).collect::<Vec<_>>());
-        let names = names.unwrap_or_default();
-        let host = names.into_iter().find(|name| self.is_for(name));
+        let ip = address.ip().to_string();
+        let is_for_address = self.is_for(&ip);
+        let host = if is_for_address { Some(ip) } else { self.own_name() };
         let host = host.ok_or(TlsError::Name(address))?;
-        Ok(format!("{host}:{}", address.port()))
+        let authority = match is_for_address {
+            true => address.to_string(),
+            false => format!("{host}:{}", address.port()),
+        };
+        self.0.announced.get_or_init(|| host);
+        Ok(authority)
+    }
+
+    fn own_name(&self) -> Option<String> {
+        let proof = self.proof();
+        let names: Vec<String> = proof.read()?.valid_dns_names().map(own_name).collect();
+        names.into_iter().find(|name| self.is_for(name))
     }
 }
 
@@ -148,6 +186,20 @@ mod tests {
         assert!(error.contains("for no DNS name, and not for 0.0.0.0:8443"), "{error}");
         let own = own_name("*.cluster.example");
         assert!(own.ends_with(".cluster.example") && !own.starts_with(['*', '.']), "{own}");
+    }
+
+    #[test]
+    fn all_copies_are_renewed_but_not_by_one_of_another_name() {
+        let served = identity();
+        let copy = served.clone();
+        assert_eq!(served.authority(at("0.0.0.0:8443")).unwrap(), "node.example:8443");
+        let before = served.proof();
+        let nameless = TlsIdentity::parse(NAMELESS, KEY).unwrap();
+        let error = served.renew(&nameless).unwrap_err().to_string();
+        assert!(error.starts_with("the certificate is not for node.example, by which"), "{error}");
+        assert!(Arc::ptr_eq(&before, &copy.proof()));
+        served.renew(&identity()).unwrap();
+        assert!(!Arc::ptr_eq(&before, &copy.proof()));
     }
 
     #[test]

@@ -64,6 +64,10 @@ fn sample() -> impl Strategy<Value = PushedSample> {
         metric,
         value: f64::from(value),
         unit: None,
+        query: (value > 0).then(|| {
+            let asked = "A -> B by tid".to_string();
+            Box::new(TraceQuery { asked, followed_pid: (value > 9).then_some(7) })
+        }),
     })
 }
 

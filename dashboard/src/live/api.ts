@@ -1,7 +1,7 @@
 // The server's API: what it answers, and how it is asked. Names of others stand in queries and paths only in their
 // encoded form.
 
-import type { Exit, Page, Quality, TopReport, Unit } from "../generated";
+import type { Exit, Page, PublishedValue, Quality, TopReport, Unit } from "../generated";
 
 export type JobState = "running" | "ended" | "broken";
 
@@ -75,6 +75,13 @@ export class ApiError extends Error {
 const BASE = "/api/v1";
 
 export const getNode = (signal: AbortSignal): Promise<TopReport> => get("/node", signal);
+
+export interface PublishedList {
+  published: PublishedValue[];
+  left_out: number;
+}
+
+export const getPublished = (signal: AbortSignal): Promise<PublishedList> => get("/published", signal);
 
 export interface JobList {
   jobs: JobRow[];

@@ -3,6 +3,7 @@
 
 import { adviceSection, digest } from "../digest";
 import { append, h, replace } from "../dom";
+import type { PublishedValue } from "../generated";
 import { banners, header } from "../header";
 import { within } from "../lifetime";
 import { Phases, phasesSection } from "../phases";
@@ -10,11 +11,12 @@ import { belowCharts, details } from "../sections";
 import { toolbar } from "../toolbar";
 import { View } from "../view";
 import { Activity } from "./activity";
-import { type JobNews, type JobPage, type SeriesName, getJob, getSeries, getSeriesNames, nanoseconds } from "./api";
+import { type JobNews, type JobPage, type SeriesName, getJob, getPublished, getSeries, getSeriesNames, nanoseconds } from "./api";
 import { comparison } from "./comparison";
 import { Headline } from "./headline";
 import { JobCharts, type Other, chartKey } from "./job-charts";
 import { link } from "./link";
+import { Published } from "./published";
 import { isWall, note, readRoute } from "./route";
 import type { Shell } from "./shell";
 import { RECONNECTED } from "./stream";
@@ -95,6 +97,7 @@ class JobView {
   private readAt = -Infinity;
   /** Not before. */
   private nextAt = -Infinity;
+  private readPublished = () => {};
 
   constructor(private readonly shell: Shell, root: HTMLElement, private readonly id: string, private page: JobPage,
     private names: SeriesName[], private readonly signal: AbortSignal) {
@@ -176,7 +179,12 @@ class JobView {
     const signal = AbortSignal.any([this.signal, ended.signal]);
     const timer = setInterval(() => void this.refresh(false), REFRESH_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
-    replace(this.busy, new Activity(signal, this.id).element);
+    const published = new Published();
+    replace(this.busy, new Activity(signal, this.id).element, published.element);
+    this.readPublished = () => void getPublished(signal).then(({ published: values }) => {
+      published.update(values.filter((value) => this.isOfJob(value)), 0);
+    }, () => { /* Without an agent nothing is published. */ });
+    this.readPublished();
     document.addEventListener("pointermove", () => { this.movedAt = performance.now(); }, { signal });
     const take = (news: JobNews) => {
       this.take(news);
@@ -191,6 +199,11 @@ class JobView {
       missed: () => { this.jobCharts?.reload(); void this.refresh(false); },
       [RECONNECTED]: () => this.jobCharts?.reload(),
     }, signal);
+  }
+
+  /** By one of its processes, or of a stream that follows one: the job's id ends in the PID of its `weigh run`. */
+  private isOfJob({ job }: PublishedValue): boolean {
+    return job != null && this.page.job.id.endsWith(`-${job}`);
   }
 
   private take(news: JobNews): void {
@@ -216,6 +229,7 @@ class JobView {
       if (this.signal.aborted) return;
       Object.assign(this, { page, names });
       this.phases.take(page);
+      if (!isLast) this.readPublished();
       this.view.grow(page.duration);
       this.drawZones();
       if (isLast || chartKey(page, names) !== this.key) this.drawCharts();

@@ -11,6 +11,7 @@ import { type FilterForm, Filters } from "./filters";
 import { NodePanel } from "./node";
 import { note, readRoute } from "./route";
 import { type NodeChange, Reports } from "./reports";
+import { Published } from "./published";
 import { Rules } from "./rules";
 import { type Running, Sessions, asRow } from "./sessions";
 import type { Shell } from "./shell";
@@ -63,6 +64,7 @@ class Now {
   private readonly activity: Activity;
   private readonly node = new NodePanel();
   private readonly busiest = new Busiest();
+  private readonly published = new Published();
   private readonly body: HTMLElement;
   readonly elements: HTMLElement[];
   private offered = "";
@@ -76,7 +78,7 @@ class Now {
       this.activity.filter(conditions);
       draw();
     }, FORM);
-    this.body = h("div", { hidden: true }, this.rules.element, this.sessions.element, this.activity.element, this.node.element, this.busiest.element);
+    this.body = h("div", { hidden: true }, this.rules.element, this.sessions.element, this.activity.element, this.published.element, this.node.element, this.busiest.element);
     this.elements = [h("div", { class: "controls head" }, this.heading), this.filters.element, this.body];
   }
 
@@ -89,6 +91,7 @@ class Now {
     this.rules.update(report);
     const { all, found } = this.sessions.update(report, recordings, this.conditions);
     this.offer(all);
+    this.published.update(report.published ?? [], report.published_left_out ?? 0);
     this.node.update(report);
     this.busiest.update(report, this.conditions, isOfJobs(this.conditions) ? pidsOf(found) : null);
   }

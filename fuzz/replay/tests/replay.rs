@@ -32,7 +32,7 @@ macro_rules! targets {
 
 targets! {
     amounts client_message configuration control_groups executables fanotify_records journal_line kernel_events
-    kernel_image kernel_symbols limit limits_file metric_name mount_requests node_files otlp_metrics otlp_spans
+    kernel_image kernel_symbols limit limits_file metric_name mount_requests node_files otlp_json otlp_metrics otlp_spans
     parquet_file proc_machine proc_maps proc_process profile recording rules_file session_messages snapshots statsd_lines
     stream_conversation summary trace_conversation trace_event trace_filter trace_note trace_types
 }

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use weigh_schema::rule::{job_metric, scope_of_job};
-use weigh_schema::stream::PushedSample;
-use weigh_schema::top::{TopJob, TopJobKind};
+use weigh_schema::top::{PublishedValue, TopJob, TopJobKind};
 use weigh_schema::update::Scope;
 
 /// When a look was taken.
@@ -36,12 +35,12 @@ pub fn job_inputs(jobs: &[TopJob]) -> impl Iterator<Item = RuleInput<'_>> {
 }
 
 /// What a client has published.
-impl<'a> From<&'a PushedSample> for RuleInput<'a> {
-    fn from(sample: &'a PushedSample) -> RuleInput<'a> {
+impl<'a> From<&'a PublishedValue> for RuleInput<'a> {
+    fn from(value: &'a PublishedValue) -> RuleInput<'a> {
         RuleInput {
-            scope: Cow::Borrowed(&sample.scope),
-            metric: &sample.metric,
-            value: Some(sample.value),
+            scope: Cow::Borrowed(&value.scope),
+            metric: &value.metric,
+            value: Some(value.value),
             per_second: None,
         }
     }

@@ -19,6 +19,33 @@ pub enum OtlpSignal {
     Metrics,
 }
 
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyForm {
+    Protobuf,
+    Json,
+}
+
+impl BodyForm {
+    fn parse(content_type: &str) -> Option<BodyForm> {
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        match kind {
+            _ if is("application/x-protobuf") => Some(BodyForm::Protobuf),
+            _ if is("application/json") => Some(BodyForm::Json),
+            _ => None,
+        }
+    }
+
+    /// What an answer without a word is in that form.
+    pub fn nothing(self) -> (&'static str, &'static str) {
+        match self {
+            BodyForm::Protobuf => ("application/x-protobuf", ""),
+            BodyForm::Json => ("application/json", "{}"),
+        }
+    }
+}
+
 /// How a body is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -63,7 +90,8 @@ pub(super) struct Head {
     pub is_post: bool,
     /// By the path; none for another kind.
     pub signal: Option<OtlpSignal>,
-    pub is_protobuf: bool,
+    /// None where it is neither that is taken.
+    pub form: Option<BodyForm>,
     pub keeps_alive: bool,
     pub encoding: Encoding,
     pub token: Option<String>,
@@ -100,7 +128,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
         body_bytes: text("content-length").and_then(|value| value.trim().parse().ok()),
         is_post: request.method == Some("POST"),
         signal: signal_of(path.split('?').next().unwrap_or_default()),
-        is_protobuf: text("content-type").is_some_and(|v| v.starts_with("application/x-protobuf")),
+        form: text("content-type").and_then(BodyForm::parse),
         keeps_alive: request.version == Some(1) && !says("connection", "close"),
         encoding: Encoding::parse(header("content-encoding").unwrap_or_default()),
         token: text(HEADER).map(str::to_string),
@@ -125,7 +153,11 @@ mod tests {
         assert_eq!(parse(&text[..40]), Parsed::Partial);
         let Parsed::Whole(head) = parse(text) else { panic!("a head") };
         assert_eq!((head.bytes, head.body_bytes), (text.len() - 4, Some(12)));
-        assert!(head.is_post && head.is_protobuf && head.keeps_alive);
+        assert!(head.is_post && head.keeps_alive);
+        assert_eq!(head.form, Some(BodyForm::Protobuf));
+        let form = |text| BodyForm::parse(text);
+        assert_eq!(form("Application/JSON; charset=utf-8"), Some(BodyForm::Json));
+        assert_eq!([form("application/jsonl"), form("text/plain"), form("")], [None; 3]);
         assert_eq!(head.signal, Some(OtlpSignal::Traces));
         assert_eq!(signal_of("/a/v1/metrics"), Some(OtlpSignal::Metrics));
         assert_eq!(signal_of("/v1/logs"), None);

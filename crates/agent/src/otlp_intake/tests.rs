@@ -117,7 +117,10 @@ fn a_body_is_handed_on_and_what_is_none_is_refused_with_its_status() {
         (request(metrics, "77", "x-protobuf", "abc"), "200", 1),
         (request(metrics, "77", "x-protobuf", "busy"), "429", 1),
         (request(metrics, "78", "x-protobuf", "abc"), "401", 0),
-        (request(metrics, "77", "json", "{}"), "415", 0),
+        (request(metrics, "77", "json; charset=utf-8", "{}"), "200", 1),
+        (request(metrics, "77", "json", "{\"resourceMetrics\":7}"), "400", 0),
+        (request(metrics, "77", "json", &"[".repeat(9000)), "400", 0),
+        (request(metrics, "77", "grpc", "abc"), "415", 0),
         (request("/v1/traces", "77", "x-protobuf", "abc"), "404", 0),
         (format!("GET {metrics} HTTP/1.1\r\nX-Weigh-Token: 77\r\n\r\n"), "405", 0),
     ] {
@@ -126,5 +129,5 @@ fn a_body_is_handed_on_and_what_is_none_is_refused_with_its_status() {
         assert_eq!(found.len(), bodies, "{request}");
     }
     let refused: u64 = server.take_refused().values().sum();
-    assert_eq!((refused, server.take_refused().len()), (4, 0));
+    assert_eq!((refused, server.take_refused().len()), (6, 0));
 }

@@ -11,6 +11,7 @@ mod door;
 mod otlp;
 mod page;
 mod published;
+mod published_reader;
 mod record;
 mod remote;
 mod requests;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use door::StreamDoor;
 pub use page::PageAccess;
+pub use published_reader::PublishedReader;
 pub use record::Visibility;
 pub use remote::{NodeReader, StreamClient, StreamError};
 pub use server::{NodeControl, StreamServer, StreamSettings};

@@ -173,7 +173,7 @@ fn samples_of(point: &MetricPoint<'_>) -> Vec<ReadSample> {
     let name = metric_name(point.name, unit);
     let scope = scope_of(point);
     let sample = |name: String, value: f64, unit: Option<Unit>, is_growth: bool| {
-        let sample = PushedSample { scope: scope.clone(), metric: name, value, unit };
+        let sample = PushedSample { scope: scope.clone(), metric: name, value, unit, query: None };
         sample.check().is_ok().then_some(ReadSample { sample, is_growth })
     };
     let total = |name: &str| format!("{}_total", name.trim_end_matches("_total"));
@@ -319,6 +319,7 @@ mod tests {
             metric: name.to_string(),
             value,
             unit: None,
+            query: None,
         };
         assert_eq!(sums.add(7, &sample("a_total", 3.0)), Some(3.0));
         assert_eq!(sums.add(7, &sample("a_total", 4.0)), Some(7.0));

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 use weigh_account::stream::StreamBuffer;
@@ -17,7 +18,7 @@ use weigh_schema::stream::{
     CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody,
     RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
-use weigh_schema::top::{TopCollector, TopReport};
+use weigh_schema::top::{PublishedValue, TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
@@ -349,7 +350,7 @@ impl StreamServer {
         let time_ns = now_ns();
         let Some(stream) = self.streams.get_mut(PUSHED) else { return };
         for sample in samples {
-            self.published.take(&sample, Instant::now());
+            self.published.take(source, &sample, Timestamp::now(), Instant::now());
             let sequence = stream.buffer.next_sequence();
             let body = RecordBody::Sample(sample);
             let record = StreamRecord { sequence, time_ns, source, body };
@@ -375,7 +376,7 @@ impl StreamServer {
     }
 
     /// The latest value of each metric that clients have published lately.
-    pub fn published(&mut self) -> Vec<PushedSample> {
+    pub fn published(&mut self) -> Vec<PublishedValue> {
         self.published.known(Instant::now())
     }
 

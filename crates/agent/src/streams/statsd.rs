@@ -97,6 +97,7 @@ impl StatsdMetric {
             metric: format!("{name}{suffix}"),
             value,
             unit,
+            query: None,
         };
         let gauge = self.gauge.map(|value| sample("", value, None));
         let counted = self.counted.map(|value| sample("_total", value, Some(Unit::Count)));
@@ -120,6 +121,7 @@ fn take(metrics: &mut BTreeMap<String, StatsdMetric>, found: StatsdValue<'_>) ->
         metric: name.clone() + "_seconds_total",
         value: 0.0,
         unit: None,
+        query: None,
     };
     if probe.check().is_err() || (metrics.len() >= MOST_NAMES && !metrics.contains_key(&name)) {
         return false;

@@ -49,6 +49,7 @@ fn samples(count: u32, value: f64) -> StreamRequest {
         metric: format!("metric_{number}"),
         value,
         unit: None,
+        query: None,
     };
     StreamRequest::Push((0..count).map(sample).collect())
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use weigh_collect::message::notice;
-use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, JobBound, exporter};
+use weigh_export::metrics::{ExportError, ExportThread, ExporterStatus, exporter};
 use weigh_schema::top::TopReport;
 use weigh_web::{FeedEvent, FeedOpener};
+
+use super::export_bound::ExportBound;
 
 /// Exporters at work, until it is dropped.
 pub struct ExportLoop {
@@ -21,11 +23,11 @@ pub struct ExportLoop {
 }
 
 impl ExportLoop {
-    /// Opens the exporters of these targets; reads nothing where there are none. Of jobs they get so many.
+    /// Opens the exporters of these targets; reads nothing where there are none. Of jobs and published values they get so many.
     pub fn start(
         targets: &[String],
         interval: Duration,
-        most_jobs: usize,
+        bound: ExportBound,
         open_feed: FeedOpener,
     ) -> anyhow::Result<ExportLoop> {
         if targets.is_empty() {
@@ -38,8 +40,7 @@ impl ExportLoop {
         let named = |name: &str| std::thread::Builder::new().name(name.to_string());
         let read = move || read_feed(open_feed, interval, &feeder);
         named("export feed").spawn(read).context("cannot start a thread")?;
-        let jobs = JobBound::new(most_jobs);
-        let thread = named("export").spawn(move || work(&events, &exporters, jobs));
+        let thread = named("export").spawn(move || work(&events, &exporters, bound));
         let thread = thread.context("cannot start a thread")?;
         Ok(ExportLoop { events: Some(sender), thread: Some(thread) })
     }
@@ -72,9 +73,9 @@ fn open(target: &str) -> Result<ExportThread, ExportError> {
     ExportThread::start(exporter(target)?)
 }
 
-fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread], mut jobs: JobBound) {
+fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread], mut bound: ExportBound) {
     let mut problems = vec![None; exporters.len()];
-    let (mut outage, mut has_said_jobs) = (None, false);
+    let mut outage = None;
     while let Ok(Some(event)) = events.recv() {
         let mut report = match event {
             FeedEvent::Report(report) => *report,
@@ -84,23 +85,13 @@ fn work(events: &Receiver<Option<FeedEvent>>, exporters: &[ExportThread], mut jo
             }
         };
         outage = None;
-        let left_out = jobs.apply(&mut report);
-        if left_out > 0 && jobs.most() > 0 && !std::mem::replace(&mut has_said_jobs, true) {
-            say_jobs(jobs.most(), left_out);
-        }
+        bound.apply_and_say(&mut report);
         let report = Arc::<TopReport>::new(report);
         for (exporter, problem) in exporters.iter().zip(&mut problems) {
             exporter.push(report.clone());
             say_new_problem(&exporter.status(), problem);
         }
     }
-}
-
-/// Told once: which jobs these are changes.
-fn say_jobs(most: usize, left_out: usize) {
-    notice(format_args!(
-        "{left_out} jobs are not exported: there are more than the {most} that --export-jobs allows"
-    ));
 }
 
 /// An outage is told when it begins, and when its reason is another one.

@@ -1,5 +1,6 @@
 //! `weigh serve`: the live page of the node and of recordings, until it is told to end.
 
+mod export_bound;
 mod export_loop;
 mod node_feed;
 pub mod tls_files;
@@ -12,12 +13,13 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use weigh_collect::message::notice;
-use weigh_export::metrics::{JobBound, openmetrics};
+use weigh_export::metrics::openmetrics;
 use weigh_keep::default_directory;
 use weigh_session::products::top::{ListedProcesses, TopSettings};
 use weigh_web::{FeedOpener, Listening, MetricsText, PageAudience, ServeSettings, Server};
 
 use crate::terminal::{check_output, print};
+use export_bound::ExportBound;
 use export_loop::ExportLoop;
 use node_feed::{AgentFeed, INTERVAL, TopFeed};
 pub use token_file::read_or_make;
@@ -28,20 +30,21 @@ pub fn execute(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
     check_output()?;
     let tls = tls_files::server_identity(arguments)?;
     if arguments.for_users {
-        users::confine(arguments.child_of)?;
+        users::confine(arguments.child_of, tls.as_ref())?;
     }
     let server = Server::bind(ServeSettings {
         listening: listening(arguments)?,
+        renewal: tls_files::renewal(arguments, tls.as_ref()),
         tls,
         folders: folders(arguments)?,
         audience: audience(arguments),
         metrics_token: arguments.token_file.as_deref().map(read_or_make).transpose()?,
-        metrics: Some(metrics_text(arguments.most_jobs())),
+        metrics: Some(metrics_text(export_bound(arguments))),
     })?;
-    let most_jobs = arguments.most_jobs();
+    let bound = export_bound(arguments);
     let exported = feed(arguments, exported_processes(arguments));
     let _exports =
-        ExportLoop::start(&arguments.exports, arguments.export_interval, most_jobs, exported)?;
+        ExportLoop::start(&arguments.exports, arguments.export_interval, bound, exported)?;
     print(&format!("{}\n", server.url()))?;
     server.run()?;
     Ok(ExitCode::SUCCESS)
@@ -55,13 +58,17 @@ fn exported_processes(arguments: &ServeArguments) -> ListedProcesses {
     }
 }
 
-/// What `/metrics` says, with so many jobs.
-fn metrics_text(most_jobs: usize) -> MetricsText {
-    let jobs = Mutex::new(JobBound::new(most_jobs));
+fn export_bound(arguments: &ServeArguments) -> ExportBound {
+    ExportBound::new(arguments.most_jobs(), arguments.most_published())
+}
+
+/// What `/metrics` says, with so many jobs and published values.
+fn metrics_text(bound: ExportBound) -> MetricsText {
+    let bound = Mutex::new(bound);
     Box::new(move |report, text| {
         let mut report = report.clone();
         // Nobody panics while it holds the lock; if one did, the bound is whole all the same.
-        jobs.lock().unwrap_or_else(PoisonError::into_inner).apply(&mut report);
+        bound.lock().unwrap_or_else(PoisonError::into_inner).apply(&mut report);
         openmetrics(&report, text);
     })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use weigh_agent::{NodeReader, StreamClient, StreamError};
+use weigh_agent::{NodeReader, PublishedReader, StreamClient, StreamError};
 use weigh_schema::top::TopReport;
 use weigh_session::Source as _;
 use weigh_session::products::top::{TopSettings, TopSource};
@@ -12,13 +12,13 @@ use weigh_web::{FeedEvent, NodeFeed};
 /// Between two reports, until the server says otherwise.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads the node's collectors in the thread that asks.
-pub struct TopFeed(TopSource);
+/// Reads the node's collectors in the thread that asks, and of an agent, where there is one, what clients publish there.
+pub struct TopFeed(TopSource, PublishedReader);
 
 impl TopFeed {
     /// Opens the collectors.
     pub fn new(settings: TopSettings) -> TopFeed {
-        TopFeed(TopSource::new(settings, None))
+        TopFeed(TopSource::new(settings, None), PublishedReader::new(weigh_agent::socket()))
     }
 }
 
@@ -27,6 +27,7 @@ impl NodeFeed for TopFeed {
         loop {
             let wait = self.0.deadline()?.saturating_duration_since(Instant::now());
             std::thread::sleep(wait);
+            self.0.set_published(self.1.values());
             self.0.tick_if_due();
             if let Some(report) = self.0.take_report() {
                 return Some(FeedEvent::Report(report.into()));
@@ -36,6 +37,11 @@ impl NodeFeed for TopFeed {
 
     fn set_interval(&mut self, interval: Duration) {
         self.0.set_interval(interval);
+    }
+
+    /// A client of the agent that nobody needs takes another's place.
+    fn rest(&mut self) {
+        self.1.rest();
     }
 }
 

@@ -1,16 +1,19 @@
 //! The certificate and key of the page: files that the user names, or what the agent hands to the process it has started.
 //!
-//! Refuses a key that others may read or change, and what is no file.
+//! Refuses a key that others may read or change, and what is no file. Renewed files take the place of the old ones while the page is
+//! served; where they are broken the old ones stay.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::OFlags;
+use weigh_collect::notice;
 use weigh_session::products::agent::PagePem;
-use weigh_web::TlsIdentity;
+use weigh_web::{TlsIdentity, TlsRenewal};
 
 use weigh_arguments::{ServeArguments, TlsArguments};
 
@@ -40,6 +43,81 @@ pub fn identity(arguments: &TlsArguments, pem: &PagePem) -> anyhow::Result<TlsId
     let (certificates, key) = (shown(&arguments.tls_cert), shown(&arguments.tls_key));
     let failed = || format!("--tls-cert {certificates} --tls-key {key}");
     TlsIdentity::parse(&pem.certificates, &pem.key).with_context(failed)
+}
+
+/// Files that were read, and when they were changed.
+pub struct TlsFiles {
+    arguments: TlsArguments,
+    seen: Mutex<FileTimes>,
+}
+
+/// When a file was changed, and which it is; of the certificate and of the key.
+type FileTimes = [Option<(i64, i64, u64)>; 2];
+
+impl TlsFiles {
+    /// Those of these arguments as they are now.
+    pub fn new(arguments: &TlsArguments) -> TlsFiles {
+        TlsFiles { arguments: arguments.clone(), seen: Mutex::new(times(arguments)) }
+    }
+
+    /// What is in them if they were changed since this was asked last, or it is asked for; else, and where it cannot be served with,
+    /// which is said, none.
+    pub fn renewed(&self, is_asked: bool) -> Option<(PagePem, TlsIdentity)> {
+        let now = times(&self.arguments);
+        // It is whole between any two statements.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *seen, now) == now && !is_asked {
+            return None;
+        }
+        let pem = read(&self.arguments).and_then(|pem| pem.context("no file is named"));
+        let found = pem.and_then(|pem| Ok((pem.clone(), identity(&self.arguments, &pem)?)));
+        found.map_err(|error| say_kept(&error)).ok()
+    }
+}
+
+fn times(arguments: &TlsArguments) -> FileTimes {
+    [&arguments.tls_cert, &arguments.tls_key].map(|path| {
+        let about = std::fs::metadata(path.as_deref()?).ok()?;
+        Some((about.mtime(), about.mtime_nsec(), about.ino()))
+    })
+}
+
+fn say_kept(error: &anyhow::Error) {
+    notice!("the page is served with the certificate that it has: {error:#}");
+}
+
+/// Has the identity renewed: by the files, where some are named.
+pub fn renewal(arguments: &ServeArguments, identity: Option<&TlsIdentity>) -> Option<TlsRenewal> {
+    arguments.tls.tls_cert.as_ref()?;
+    let (files, identity) = (TlsFiles::new(&arguments.tls), identity?.clone());
+    let renew = move |is_asked| {
+        if let Some((_, fresh)) = files.renewed(is_asked) {
+            renew(&identity, &fresh);
+        }
+    };
+    // A terminal that is closed ends what was started in it.
+    let by_hangup = !std::io::stderr().is_terminal();
+    Some(TlsRenewal { renew: Arc::new(renew), by_hangup })
+}
+
+/// Serves with another certificate from now on, and says so.
+fn renew(identity: &TlsIdentity, fresh: &TlsIdentity) {
+    match identity.renew(fresh) {
+        Ok(()) => notice!("the page is served with the new certificate"),
+        Err(error) => say_kept(&error.into()),
+    }
+}
+
+/// Has it renewed by what the agent sends on standard input, until that ends.
+pub fn renew_by_input(identity: Option<&TlsIdentity>) {
+    let mut input = std::io::stdin().lock();
+    while let (Some(identity), Ok(pem)) = (identity, PagePem::read_input(&mut input)) {
+        match TlsIdentity::parse(&pem.certificates, &pem.key) {
+            Ok(fresh) => renew(identity, &fresh),
+            Err(error) => say_kept(&error.into()),
+        }
+    }
+    let _ = std::io::copy(&mut input, &mut std::io::sink());
 }
 
 /// What a server of these arguments says it is; none where it has no TLS.

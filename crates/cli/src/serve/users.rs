@@ -12,9 +12,10 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, capabilities};
 use weigh_agent::{StreamClient, give_way_to_agent};
-use weigh_web::{PageAudience, TokenAuthority, TokenGrant};
+use weigh_web::{PageAudience, TlsIdentity, TokenAuthority, TokenGrant};
 
 use super::node_feed::{AgentFeed, INTERVAL};
+use super::tls_files::renew_by_input;
 
 /// The agent, which has made the tokens.
 struct AgentTokens(PathBuf);
@@ -37,7 +38,7 @@ pub fn audience(socket: PathBuf) -> PageAudience {
 }
 
 /// It has no rights, and as the agent's child it ends with that. Errors: it has some; the agent has ended.
-pub fn confine(agent: Option<u32>) -> anyhow::Result<()> {
+pub fn confine(agent: Option<u32>, identity: Option<&TlsIdentity>) -> anyhow::Result<()> {
     let held = capabilities(None).map(|held| held.permitted);
     if rustix::process::geteuid().is_root() || held != Ok(CapabilitySet::empty()) {
         bail!("--for-users: it is served by a user without any rights, not by root");
@@ -47,15 +48,17 @@ pub fn confine(agent: Option<u32>) -> anyhow::Result<()> {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let Some(agent) = agent else { return Ok(()) };
     match getppid().map(Pid::as_raw_nonzero) {
-        Some(parent) if u32::try_from(parent.get()) == Ok(agent) => end_with_input(),
+        Some(parent) if u32::try_from(parent.get()) == Ok(agent) => {
+            end_with_input(identity.cloned())
+        }
         _ => bail!("the agent that has started it has ended"),
     }
 }
 
-/// It ends when its agent closes its standard input.
-fn end_with_input() -> anyhow::Result<()> {
-    let wait = || {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+/// It ends when its agent closes its standard input; until then certificates may come there.
+fn end_with_input(identity: Option<TlsIdentity>) -> anyhow::Result<()> {
+    let wait = move || {
+        renew_by_input(identity.as_ref());
         // What is served for nobody can be cut short.
         let _ = kill_process(getpid(), Signal::KILL);
     };

@@ -13,6 +13,7 @@ use ratatui_core::style::{Color, Modifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use weigh_account::rules::RuleSet;
+use weigh_agent::PublishedReader;
 use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
@@ -32,6 +33,7 @@ pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<Exi
     let everybody = settings.listed == ListedProcesses::Everybody;
     let mut screen = Screen {
         source,
+        published: PublishedReader::new(weigh_agent::socket()),
         terminal,
         view,
         everybody,
@@ -89,6 +91,7 @@ fn size() -> (u16, u16) {
 
 struct Screen {
     source: TopSource,
+    published: PublishedReader,
     terminal: RawTerminal,
     view: TopView,
     everybody: bool,
@@ -111,6 +114,9 @@ impl Source for Screen {
     }
 
     fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
+        if self.source.deadline().is_some_and(|next| Instant::now() >= next) {
+            self.source.set_published(self.published.values());
+        }
         self.source.poll(command)?;
         let report = self.source.take_report();
         let is_new = report.is_some();
@@ -164,6 +170,7 @@ impl Screen {
             'p' => self.view.sort = SortKey::Pid,
             's' => self.switch(TopList::Collectors),
             'r' => self.switch(TopList::Rules),
+            'v' => self.switch(TopList::Published),
             '/' => self.view.is_typing = true,
             '\r' | '\n' => self.open(),
             ESCAPE if !self.view.filter.is_empty() => self.view.filter.clear(),

@@ -138,17 +138,20 @@ fn follow(
         has_command: !settings.command.is_empty(),
         lines: json.as_ref().and_then(JsonReport::lines),
         metrics: server.as_ref().map(ScrapeServer::board),
-        publisher: RefCell::new(publisher(live)?),
+        publisher: RefCell::new(publisher(live, settings.pid)?),
         triggers: live.on_event.clone(),
     };
     let outcome = plan.run(Rc::new(outputs))?;
     end(&settings, outcome, json, is_quiet)
 }
 
-/// What publishes reports, if it is asked for.
-fn publisher(live: &LiveValueArguments) -> anyhow::Result<Option<Publisher>> {
+/// What publishes reports of a stream that follows a process, if it is asked for.
+fn publisher(
+    live: &LiveValueArguments,
+    followed: Option<u32>,
+) -> anyhow::Result<Option<Publisher>> {
     let socket = live.publish.clone().map(|socket| socket.unwrap_or_else(weigh_agent::socket));
-    socket.map(Publisher::start).transpose()
+    socket.map(|socket| Publisher::start(socket, followed)).transpose()
 }
 
 /// Reads along with another's stream.
@@ -165,7 +168,7 @@ fn attach(wanted: &TraceAttachArguments) -> anyhow::Result<ExitCode> {
         has_command: false,
         lines: json.as_ref().and_then(JsonReport::lines),
         metrics: server.as_ref().map(ScrapeServer::board),
-        publisher: RefCell::new(publisher(&wanted.live_values)?),
+        publisher: RefCell::new(publisher(&wanted.live_values, wanted.stream)?),
         triggers: wanted.live_values.on_event.clone(),
     };
     let outcome = plan.run(wanted.from.as_deref(), &outputs)?;

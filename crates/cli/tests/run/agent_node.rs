@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use weigh_agent::{RemoteJob, StreamClient};
 use weigh_collect::follow::JobDetail;
+use weigh_schema::Unit;
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleChange, RuleEvent, Severity, scope_of_job};
 use weigh_schema::stream::{
@@ -289,6 +290,27 @@ fn scripts_publish_values_and_hostile_names_are_refused() {
 }
 
 #[test]
+fn what_is_published_is_in_records_of_the_node_and_in_top() {
+    let agent = NodeAgent::start(&[]);
+    let depth = |report: &TopReport| {
+        let found = report.published.iter().find(|value| value.metric == "depth");
+        found.map(|value| (value.scope.to_string(), value.value, value.unit, value.pid.is_some()))
+    };
+    let expected = Some(("queue".to_string(), 17.5, Some(Unit::Bytes), true));
+    let push = ["push", "--scope", "queue", "--unit", "bytes", "depth=3"];
+    agent.done(NOBODY, &push);
+    agent.done(NOBODY, &["push", "--scope", "queue", "--unit", "bytes", "depth=17.5"]);
+    let client = agent.client();
+    assert_eq!(depth(&report(&next(&client, 0))), expected);
+    let once = ["top", "--once", "--interval", "100ms"];
+    let json = agent.done(NOBODY, &[&once[..], &["--json"]].concat());
+    assert_eq!(depth(&serde_json::from_str(&json).expect("a report")), expected);
+    let text = agent.done(NOBODY, &once);
+    let line = text.lines().find(|line| line.starts_with("depth ")).expect("a line");
+    assert!(line.contains(" 18 B ") && line.contains(" queue"), "{line}");
+}
+
+#[test]
 fn others_than_root_and_the_agents_user_change_nothing() {
     needs_root!();
     let agent = NodeAgent::of_root();
@@ -381,19 +403,29 @@ fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
     let address = free.expect("a port");
     let agent = NodeAgent::start(&["--otlp", &address.to_string()]);
     let mut stream = TcpStream::connect(address).expect("it listens");
-    let mut send = |kind: &str| {
+    let mut send_message = |kind: &str, message: &[u8]| {
         let head = format!(
             "POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             message.len()
         );
-        stream.write_all(&[head.as_bytes(), &message[..]].concat()).expect("sends");
+        stream.write_all(&[head.as_bytes(), message].concat()).expect("sends");
         let mut answer = [0; 512];
         let length = stream.read(&mut answer).expect("an answer");
         String::from_utf8_lossy(&answer[..length]).lines().next().unwrap_or_default().to_string()
     };
-    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
-    assert_eq!(send("application/x-protobuf"), "HTTP/1.1 200 OK");
-    assert_eq!(send("application/json"), "HTTP/1.1 415 Unsupported Media Type");
+    assert_eq!(send_message("application/x-protobuf", message), "HTTP/1.1 200 OK");
+    assert_eq!(send_message("application/x-protobuf", message), "HTTP/1.1 200 OK");
+    let json = r#"{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
+        "scopeMetrics":[{"metrics":[
+            {"name":"sold","unit":"1","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{"asInt":"3"}]}},
+            {"name":"odd","gauge":{"dataPoints":[{"asDouble":"NaN"}]}},
+            {"name":"<b>","gauge":{"dataPoints":[{"asDouble":1}]}}]}]}]}"#;
+    assert_eq!(send_message("application/json", json.as_bytes()), "HTTP/1.1 200 OK");
+    assert_eq!(send_message("application/json", message), "HTTP/1.1 400 Bad Request");
+    let deep = [b'['; 100_000];
+    assert_eq!(send_message("application/json", &deep), "HTTP/1.1 400 Bad Request");
+    let other = send_message("application/grpc", message);
+    assert_eq!(other, "HTTP/1.1 415 Unsupported Media Type");
     let records = agent.client().read(read(PUSHED, 1)).expect("records");
     let uid = rustix::process::geteuid().as_raw();
     let found = records.records.iter().map(|record| match &record.body {
@@ -412,9 +444,11 @@ fn metrics_of_opentelemetry_are_taken_and_growth_is_added_up() {
             row("service:shop", "took_samples_total", 4.0),
         ]
     };
-    assert_eq!(found.collect::<Vec<_>>(), [once(7.0), once(14.0)].concat());
-    // A summary each time, and a form that is not taken.
-    assert_eq!(agent.stream(PUSHED).refused_total, 3);
+    // What comes in JSON is the same sum.
+    let in_json = vec![row("service:shop", "sold_total", 17.0)];
+    assert_eq!(found.collect::<Vec<_>>(), [&once(7.0)[..], &once(14.0), &in_json].concat());
+    // A summary each time; no number and no name in JSON; two messages that make no sense, and a form that is not taken.
+    assert_eq!(agent.stream(PUSHED).refused_total, 2 + 2 + 3);
 }
 
 #[test]

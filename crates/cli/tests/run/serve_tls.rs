@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
@@ -42,9 +44,15 @@ fn serve(scratch: &Scratch, http: &str, certificate: &Path, key: &Path) -> Comma
 /// Asks as a client that trusts the tests' authority.
 #[track_caller]
 fn ask(port: u16, name: &str, lines: &[&str]) -> String {
+    ask_trusting("ca.pem", port, name, lines)
+}
+
+/// Asks as a client that trusts this authority; of a server that it does not trust it has no answer.
+#[track_caller]
+fn ask_trusting(authority: &str, port: u16, name: &str, lines: &[&str]) -> String {
     let mut roots = RootCertStore::empty();
     roots
-        .add(CertificateDer::from_pem_file(file("ca.pem")).expect("a file"))
+        .add(CertificateDer::from_pem_file(file(authority)).expect("a file"))
         .expect("an authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -56,7 +64,9 @@ fn ask(port: u16, name: &str, lines: &[&str]) -> String {
     let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
     let mut stream = StreamOwned::new(connection, connect(port));
     let request = lines.join("\r\n") + "\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).expect("it reads");
+    if stream.write_all(request.as_bytes()).is_err() {
+        return String::new();
+    }
     let mut answer = Vec::new();
     // A server may leave without a word of farewell.
     let _ = stream.read_to_end(&mut answer);
@@ -149,13 +159,87 @@ fn without_tls_or_with_a_wrong_one_nothing_is_served_to_other_machines() {
     refused(with(&certificate, &good), &["the certificate and the key"]);
 }
 
+/// Which of the two certificates a server has.
+#[track_caller]
+fn certificate_at(port: u16) -> &'static str {
+    let trusts = |authority| {
+        let host = format!("Host: node.example:{port}");
+        let lines = ["GET /api/v1/node HTTP/1.1", &host];
+        ask_trusting(authority, port, "node.example", &lines).starts_with("HTTP/1.1 401")
+    };
+    match (trusts("ca.pem"), trusts("renewed.pem")) {
+        (true, false) => "first",
+        (false, true) => "renewed",
+        both => panic!("{both:?}"),
+    }
+}
+
+/// Puts a file in the place of another one, as renewals do.
+fn replace(path: &Path, by: &str) {
+    let beside = path.with_extension("new");
+    std::fs::copy(file(by), &beside).expect("a copy");
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    std::fs::rename(&beside, path).expect("it takes its place");
+}
+
+/// What a process says on standard error, as it comes.
+fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let read = BufReader::new(output).lines().map_while(Result::ok);
+        read.for_each(|line| drop(sender.send(line)));
+    });
+    lines
+}
+
+#[test]
+fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
+    let scratch = Scratch::new();
+    let (certificate, key) = (scratch.path("work").join("cert.pem"), key(&scratch, 0o600));
+    replace(&certificate, "server.pem");
+    let mut command = serve(&scratch, "0.0.0.0:0", &certificate, &key);
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Mortal::of(spawned);
+    let said = lines_of(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let (_, port, _) = parts(&line);
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
+    let renew = |expected: &str| {
+        kill_process(pid, Signal::HUP).expect("it lives");
+        // A look that nobody asked for may have said the same before.
+        let mut said = std::iter::from_fn(|| said.recv_timeout(patience(30.0)).ok());
+        assert!(said.any(|line| line.contains(expected)), "{expected}");
+    };
+    assert_eq!(certificate_at(port), "first");
+    replace(&certificate, "renewed.pem");
+    renew("the page is served with the certificate that it has: ");
+    assert_eq!(certificate_at(port), "first", "the key is another one's");
+    replace(&key, "other.key");
+    renew("the page is served with the new certificate");
+    assert_eq!(certificate_at(port), "renewed");
+    replace(&certificate, "README.md");
+    renew("expected one in PEM");
+    assert_eq!(certificate_at(port), "renewed");
+    // It is for no name by which the page is known.
+    replace(&certificate, "nameless.pem");
+    replace(&key, "server.key");
+    renew("not for node.example");
+    assert_eq!(certificate_at(port), "renewed");
+    // Without being asked.
+    replace(&certificate, "server.pem");
+    wait_until("it is renewed", 60.0, || certificate_at(port) == "first");
+}
+
 /// The process that serves it may not read the key.
 #[test]
 fn the_page_of_an_agent_has_its_certificate_from_the_agent() {
     needs_root!();
     let scratch = Scratch::new();
-    let (certificate, key) = (file("server.pem"), key(&scratch, 0o600));
-    let (certificate, key) = (certificate.display().to_string(), key.display().to_string());
+    let (certificate_file, key_file) = (scratch.path("work").join("cert"), key(&scratch, 0o600));
+    replace(&certificate_file, "server.pem");
+    let certificate = certificate_file.display().to_string();
+    let key = key_file.display().to_string();
     let options = ["--http", "0.0.0.0:0", "--tls-cert", &certificate, "--tls-key", &key];
     let agent =
         NodeAgent::of_root_with(&["--bounding-set=-all,+setuid,+setgid,+setpcap"], &options);
@@ -172,6 +256,11 @@ fn the_page_of_an_agent_has_its_certificate_from_the_agent() {
         (format!("Host: node.example:{port}"), format!("Authorization: Bearer {token}"));
     let found = ask(port, "node.example", &["GET /api/v1/node HTTP/1.1", &host, &bearer]);
     assert!(found.contains("\"schema\":\"weigh.top/1\""), "{found}");
+    // The same process has another one.
+    replace(&certificate_file, "renewed.pem");
+    replace(&key_file, "other.key");
+    wait_until("it is renewed", 60.0, || certificate_at(port) == "renewed");
+    assert_eq!(status().starts, 1);
 }
 
 /// Takes one request over TLS; its head, if the client trusts who answers.

@@ -9,6 +9,7 @@ use weigh_schema::{METRICS, Metric, MetricKind, MetricScope, NODE_METRICS, Numbe
 
 use super::jobs::job_points;
 use super::point::Point;
+use super::published::published_points;
 use super::scope_label::{ScopeLabels, is_of, label_value};
 
 /// Scopes of one report that are exported: a machine has no more, whatever it is told.
@@ -21,7 +22,7 @@ pub struct Batch {
     pub node: String,
     /// When they were taken: nanoseconds since 1970; 0 for what was before.
     pub time_ns: u64,
-    /// The points, by metric in the order of their declaration, then by scope; those of jobs are the last.
+    /// The points, by metric in the order of their declaration, then by scope; those of jobs, and what clients have published, are the last.
     pub points: Vec<Point>,
     /// Values of the report that are not among them, though it has them.
     pub left_out: u64,
@@ -67,7 +68,7 @@ impl BatchBuilder {
         Batch {
             node: label_value(&report.node),
             time_ns: u64::try_from(report.time.as_nanosecond()).unwrap_or(0),
-            points: of_node.chain(job_points(report)).collect(),
+            points: of_node.chain(job_points(report)).chain(published_points(report)).collect(),
             left_out,
         }
     }

@@ -1,6 +1,6 @@
 //! Elasticsearch (6.8, and 7.8 or later) and OpenSearch, by bulk requests.
 //!
-//! One document per scope of a report; its metrics are numbers under `metrics`, the labels of a job texts under `labels`. Each document has an id made of node, time
+//! One document per scope of a report; its metrics are numbers under `metrics`, the labels of a job and of what is published texts under `labels`. Each document has an id made of node, time
 //! and scope, so that one that is sent twice is there once. The names of index, template and policy are constants. The server
 //! is asked for its version first; then the template and the policy are put there, as it knows them:
 //!
@@ -26,7 +26,7 @@ use super::delivery::{Delivery, Protocol, Verdict};
 use super::exporter::ExporterKind;
 use super::http::{Answer, HttpClient, Request};
 use super::point::Point;
-use super::scope_label::{JOB, hash};
+use super::scope_label::{JOB, PUBLISHED, hash};
 use super::target::HttpTarget;
 
 /// This exporter.
@@ -107,7 +107,7 @@ fn bulk(batch: &Batch) -> String {
             "@timestamp": batch.time_ms(), "node": batch.node,
             "scope": scope.kind, "instance": instance, "metrics": metrics,
         });
-        if scope.kind == JOB {
+        if [JOB, PUBLISHED].contains(&scope.kind) {
             let labels = scope.labels.iter().map(|(name, value)| (name.to_string(), json!(value)));
             document["labels"] = Value::Object(labels.collect());
         }

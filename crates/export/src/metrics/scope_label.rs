@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use weigh_schema::MetricScope;
 use weigh_schema::printable::printable;
-use weigh_schema::top::{TopGroup, TopJob, TopJobKind, TopProcess};
+use weigh_schema::published::trace_stream;
+use weigh_schema::top::{PublishedValue, TopGroup, TopJob, TopJobKind, TopProcess};
 use weigh_schema::update::Scope;
 
 /// Longest value of a label, in bytes. Longer ones end in a hash of the whole.
@@ -55,6 +56,26 @@ impl ScopeLabels {
         ScopeLabels { kind: JOB, labels }
     }
 
+    /// Labels of what a client of the agent has published. Of a stream of `weigh trace` its process and the number of what was
+    /// asked, that, and the key; of any other value what the client calls it. The names are anybody's.
+    pub fn of_published(value: &PublishedValue, is_of_trace: bool) -> ScopeLabels {
+        let stream = trace_stream(&value.scope).filter(|_| is_of_trace);
+        let mut labels = match stream {
+            Some((stream, key)) => vec![("stream", label_value(stream)), ("key", label_value(key))],
+            None => vec![
+                ("metric", label_value(&value.metric)),
+                ("scope", label_value(&value.scope.to_string())),
+                ("unit", value.unit.map(|unit| unit.to_string()).unwrap_or_default()),
+            ],
+        };
+        let asked = value.query.as_ref().filter(|_| stream.is_some());
+        labels.extend(asked.map(|query| ("asked", label_value(&query.asked))));
+        labels.extend(value.user.as_deref().map(|user| ("user", label_value(user))));
+        labels.retain(|(_, value)| !value.is_empty());
+        labels.sort_unstable_by_key(|(name, _)| *name);
+        ScopeLabels { kind: PUBLISHED, labels }
+    }
+
     /// The values, with colons between them: `READ:/scratch`. Of a job what tells it from others: its PID or path.
     pub fn instance(&self) -> String {
         if self.kind == JOB {
@@ -84,6 +105,11 @@ pub fn is_of(scope: &Scope, kind: MetricScope) -> bool {
     )
 }
 
+/// Kind of the labels of what a client of the agent has published.
+pub const PUBLISHED: &str = "published";
+/// Names of the labels of what is published.
+pub const PUBLISHED_LABELS: [&str; 7] =
+    ["asked", "key", "metric", "scope", "stream", "unit", "user"];
 /// Kind of the labels of a job.
 pub const JOB: &str = "job";
 /// Names of the labels of jobs.

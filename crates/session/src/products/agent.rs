@@ -38,7 +38,7 @@ use crate::error::SourceError;
 use crate::source::{SessionEnd, Source};
 
 pub use self::page_pem::PagePem;
-pub use self::page_settings::PageSettings;
+pub use self::page_settings::{PageSettings, RenewedPem};
 
 /// What programs do not wait for is done by as many at once: the kernel holds a thread that puts a page in its place, or
 /// attaches, for ten milliseconds and more.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::node::NodeView;
+use weigh_account::published::{self, MOST_SHOWN};
 use weigh_account::rules::{self, RuleInput, RuleMoment, RuleSet, RuleState};
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
@@ -22,8 +23,9 @@ use weigh_schema::event::CollectorState;
 use weigh_schema::node_metric::node_cpu_idle_seconds_total;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::sample::Sample;
-use weigh_schema::stream::PushedSample;
-use weigh_schema::top::{TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport};
+use weigh_schema::top::{
+    PublishedValue, TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport,
+};
 use weigh_schema::top_detail::TopDetail;
 use weigh_schema::update::Scope;
 
@@ -116,7 +118,7 @@ pub struct TopSource {
     requests: JobRequests,
     rules: RuleState,
     /// What clients of an agent have published.
-    published: Vec<PushedSample>,
+    published: Vec<PublishedValue>,
     /// While nobody reads reports.
     next_unread_look: Instant,
     /// What rules have said since it was last taken; the oldest go.
@@ -166,9 +168,8 @@ impl TopSource {
         self.rules = RuleState::new(rules);
     }
 
-    /// Rules judge these values as well, of metrics that their file declares: nobody publishes in the place of weigh.
-    pub fn set_published(&mut self, mut values: Vec<PushedSample>) {
-        values.retain(|sample| self.rules.declares(&sample.metric));
+    /// Shows these values; rules judge those of metrics that their file declares: nobody publishes in the place of weigh.
+    pub fn set_published(&mut self, values: Vec<PublishedValue>) {
         self.published = values;
     }
 
@@ -236,6 +237,8 @@ impl TopSource {
         let (mut jobs, processes) = self.rows(&looks, cores.len());
         let time = Timestamp::now();
         self.judge(time, &jobs);
+        let (mut published, published_left_out) = published::shown(&self.published, MOST_SHOWN);
+        published::set_jobs(&mut published, &jobs, &processes);
         jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
         let report = TopReport {
             schema: TOP.to_string(),
@@ -251,6 +254,8 @@ impl TopSource {
             processes,
             processes_left_out: 0,
             processes_unreadable: unreadable,
+            published,
+            published_left_out,
         };
         self.latest_detail = self.details.look(self.focus, &report);
         report
@@ -260,7 +265,9 @@ impl TopSource {
     fn judge(&mut self, time: Timestamp, jobs: &[TopJob]) {
         let Some(at) = self.node.sink.at else { return };
         let moment = RuleMoment { ns: at.ns(), time };
-        let published = self.published.iter().map(RuleInput::from);
+        let is_judged = |value: &&PublishedValue| self.rules.declares(&value.metric);
+        let published = self.published.iter().filter(is_judged).map(RuleInput::from);
+        let published: Vec<RuleInput<'_>> = published.collect();
         let mut values = rules::job_inputs(jobs).chain(published);
         let events = self.rules.take_tick(moment, self.node.blocks(), &mut values);
         drop(values);
@@ -348,7 +355,7 @@ impl TopSource {
 
     /// Judges the latest tick where there is no report of it; what clients have published and jobs, now and then. Processes
     /// are looked at only if there are sessions.
-    pub fn judge_unread(&mut self, published: impl FnOnce() -> Vec<PushedSample>) {
+    pub fn judge_unread(&mut self, published: impl FnOnce() -> Vec<PublishedValue>) {
         let now = Instant::now();
         if now >= self.next_unread_look {
             self.next_unread_look = now + UNREAD_LOOKS;

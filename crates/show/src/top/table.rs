@@ -6,7 +6,7 @@ use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 
 use super::view::{TopList, TopView};
-use super::{detail_rows, rows, rule_lines};
+use super::{detail_rows, published_lines, rows, rule_lines};
 
 pub(super) struct TopTable {
     /// Above the title.
@@ -39,6 +39,11 @@ impl TopTable {
                 rule_lines::title(),
                 rule_lines::list(report, columns),
                 "no rule holds, and all can be judged",
+            ),
+            TopList::Published => TopTable::list(
+                published_lines::title(),
+                published_lines::list(report, columns),
+                "nobody has published a value in the last minute, or no agent runs: weigh push",
             ),
             TopList::Job(pid) => TopTable::job(pid, detail, view, columns),
             TopList::Process(pid) => {

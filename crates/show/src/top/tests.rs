@@ -3,8 +3,9 @@ use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
+use weigh_schema::stream::TraceQuery;
 use weigh_schema::top::{
-    CoreUse, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopValue,
+    CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopValue,
 };
 use weigh_schema::top_detail::{
     ProcessReading, TOP_JOB, TopFile, TopIo, TopLimit, TopOpenFiles, TopProcessDetail, TopThread,
@@ -48,6 +49,39 @@ fn status(rule: &str, state: RuleStanding) -> RuleStatus {
         paste: format!("ls {EVIL}"),
         reason: (state == RuleStanding::Unavailable).then(|| EVIL.to_string()),
     }
+}
+
+fn published(metric: &str, value: f64) -> PublishedValue {
+    let query = TraceQuery { asked: EVIL.into(), followed_pid: None };
+    PublishedValue {
+        scope: Scope::Other(EVIL.into()),
+        metric: metric.into(),
+        value,
+        unit: Some(Unit::Count),
+        query: Some(query.into()),
+        user: Some(EVIL.into()),
+        pid: Some(7),
+        job: None,
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+    }
+}
+
+#[test]
+fn published_values_are_listed_and_the_screen_says_how_many() {
+    let text = text(&report(), 200);
+    let line = text.lines().find(|line| line.starts_with("trace_pairs_total")).expect("a line");
+    assert!(line.contains(" 0.5 \\u{1b}[") && line.contains("\\u{1b}[2Jevil"), "{line}");
+    assert!(text.contains("1.0000e300") && text.contains("and 3 more that a report"), "{text}");
+    let view = |list| TopView { list, ..TopView::default() };
+    let screen = |list| {
+        let buffer = draw(&report(), None, &view(list), 120, 24);
+        buffer.content.iter().map(|cell| cell.symbol()).collect::<String>()
+    };
+    assert!(screen(TopList::Processes).contains("published values: 5 (v: all)"));
+    assert!(screen(TopList::Published).contains("PUBLISHED VALUE"));
+    let mut none = report();
+    (none.published, none.published_left_out) = (Vec::new(), 0);
+    assert!(!super::text(&none, 120).contains("PUBLISHED"));
 }
 
 fn detail() -> TopDetail {
@@ -125,6 +159,8 @@ fn report() -> TopReport {
             status("steal", RuleStanding::Pending),
             status("gpu_idle", RuleStanding::Unavailable),
         ],
+        published: vec![published(EVIL, 1e300), published("trace_pairs_total", 0.5)],
+        published_left_out: 3,
         jobs: vec![TopJob {
             kind: TopJobKind::Weigh,
             group: None,

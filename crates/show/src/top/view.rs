@@ -27,6 +27,8 @@ pub enum TopList {
     Collectors,
     /// How rules stand.
     Rules,
+    /// What clients of the agent have published.
+    Published,
     /// Processes of a job, by the PID of its `weigh run`.
     Job(u32),
     /// A process: threads, open files, limits.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
+use weigh_schema::stream::TraceQuery;
 use weigh_schema::top::{
-    CoreUse, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopReport, TopValue,
+    CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess,
+    TopReport, TopValue,
 };
 use weigh_schema::{Mechanism, Number, Quality, Unit};
 
@@ -94,6 +96,23 @@ pub fn full() -> TopReport {
         }],
         processes_unreadable: 0,
         processes_left_out: 3,
+        published: vec![published()],
+        published_left_out: 1,
+    }
+}
+
+fn published() -> PublishedValue {
+    let query = TraceQuery { asked: "a -> b by tid".into(), followed_pid: Some(8) };
+    PublishedValue {
+        scope: "trace:9/0".to_string().into(),
+        metric: "trace_pairs_total".into(),
+        value: 3.0,
+        unit: Some(Unit::Count),
+        query: Some(query.into()),
+        user: Some("ada".into()),
+        pid: Some(9),
+        job: Some(7),
+        time: "2026-01-02T03:04:05Z".parse().expect("a time"),
     }
 }
 
@@ -103,6 +122,11 @@ pub fn first() -> TopReport {
     report.interval_seconds = None;
     report.user = None;
     report.processes_left_out = 0;
+    report.published_left_out = 0;
+    for value in &mut report.published {
+        (value.unit, value.query, value.user, value.pid, value.job) =
+            (None, None, None, None, None);
+    }
     for value in report.metrics.values_mut().flat_map(|values| values.values_mut()) {
         (value.value, value.per_second) = (None, None);
     }

@@ -2,12 +2,13 @@
 //! no data stream. All of it is made of constants and of the metrics' declaration.
 
 use serde_json::{Map, Value, json};
+use weigh_schema::published::{PUBLISHED_VALUE, TRACE_METRICS};
 use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::{METRICS, NODE_METRICS, Unit};
 
 use super::server::Server;
 use crate::metrics::http::{Answer, HttpClient, Request};
-use crate::metrics::scope_label::JOB_LABELS;
+use crate::metrics::scope_label::{JOB_LABELS, PUBLISHED_LABELS};
 
 /// Name of the data stream or alias, the template and the policy.
 pub const NAME: &str = "weigh-node";
@@ -132,13 +133,21 @@ fn legacy_template(server: Server) -> Value {
 fn mappings() -> Value {
     let of_node =
         NODE_METRICS.iter().copied().chain(METRICS.iter()).filter(|metric| metric.is_of_node());
+    // What clients publish has no certain unit.
+    let of_published = TRACE_METRICS.iter().chain([&PUBLISHED_VALUE]);
+    let of_published =
+        of_published.map(|metric| (metric.name.to_string(), json!({"type": "double"})));
     let metrics: Map<String, Value> = of_node
         .chain(&RUNNING_JOB_METRICS)
         .map(|metric| (metric.name.to_string(), json!({"type": number_type(metric.unit)})))
+        .chain(of_published)
         .collect();
     let keyword = json!({"type": "keyword", "ignore_above": 1024});
-    let labels: Map<String, Value> =
-        JOB_LABELS.iter().map(|name| (name.to_string(), keyword.clone())).collect();
+    let labels: Map<String, Value> = JOB_LABELS
+        .iter()
+        .chain(&PUBLISHED_LABELS)
+        .map(|name| (name.to_string(), keyword.clone()))
+        .collect();
     json!({
         "dynamic": false,
         "properties": {

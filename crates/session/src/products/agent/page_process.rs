@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use weigh_collect::host::account;
 use weigh_collect::notice;
 
 use super::page_pem::PagePem;
-use super::page_settings::PageSettings;
+use super::page_settings::{PageSettings, RenewedPem};
 use crate::capabilities;
 
 /// The first pause before it is started again; each is twice the one before.
@@ -45,8 +45,13 @@ pub struct PageProcess {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Between two looks at whether the certificate is another one.
+const RENEWAL: Duration = Duration::from_secs(10);
+
 #[derive(Default)]
 struct Shared {
+    /// What the process proves by TLS who it is.
+    pem: Mutex<Option<PagePem>>,
     /// It ends when its standard input does: the agent need not have the right to kill another user's process.
     child: Mutex<Option<Child>>,
     is_ending: AtomicBool,
@@ -55,6 +60,19 @@ struct Shared {
 impl Shared {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pem(&self) -> MutexGuard<'_, Option<PagePem>> {
+        self.pem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the process that serves now, and for those after it.
+    fn renew(&self, pem: PagePem) {
+        if let Some(input) = self.child().as_mut().and_then(|child| child.stdin.as_mut()) {
+            // One that has ended is started again.
+            let _ = input.write_all(&pem.to_input());
+        }
+        *self.pem() = Some(pem);
     }
 
     fn end(&self) {
@@ -78,8 +96,15 @@ impl PageProcess {
         let socket = std::path::absolute(socket).context("the socket of --http")?;
         let (stop, is_stopped) = channel();
         let shared = Arc::new(Shared::default());
-        let (address, pem) = (settings.address, settings.pem.clone());
-        let keeper = Keeper { address, pem, user, socket, access, shared: shared.clone() };
+        *shared.pem() = settings.pem.clone();
+        let keeper =
+            Keeper { address: settings.address, user, socket, access, shared: shared.clone() };
+        if let Some(renewed) = settings.renewed_pem.clone() {
+            let shared = Arc::downgrade(&shared);
+            let thread = std::thread::Builder::new().name("certificate".into());
+            let look = move || look_for_renewal(&renewed, &shared);
+            thread.spawn(look).context("cannot start a thread for the certificate")?;
+        }
         let thread = std::thread::Builder::new().name("page".into());
         let thread = thread.spawn(move || keeper.run(&is_stopped));
         let thread = Some(thread.context("cannot start a thread for the page")?);
@@ -93,6 +118,15 @@ impl Drop for PageProcess {
         drop(self.stop.take());
         self.shared.end();
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Until the page is not served any more.
+fn look_for_renewal(renewed: &RenewedPem, shared: &Weak<Shared>) {
+    loop {
+        std::thread::sleep(RENEWAL);
+        let Some(shared) = shared.upgrade() else { return };
+        (renewed.0)().into_iter().for_each(|pem| shared.renew(pem));
     }
 }
 
@@ -111,7 +145,6 @@ fn unprivileged_user(name: Option<&str>) -> anyhow::Result<(u32, u32)> {
 
 struct Keeper {
     address: SocketAddr,
-    pem: Option<PagePem>,
     user: Option<(u32, u32)>,
     socket: PathBuf,
     access: PageAccess,
@@ -151,12 +184,15 @@ impl Keeper {
             Err(error) => return format!("its process cannot be started: {error}"),
         };
         self.access.set_started(child.id());
-        if let Some((pem, input)) = self.pem.as_ref().zip(child.stdin.as_mut()) {
+        let output = child.stdout.take();
+        let mut shared = self.shared.child();
+        let pem = self.shared.pem().clone();
+        if let Some((pem, input)) = pem.zip(child.stdin.as_mut()) {
             // One that has ended says so below.
             let _ = input.write_all(&pem.to_input());
         }
-        let output = child.stdout.take();
-        *self.shared.child() = Some(child);
+        *shared = Some(child);
+        drop(shared);
         if self.shared.is_ending.load(Ordering::SeqCst) {
             self.shared.end();
         }
@@ -192,7 +228,7 @@ impl Keeper {
         let mut command = Command::new("/proc/self/exe");
         command.args(["serve", "--for-users", "--http", &self.address.to_string()]).arg(agent);
         command.arg("--child-of").arg(std::process::id().to_string());
-        command.args(self.pem.as_ref().map(|_| "--tls-input"));
+        command.args(self.shared.pem().as_ref().map(|_| "--tls-input"));
         command.env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some((uid, gid)) = self.user {

@@ -1,11 +1,23 @@
 //! Where the agent's page is, and who serves it.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use weigh_agent::PageAccess;
 use weigh_wire::Token;
 
 use super::page_pem::PagePem;
+
+/// Looks whether there is another certificate.
+#[derive(Clone)]
+pub struct RenewedPem(pub Arc<dyn Fn() -> Option<PagePem> + Send + Sync>);
+
+impl fmt::Debug for RenewedPem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RenewedPem")
+    }
+}
 
 /// The page of the agent's node.
 #[derive(Clone, Debug)]
@@ -16,6 +28,8 @@ pub struct PageSettings {
     pub origin_apart: Option<String>,
     /// What that process proves by TLS who it is; none: it has none.
     pub pem: Option<PagePem>,
+    /// What it is now, where it is another one than when this was asked last.
+    pub renewed_pem: Option<RenewedPem>,
     /// The user of that process, where the agent is root's; none: nobody.
     pub user: Option<String>,
     /// With this token programs collect the node's metrics.

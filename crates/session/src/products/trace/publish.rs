@@ -27,12 +27,13 @@ const ROWS: usize = 16;
 /// Publishes reports.
 pub struct Publisher {
     samples: SyncSender<Vec<PushedSample>>,
+    followed: Option<u32>,
     next: Instant,
 }
 
 impl Publisher {
-    /// Errors: no agent takes values at that socket now.
-    pub fn start(socket: PathBuf) -> anyhow::Result<Publisher> {
+    /// Of a stream that follows this process, if it follows one. Errors: no agent takes values at that socket now.
+    pub fn start(socket: PathBuf, followed: Option<u32>) -> anyhow::Result<Publisher> {
         let client = StreamClient::connect(&socket).context("--publish")?;
         let (samples, inbox) = sync_channel(1);
         let work = move || {
@@ -41,7 +42,7 @@ impl Publisher {
             hand_over(&socket, Some(client), &inbox);
         };
         Builder::new().name("publish".into()).spawn(work).context("--publish")?;
-        Ok(Publisher { samples, next: Instant::now() + PAUSE })
+        Ok(Publisher { samples, followed, next: Instant::now() + PAUSE })
     }
 }
 
@@ -85,7 +86,7 @@ impl LiveReport for Publisher {
 
     fn show(&mut self, found: &SynthesisReport) {
         self.next = (self.next + PAUSE).max(Instant::now());
-        match self.samples.try_send(published(found, std::process::id())) {
+        match self.samples.try_send(published(found, std::process::id(), self.followed)) {
             // The thread has ended with a panic, or is busy: the next ones are newer.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
