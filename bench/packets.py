@@ -1,29 +1,36 @@
 #!/usr/bin/env python3
 """What it costs to keep packets: `tcpdump` against `weigh trace packets`, in turns.
 
-    bench/packets.py WEIGH [--rounds 5] [--count 300000] [--snaps 96,500,1000,4000] [--ways tcpdump,in,...] [--json FILE]
-    bench/packets.py WEIGH --loss 20 --snaps 4096 --ways tcpdump,in
+    bench/packets.py WEIGH [--rounds 5] [--count 300000] [--snaps 96,500,1000,4096] [--ways tcpdump,in,...] [--json FILE]
+    bench/packets.py WEIGH --loss 20 --snaps 4096 --ways tcpdump,in [--buffer 64MiB] [--json FILE]
+    bench/packets.py --json FILE --page PAGE
 
 A program sends COUNT datagrams of 1400 bytes over loopback; what reads them writes into tmpfs. Per way and snap, the
 medians over the rounds: CPU time of the reader (rusage of its whole process), that with nothing sent, and that for each
 datagram without beginning and end (what COUNT costs more than a fifth of it), packets that are missing, the sender's CPU
 time for each datagram as a ratio to that without any reader, bytes of the file for each packet. `--loss` has one run of
-COUNT datagrams for each of so many rounds, and tells what is missing in each. `--json` leaves all figures in FILE, from
-which `weigh-bench packets` draws the picture. Needs root, tcpdump, and tests/workloads/bin/datagrams.
+COUNT datagrams for each of so many rounds, and tells what is missing in each. `--json` adds all figures to FILE, from
+which `weigh-bench packets` draws the pictures and `--page` writes docs/measurements/packets.md. Needs root, tcpdump, and tests/workloads/bin/datagrams.
 """
-import argparse, json, os, re, signal, statistics, subprocess, tempfile, time
+import argparse, contextlib, json, os, platform, re, signal, statistics, subprocess, tempfile, time
 
 import bare_programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SENDS = os.path.join(HERE, "../tests/workloads/bin/datagrams")
 SIZE = 1400
+# Of Ethernet, IP and UDP before it; of tcpdump's file for each; of weigh's record besides the packet.
+HEADERS, TCPDUMP_BYTES, RECORD_BYTES = 42, 16, 96
+POINT = "netif_receive_skb"
 IN = ["--direction", "in"]
-# The program's options; of tcpdump its filter. A program that does nothing stands where packets come in.
+# The program's options; of tcpdump its filter. What none of them can be cheaper than: a program that does nothing where
+# packets come in; one that puts as many bytes into a ring, which nobody reads; and to write as many bytes as tcpdump does.
 WAYS = {
     "tcpdump": ["udp"],
     "tcpdump-none": ["udp port 9"],
     "nothing": None,
+    "ring": None,
+    "writes": None,
     "in": IN,
     "in-bare": [*IN, "--no-comments"],
     "both": [],
@@ -70,18 +77,43 @@ def told(way, said):
     return int(re.search(r"weigh: \d+ events in [\d.]+ s, (\d+) lost", said)[1])
 
 
+def floor(way, snap, count, folder):
+    """The same of what no program can be cheaper than."""
+    kept = min(snap, SIZE + HEADERS)
+    if way == "writes":
+        return write(count * (kept + TCPDUMP_BYTES), folder), send(count), 0, count * (kept + TCPDUMP_BYTES)
+    with contextlib.ExitStack() as held:
+        code = bare_programs.NOTHING
+        if way == "ring":
+            ring = held.enter_context(bare_programs.emptied(64 << 20))
+            code = bare_programs.record(ring, (kept + RECORD_BYTES) // 8 * 8)
+        held.enter_context(bare_programs.attached([POINT], code))
+        return 0, send(count), 0, 0
+
+
+def write(size, folder):
+    """CPU seconds of writing so many bytes into a file, 256 KiB at once."""
+    piece, path = bytes(256 << 10), os.path.join(folder, "bytes")
+    began = time.process_time()
+    with open(path, "wb", buffering=0) as file:
+        for at in range(0, size, len(piece)):
+            file.write(piece[:size - at])
+    took = time.process_time() - began
+    os.unlink(path)
+    return took
+
+
 def once(asked, way, snap, count, folder):
     """Reader's CPU seconds, sender's ns, lost, bytes of the file."""
     if WAYS[way] is None:
-        with bare_programs.attached(["netif_receive_skb"]):
-            return 0, send(count), 0, 0
+        return floor(way, snap, count, folder)
     path = os.path.join(folder, "packets." + ("parquet" if way == "parquet" else "pcapng"))
     line = command(asked, way, snap, path)
     reader = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     wait_until_ready(way, reader)
     cost = send(count)
-    # Both look at what has come by themselves, tcpdump once in a second.
-    time.sleep(1.2)
+    # Both look at what has come by themselves, tcpdump once in a second, weigh 20 times.
+    time.sleep(1.2 if way.startswith("tcpdump") else 0.2)
     reader.send_signal(signal.SIGINT)
     _, _, used = os.wait4(reader.pid, 0)
     said = reader.stderr.read()
@@ -122,32 +154,122 @@ def losses(asked, snap, ways, folder):
             found[way].append(once(asked, way, snap, asked.count, folder)[2])
     for way, lost in found.items():
         print(f"snap {snap:5} {way:16} none of {asked.count} lost in {lost.count(0)} of {len(lost)} runs; {lost}", flush=True)
+    rings = asked.buffer or "as weigh chooses"
+    return [{"snap": snap, "way": way, "rings": rings, "lost": lost} for way, lost in found.items()]
+
+
+MEANS = {
+    "tcpdump": "`tcpdump`",
+    "tcpdump-none": "`tcpdump`, a filter that takes none",
+    "in": "`--direction in`",
+    "in-bare": "the same with `--no-comments`",
+    "both": "both directions",
+    "parquet": "`--direction in`, to `.parquet`",
+    "in-none": "`--direction in`, a filter that takes none",
+    "in-1/2": "the same, `sample 1/2`",
+    "in-1/10": "the same, `sample 1/10`",
+    "in-1/100": "the same, `sample 1/100`",
+    "nothing": "floor: a program that does nothing where packets come in",
+    "ring": "floor: a program that puts as many bytes into a ring of the kernel's, which nobody reads",
+    "writes": "floor: to write as many bytes as `tcpdump` does",
+}
+IMAGES = {
+    "packets.svg": "CPU time of the reader, of the sender, packets that are missing (figures 5, 6, table 3)",
+    "packets-sampling.svg": "With sampling in the kernel (figure 7)",
+    "packets-filter.svg": "With a filter in the kernel that takes nothing (figure 8)",
+}
+
+
+def row(count, way, rounds):
+    middle = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
+    is_floor = WAYS[way] is None
+    reader = "" if is_floor and way != "writes" else f"{middle['reader_s'] * 1e3:.0f} ms"
+    started = "" if is_floor else f"{middle['nothing_s'] * 1e3:.0f} ms"
+    each = "" if is_floor else f"{middle['each_ns']:.0f} ns"
+    lost = "" if is_floor else f"{middle['lost'] / count * 100:.1f} %"
+    size = f"{middle['bytes']:.0f}" if middle["bytes"] else ""
+    sender = "" if way == "writes" else f"{middle['sender']:.2f}"
+    return f"| {MEANS[way]} | {reader} | {started} | {each} | {lost} | {sender} | {size} | {len(rounds)} |"
+
+
+def page(figures, path):
+    """docs/measurements/packets.md."""
+    lines = [
+        "# Packets", "",
+        f"Written by `bench/packets.py`: {figures['count']:,} datagrams of {SIZE} bytes over loopback, kept in tmpfs by `tcpdump`",
+        "(2 MiB for what waits) or by `weigh trace packets`, in turns. Medians. The reader's CPU time is that of its whole process;",
+        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them. The sender's CPU time is a",
+        "ratio to that without any reader, taken in the same round. As the figures 5 to 8 and the table 3 of the published system",
+        f"(MAGNET). Machine: {figures['machine']}.", "",
+    ]
+    for snap in sorted({one["snap"] for one in figures["ways"]}):
+        lines += [
+            f"## {snap} bytes of each", "",
+            "| | reader | nothing sent | each datagram | missing | sender | bytes each | rounds |", "|---|---|---|---|---|---|---|---|",
+        ]
+        lines += [row(figures["count"], one["way"], one["rounds"]) for one in figures["ways"] if one["snap"] == snap]
+        lines.append("")
+    if figures.get("losses"):
+        lines += ["## Missing, run by run", "", "| bytes of each | | rings | none missing in | missing in the others |", "|---|---|---|---|---|"]
+    for one in figures.get("losses", []):
+        some = [lost for lost in one["lost"] if lost]
+        span = f"{min(some):,} to {max(some):,}" if some else ""
+        rings = "2 MiB" if one["way"].startswith("tcpdump") else one["rings"]
+        lines.append(f"| {one['snap']} | {MEANS[one['way']]} | {rings} | {one['lost'].count(0)} of {len(one['lost'])} | {span} |")
+    there = os.path.join(os.path.dirname(os.path.abspath(path)), "images")
+    for name, title in IMAGES.items():
+        if os.path.exists(os.path.join(there, name)):
+            lines += ["", f"![{title}](images/{name})"]
+    with open(path, "w") as file:
+        file.write("\n".join(lines).rstrip() + "\n")
+
+
+def machine():
+    with open("/proc/cpuinfo") as file:
+        model = re.search(r"model name\s*: (.*)", file.read())
+    return f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), Linux {platform.release().split('-')[0]}"
+
+
+def add(path, found):
+    """Figures of the same kind take the place of older ones."""
+    there = {"ways": [], "losses": []}
+    if os.path.exists(path):
+        with open(path) as file:
+            there = json.load(file)
+    for kind, keys in (("ways", ("snap", "way")), ("losses", ("snap", "way", "rings"))):
+        new = {tuple(one[key] for key in keys) for one in found[kind]}
+        found[kind] = [one for one in there[kind] if tuple(one[key] for key in keys) not in new] + found[kind]
+    with open(path, "w") as file:
+        json.dump(found, file)
 
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("weigh")
+    arguments.add_argument("weigh", nargs="?")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--count", type=int, default=300_000)
-    arguments.add_argument("--snaps", default="96,500,1000,4000")
+    arguments.add_argument("--snaps", default="96,500,1000,4096")
     arguments.add_argument("--ways", default="tcpdump,in,both,parquet,nothing")
     arguments.add_argument("--loss", type=int, default=0)
     arguments.add_argument("--buffer")
     arguments.add_argument("--json")
+    arguments.add_argument("--page")
     asked = arguments.parse_args()
+    if asked.page:
+        with open(asked.json) as file:
+            return page(json.load(file), asked.page)
     ways = asked.ways.split(",")
-    lines = []
+    lines, lost = [], []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         for snap in map(int, asked.snaps.split(",")):
             if asked.loss:
-                losses(asked, snap, ways, folder)
+                lost += losses(asked, snap, ways, folder)
                 continue
             for way, rounds in figures(asked, snap, ways, folder).items():
                 show(snap, way, rounds)
                 lines.append({"snap": snap, "way": way, "rounds": rounds})
     if asked.json:
-        with open(asked.json, "w") as file:
-            json.dump({"count": asked.count, "ways": lines}, file)
+        add(asked.json, {"count": asked.count, "machine": machine(), "ways": lines, "losses": lost})
 
 
 if __name__ == "__main__":

@@ -444,7 +444,7 @@ static inline int weigh_trace_has(const struct weigh_event *event, const struct 
 	return !(event->absent & field->absent);
 }
 
-/* Where a field's value lies: a text of at most `bytes`, bytes, or addresses of a stack. */
+/* Where a field's value lies: a text of at most `bytes`, bytes, or addresses of a stack; it ends with the event's `size`. */
 static inline const void *weigh_trace_value(const struct weigh_event *event,
 					    const struct weigh_trace_field *field)
 {

@@ -2,7 +2,7 @@
 #ifndef WEIGH_RING_H
 #define WEIGH_RING_H
 
-#define WEIGH_RING_MAGIC 0x0032676e69726777ULL
+#define WEIGH_RING_MAGIC 0x0033676e69726777ULL
 #define WEIGH_RING_LINE 64 /* bytes before a ring's data, and of a line of the array of consumers */
 #define WEIGH_RING_STAMP 8 /* bytes before a record */
 #define WEIGH_RING_ALIGNMENT 8 /* of positions */
@@ -11,6 +11,8 @@
 #define WEIGH_RING_LEAST_BYTES 4096 /* of a ring's data */
 #define WEIGH_RING_MOST_BYTES 268435456 /* of a ring's data */
 #define WEIGH_RING_MOST_RINGS 65536 /* of an array */
+/* Bytes before a ring's head that are as they were written. */
+#define WEIGH_RING_KEPT(bytes) ((bytes) - ((bytes) / 8 < 32768 ? (bytes) / 8 : 32768))
 
 /* The first line of a ring; an element of the array is LINE + bytes + SLOP. */
 struct weigh_ring_line {

@@ -19,7 +19,7 @@
 struct place {
 	uint64_t position;
 	uint64_t time; /* of the record there, if `is_known` */
-	uint64_t next; /* where the one behind it begins */
+	uint32_t size; /* its bytes */
 	bool is_known;
 	bool is_overtaken;
 };
@@ -35,7 +35,7 @@ struct weigh_trace {
 	uint64_t ring_count, ring_bytes, ring_key, bytes;
 	struct place *places;
 	struct told *told;
-	/* Of each event: bytes of a record, what was seen by this reader, and lost. */
+	/* Of each event: bytes of a record at most, what was seen by this reader, and lost. */
 	uint32_t sizes[MAX_EVENTS];
 	uint64_t seen[MAX_EVENTS], lost[MAX_EVENTS];
 	/* What the stream had seen, and not got, when this reader came; and what it says now. */

@@ -67,8 +67,14 @@ bool weigh_trace_map(weigh_trace *t, int rings)
 
 enum found { FOUND, PENDING, OVERTAKEN, UNKNOWN_EVENT, BROKEN };
 
-/* What is at a position; if it is a record, where. */
-static enum found look(const weigh_trace *t, uint64_t ring, uint64_t at, const struct weigh_event **record)
+/* A record, and what it said of itself while it was whole. */
+struct record {
+	const struct weigh_event *begin;
+	uint32_t event, size;
+};
+
+/* What is at a position; if it is a record, which. */
+static enum found look(const weigh_trace *t, uint64_t ring, uint64_t at, struct record *found)
 {
 	uint64_t there = head(t, ring) - at;
 	const unsigned char *stamp = element(t, ring) + WEIGH_RING_LINE + (at & (t->ring_bytes - 1));
@@ -87,19 +93,20 @@ static enum found look(const weigh_trace *t, uint64_t ring, uint64_t at, const s
 	size = load(&event->size);
 	/* What has been written over meanwhile says nothing. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (head(t, ring) - at > t->ring_bytes)
+	if (head(t, ring) - at > WEIGH_RING_KEPT(t->ring_bytes))
 		return OVERTAKEN;
 	if (number >= MAX_EVENTS || !t->sizes[number])
 		return UNKNOWN_EVENT;
-	if (size != t->sizes[number])
+	/* It ends where the content of its last field does. */
+	if (size < sizeof(*event) || size > t->sizes[number])
 		return BROKEN;
-	*record = event;
+	*found = (struct record){ event, number, size };
 	return FOUND;
 }
 
-static uint64_t behind(const weigh_trace *t, uint64_t at, uint32_t event)
+static uint64_t behind(uint64_t at, uint32_t size)
 {
-	uint64_t bytes = WEIGH_RING_STAMP + (uint64_t)t->sizes[event];
+	uint64_t bytes = WEIGH_RING_STAMP + (uint64_t)size;
 
 	return at + (bytes + WEIGH_RING_ALIGNMENT - 1) / WEIGH_RING_ALIGNMENT * WEIGH_RING_ALIGNMENT;
 }
@@ -108,7 +115,7 @@ static uint64_t behind(const weigh_trace *t, uint64_t at, uint32_t event)
 static void find(weigh_trace *t, uint64_t ring)
 {
 	struct place *place = &t->places[ring];
-	const struct weigh_event *record = 0;
+	struct record record;
 	enum found found;
 
 	if (place->is_known)
@@ -118,8 +125,8 @@ static void find(weigh_trace *t, uint64_t ring)
 	if (found == UNKNOWN_EVENT)
 		found = weigh_trace_describe(t) ? look(t, ring, place->position, &record) : BROKEN;
 	if (found == FOUND) {
-		place->time = load(&record->time_ns);
-		place->next = behind(t, place->position, load(&record->event) % MAX_EVENTS);
+		place->time = load(&record.begin->time_ns);
+		place->size = record.size;
 		place->is_known = true;
 	} else if (found != PENDING) {
 		place->is_overtaken = true;
@@ -129,8 +136,8 @@ static void find(weigh_trace *t, uint64_t ring)
 /* The oldest record of those that are there. */
 const struct weigh_event *weigh_trace_take(weigh_trace *t)
 {
-	const struct weigh_event *record = 0;
 	struct place *oldest = 0;
+	struct record record;
 	bool is_overtaken = false;
 
 	for (uint64_t ring = 0; ring < t->ring_count; ring++) {
@@ -151,9 +158,9 @@ const struct weigh_event *weigh_trace_take(weigh_trace *t)
 		t->given = -1;
 		return 0;
 	}
-	t->given_event = load(&record->event) % MAX_EVENTS;
+	t->given_event = record.event;
 	t->was_whole = false;
-	return record;
+	return record.begin;
 }
 
 /* What was given out has been read: it counts as seen if it was whole until now. */
@@ -168,8 +175,8 @@ void weigh_trace_let_go(weigh_trace *t)
 	/* A reader that has asked, and was told that it was whole, has read it before. */
 	if (t->was_whole || weigh_trace_intact(t)) {
 		t->seen[t->given_event]++;
-		moved = place->next - place->position;
-		place->position = place->next;
+		moved = behind(place->position, place->size) - place->position;
+		place->position += moved;
 		if (t->told) {
 			store(&t->told->position, t->told->position + moved);
 			store(&t->told->seen, t->told->seen + 1);
@@ -187,7 +194,7 @@ EXPORT size_t weigh_trace_copy(weigh_trace *t, void *to, size_t room)
 	if (t->given < 0)
 		return 0;
 	/* What the record says itself may have been written over. */
-	size = t->sizes[t->given_event];
+	size = t->places[t->given].size;
 	record = (const void *)(element(t, (uint64_t)t->given) + WEIGH_RING_LINE +
 				(t->places[t->given].position & (t->ring_bytes - 1)) + WEIGH_RING_STAMP);
 	memcpy(to, record, size < room ? size : room);
@@ -201,7 +208,7 @@ EXPORT int weigh_trace_intact(weigh_trace *t)
 	if (t->given < 0)
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	is_whole = head(t, (uint64_t)t->given) - t->places[t->given].position <= t->ring_bytes;
+	is_whole = head(t, (uint64_t)t->given) - t->places[t->given].position <= WEIGH_RING_KEPT(t->ring_bytes);
 	t->was_whole |= is_whole;
 	return is_whole;
 }
@@ -209,16 +216,13 @@ EXPORT int weigh_trace_intact(weigh_trace *t)
 /* Adds to each event how many of its records lie from one position to another; false if they cannot be read. */
 static bool walk(const weigh_trace *t, uint64_t ring, uint64_t from, uint64_t to, uint64_t *counts, uint64_t one)
 {
-	const struct weigh_event *record;
+	struct record record;
 
 	while (from < to) {
-		uint32_t event;
-
 		if (look(t, ring, from, &record) != FOUND)
 			return false;
-		event = load(&record->event) % MAX_EVENTS;
-		counts[event] += one;
-		from = behind(t, from, event);
+		counts[record.event] += one;
+		from = behind(from, record.size);
 	}
 	return from == to;
 }
@@ -239,7 +243,7 @@ static bool account(weigh_trace *t)
 		struct place *place = &t->places[ring];
 		uint64_t at = place->position, stream = t->positions[ring];
 
-		place->is_overtaken |= head(t, ring) - at > t->ring_bytes;
+		place->is_overtaken |= head(t, ring) - at > WEIGH_RING_KEPT(t->ring_bytes);
 		/* Nothing overtakes the stream: where the reader was overtaken, the stream is ahead of it. */
 		if (place->is_overtaken)
 			continue;

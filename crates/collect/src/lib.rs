@@ -39,6 +39,7 @@ pub mod io;
 pub mod job;
 mod job_error;
 mod join;
+pub mod kernel_types;
 mod layout;
 mod libbpf_log;
 mod limit_watchdog;

@@ -137,10 +137,10 @@ impl AtomicFile {
         self.commit()
     }
 
-    /// Has room kept for so many bytes from the file's beginning on, where the file system can do that.
-    pub(crate) fn reserve(&self, bytes: u64) -> io::Result<()> {
+    /// Has room kept for so many bytes from this one on, where the file system can do that.
+    pub(crate) fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, bytes) {
             Err(error) if error == rustix::io::Errno::OPNOTSUPP => Ok(()),
             other => Ok(other?),
         }

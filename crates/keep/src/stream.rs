@@ -64,7 +64,9 @@ pub struct Closed {
 
 /// A row group ends after so many rows, or so many bytes of text.
 const GROUP_ROWS: usize = 16 * PAGE_ROWS;
-const GROUP_TEXT_BYTES: usize = 16 << 20;
+const GROUP_TEXT_BYTES: usize = 4 << 20;
+/// A page ends after so many bytes of text, too: it is copied, and compressed, where it lies in a processor's cache.
+const PAGE_TEXT_BYTES: usize = 256 << 10;
 /// Room that the end of the file takes, for each column of each row group, and beyond that.
 const END_BYTES: u64 = 256;
 const END_REST: u64 = 64 * 1024;
@@ -83,6 +85,7 @@ pub struct StreamWriter {
     /// Rows, and bytes of text, that wait for their row group; and rows of the page that is being made.
     rows_pending: usize,
     page_rows: usize,
+    page_text: usize,
     text_pending: usize,
     groups: u64,
     /// Bytes that the notes will have.
@@ -113,6 +116,7 @@ impl StreamWriter {
             columns: columns.iter().zip(described).map(values).collect(),
             rows_pending: 0,
             page_rows: 0,
+            page_text: 0,
             text_pending: 0,
             groups: 0,
             notes: 0,
@@ -168,14 +172,14 @@ impl StreamWriter {
     pub fn text_of(&mut self, column: usize, row: usize, value: &[u8]) {
         if let Some(Values::Texts(texts)) = self.columns.get_mut(column) {
             texts.put(self.page_rows + row, value);
-            self.text_pending += value.len();
+            self.page_text += value.len();
         }
     }
 
     /// Puts a list of texts into the row that is being made.
     pub fn texts<'t>(&mut self, column: usize, texts: impl Iterator<Item = &'t [u8]>) {
         if let Some(Values::Lists(lists)) = self.columns.get_mut(column) {
-            self.text_pending += lists.put(self.rows_pending, texts);
+            self.page_text += lists.put(self.rows_pending, texts);
         }
     }
 
@@ -188,7 +192,7 @@ impl StreamWriter {
     pub fn end_some(&mut self, rows: usize) -> bool {
         self.rows_pending += rows;
         self.page_rows += rows;
-        if self.page_rows >= PAGE_ROWS || self.text_pending >= GROUP_TEXT_BYTES {
+        if self.page_rows >= PAGE_ROWS || self.page_text >= PAGE_TEXT_BYTES {
             self.end_page();
         }
         self.closed.error.is_none()
@@ -196,6 +200,7 @@ impl StreamWriter {
 
     fn end_page(&mut self) {
         let rows = std::mem::take(&mut self.page_rows);
+        self.text_pending += std::mem::take(&mut self.page_text);
         if let Err(error) = self.columns.iter_mut().try_for_each(|values| values.end_page(rows)) {
             let failed = KeepError::from_writing(&self.path, error);
             self.closed.error.get_or_insert(failed);
@@ -250,7 +255,7 @@ impl StreamWriter {
         let room = values + self.columns.len() as u64 * 1024 + end;
         self.file
             .inner()
-            .reserve(self.file.bytes_written() as u64 + room)
+            .reserve(self.file.bytes_written() as u64, room)
             .map_err(|error| KeepError::write(&self.path, error))?;
         self.groups += 1;
         self.write_columns().map_err(|error| KeepError::from_writing(&self.path, error))

@@ -171,11 +171,7 @@ impl TraceWriter {
                     let of = |record| number.of(record).unwrap_or_default();
                     file.numbers(field.column, records().map(of));
                 }
-                None => {
-                    for (row, record) in records().enumerate() {
-                        put(file, (field.column, row), probe.value(record, place));
-                    }
-                }
+                None => put_texts(file, field.column, (probe, place), records()),
             }
         }
         file.end_some(batch.len());
@@ -334,6 +330,34 @@ impl RecordSink for TraceWriter {
                 closed.rows, closed.unwritten
             ))),
         }
+    }
+}
+
+/// Puts texts or bytes into rows that are being made: a text that lies there as the one before it is not looked at again.
+fn put_texts<'r>(
+    file: &mut StreamWriter,
+    column: usize,
+    (probe, place): (&Probe, usize),
+    records: impl Iterator<Item = Record<'r>>,
+) {
+    let field = &probe.fields[place];
+    let mut before: Option<(&[u8], &[u8])> = None;
+    for (row, record) in records.enumerate() {
+        let room = field.room_in(record).unwrap_or_default();
+        let text = match before {
+            Some((same, text)) if same == room => Some(text),
+            _ => match probe.value(record, place) {
+                Value::Text(text) if std::str::from_utf8(text).is_ok() => Some(text),
+                other => {
+                    put(file, (column, row), other);
+                    None
+                }
+            },
+        };
+        if let Some(text) = text {
+            file.text_of(column, row, text);
+        }
+        before = text.map(|text| (room, text));
     }
 }
 

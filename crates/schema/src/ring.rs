@@ -8,15 +8,16 @@
 //!
 //! To write, a program moves the ring's head on by what the record takes, fills it, and writes the stamp that
 //! stands before it last ([`stamp`]): its position and 1, and the key of these rings, by which 64 bits of a record, which
-//! a program that is followed may choose, cannot be taken for a stamp when another one is to stand there. A reader
-//! at position `p`, below the head, finds the record whole when its stamp is that of `p`. It has been overtaken when the head is beyond `p` and the ring's size: then what it
-//! has read meanwhile may be of several records. The owner is never overtaken, for a program that finds no room
+//! a program that is followed may choose, cannot be taken for a stamp when another one is to stand there. What the
+//! record did not need of its room is given back: the head moves back to its end, by less than [`Layout::spare`]. So a
+//! reader at position `p`, below the head, finds the record whole when its stamp is that of `p`, and has been overtaken
+//! when the head is more than [`Layout::kept`] beyond `p`: then what it has read meanwhile may be of several records. The owner is never overtaken, for a program that finds no room
 //! before the owner's position gives its record up, and counts it.
 
 use std::fmt::Write as _;
 
 /// What the first word of a ring is.
-pub const MAGIC: u64 = 0x0032_676e_6972_6777;
+pub const MAGIC: u64 = 0x0033_676e_6972_6777;
 /// Bytes of a line: what is written by different sides lies in different ones.
 pub const LINE: usize = 64;
 /// Bytes before a record: its stamp.
@@ -33,6 +34,9 @@ pub const LEAST_BYTES: usize = 4096;
 pub const MOST_BYTES: usize = 1 << 28;
 /// Rings of an array.
 pub const MOST_RINGS: usize = 1 << 16;
+
+/// One part in so many of a small ring may have been written over although its head does not say so.
+const SPARE: usize = 8;
 
 /// Where the words of a ring's first line lie.
 pub mod word {
@@ -82,6 +86,16 @@ impl Layout {
         self.rings * LINE
     }
 
+    /// A head has been at most so many bytes further on than it is: records that take more never give room back.
+    pub fn spare(&self) -> usize {
+        SLOP.min(self.bytes / SPARE)
+    }
+
+    /// Bytes before the head that are as they were written.
+    pub fn kept(&self) -> usize {
+        self.bytes - self.spare()
+    }
+
     /// Where a word of a ring's first line lies in the array.
     pub fn word(&self, ring: usize, word: usize) -> usize {
         ring * self.element() + word
@@ -128,6 +142,11 @@ pub fn header() -> String {
     for (name, value, help) in numbers {
         let _ = writeln!(text, "#define WEIGH_RING_{name} {value} /* {help} */");
     }
+    let _ = writeln!(
+        text,
+        "/* Bytes before a ring's head that are as they were written. */\n\
+         #define WEIGH_RING_KEPT(bytes) ((bytes) - ((bytes) / {SPARE} < {SLOP} ? (bytes) / {SPARE} : {SLOP}))"
+    );
     text.push_str(
         "\n/* The first line of a ring; an element of the array is LINE + bytes + SLOP. */\nstruct weigh_ring_line {\n",
     );
@@ -157,6 +176,9 @@ mod tests {
         assert!(last + step(MOST_RECORD) <= layout.word(2, 0));
         assert_eq!((step(40), step(41), step(MOST_RECORD)), (48, 56, SLOP));
         assert_eq!(layout.element() % LINE, 0);
+        let spare = |bytes| Layout { rings: 1, bytes }.spare();
+        assert_eq!([4096, 1 << 18, 1 << 28].map(spare), [512, SLOP, SLOP]);
+        assert_eq!(layout.kept(), 3584);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! kernel's end; emits types by their number. Refuses bytes that are no BTF, kinds that are newer than this reader, for their length is not known, and references that
 //! lead nowhere or in a circle.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -103,7 +104,7 @@ pub enum TypeKind {
 pub struct Btf {
     /// Of a module: its name, and the kernel's types, which it goes on from.
     of: Option<(String, Arc<Btf>)>,
-    bytes: Vec<u8>,
+    bytes: Cow<'static, [u8]>,
     strings: (usize, usize),
     /// Where names begin in all strings: those of the kernel come first.
     first_string: usize,
@@ -133,13 +134,13 @@ const FARTHEST: usize = 64;
 
 impl Btf {
     /// Takes the bytes of a kernel in.
-    pub fn new(bytes: Vec<u8>) -> Result<Btf, BtfError> {
-        Btf::read(bytes, None)
+    pub fn new(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Btf, BtfError> {
+        Btf::read(bytes.into(), None)
     }
 
     /// Takes the bytes of one of its modules in.
     pub fn of_module(name: &str, bytes: Vec<u8>, kernel: &Arc<Btf>) -> Result<Btf, BtfError> {
-        Btf::read(bytes, Some((name.to_string(), Arc::clone(kernel))))
+        Btf::read(bytes.into(), Some((name.to_string(), Arc::clone(kernel))))
     }
 
     /// The module that it is of, unless it is the kernel's own.
@@ -151,7 +152,7 @@ impl Btf {
         self.of.as_ref().map(|(_, kernel)| &**kernel)
     }
 
-    fn read(bytes: Vec<u8>, of: Option<(String, Arc<Btf>)>) -> Result<Btf, BtfError> {
+    fn read(bytes: Cow<'static, [u8]>, of: Option<(String, Arc<Btf>)>) -> Result<Btf, BtfError> {
         if !bytes.starts_with(&[0x9f, 0xeb, 1]) {
             return Err(BtfError::NoBtf);
         }
@@ -294,6 +295,13 @@ impl Btf {
     /// A structure by its name.
     pub fn structure(&self, name: &str) -> Option<u32> {
         self.ids().find(|id| self.raw_kind(*id) == STRUCT && self.is_named(*id, name))
+    }
+
+    /// How far behind its beginning a `struct task_struct` has its name; none if that is another place than loads reach.
+    pub fn task_name(&self) -> Option<i16> {
+        let members = self.members(self.structure("task_struct")?);
+        let name = members.iter().find(|member| member.name == "comm")?;
+        i16::try_from(name.bit / 8).ok()
     }
 
     /// What a type is.

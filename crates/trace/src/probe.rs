@@ -103,6 +103,13 @@ impl Probe {
         tail_of(&self.fields)
     }
 
+    /// Whether one of its fields is the thread's name.
+    pub fn has_thread_name(&self) -> bool {
+        let is =
+            |content: &Content| matches!(content, Content::Text { source: TextSource::Comm, .. });
+        self.fields.iter().any(|field| is(&field.content))
+    }
+
     /// Whether one of its fields is a packet.
     pub fn has_packet(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.content, Content::Packet(_)))

@@ -6,8 +6,8 @@
 
 /// Buffers of a stream at most.
 pub const BUFFERS: usize = 8;
-/// Bytes that all CPUs share of a buffer: its watermark, and whether others read it along.
-const SHARED: usize = 16;
+/// Bytes that all CPUs share of a buffer: its watermark.
+const SHARED: usize = 8;
 /// Bytes before the buffers' predicates.
 const WATERMARKS: usize = BUFFERS * SHARED;
 /// Bytes before the probes. A predicate has what a probe has, and uses its constants alone.
@@ -74,12 +74,6 @@ impl State {
     /// How much a CPU writes into a buffer until somebody is waked.
     pub fn watermark(&self, buffer: usize) -> usize {
         buffer % BUFFERS * SHARED
-    }
-
-    /// 1 while others read a buffer along: they judge by its head which records are still there, so programs give no
-    /// room back.
-    pub fn readers(&self, buffer: usize) -> usize {
-        self.watermark(buffer) + 8
     }
 
     /// What belongs to a buffer's predicate.
@@ -171,8 +165,7 @@ mod tests {
     #[test]
     fn nothing_lies_on_top_of_anything() {
         let state = State { probes: 3, cpus: 2 };
-        let shared = |buffer| [state.watermark(buffer), state.readers(buffer)];
-        let mut places: Vec<usize> = (0..BUFFERS).flat_map(shared).collect();
+        let mut places: Vec<usize> = (0..BUFFERS).map(|buffer| state.watermark(buffer)).collect();
         for buffer in 0..BUFFERS {
             places.push(state.predicate_holding(buffer));
             for bank in 0..2 {

@@ -61,7 +61,8 @@ impl Probe {
 
 impl ProbeField {
     /// What of a record is this field's: a record may end within its last field, behind that one's content.
-    fn room_in<'r>(&self, record: Record<'r>) -> Option<&'r [u8]> {
+    #[inline]
+    pub fn room_in<'r>(&self, record: Record<'r>) -> Option<&'r [u8]> {
         let (start, bytes) = (self.offset as usize, record.bytes());
         let end = match &self.content {
             Content::Number(_) => start + self.bytes as usize,

@@ -243,8 +243,15 @@ impl Machine {
 }
 
 /// Programs that end at their filter write nowhere.
-const MAPS: Maps<'_> =
-    Maps { state: 3, buffers: Vec::new(), members: None, calls: None, pages: None, counters: &[] };
+const MAPS: Maps<'_> = Maps {
+    state: 3,
+    buffers: Vec::new(),
+    members: None,
+    calls: None,
+    name_at: None,
+    pages: None,
+    counters: &[],
+};
 
 /// Whether a filter takes a packet, as it leaves and as it comes in, and however the structure is read.
 #[track_caller]

@@ -342,8 +342,15 @@ fn every_program_ends_and_jumps_within_itself() {
                 let tests = [None, predicate("id != 3 && tid in (1, 2)"), predicate("size > 8")];
                 let buffers = tests.into_iter().enumerate();
                 let buffers = buffers.map(|(number, test)| buffer(number, test)).collect();
-                let maps =
-                    Maps { state: 3, buffers, members, calls: None, pages: None, counters: &[] };
+                let maps = Maps {
+                    state: 3,
+                    buffers,
+                    members,
+                    calls: None,
+                    name_at: None,
+                    pages: None,
+                    counters: &[],
+                };
                 let code = program(
                     &probe,
                     Slot { number: 1, gate: 1, flip: 1, site: 0 },

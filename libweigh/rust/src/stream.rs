@@ -227,10 +227,12 @@ impl<'s> Event<'s> {
         &self.header
     }
 
-    /// A field as it lies there: numbers are little-endian, a stack has 8 bytes for each address.
+    /// A field as it lies there: numbers are little-endian, a stack has 8 bytes for each address. The last one ends with
+    /// the event.
     pub fn value(&self, field: &Field) -> Option<&'s [u8]> {
         let is_there = self.header.absent & field.absent == 0;
-        self.record.get(field.offset..field.offset.checked_add(field.bytes)?).filter(|_| is_there)
+        let end = field.offset.checked_add(field.bytes)?.min(self.record.len());
+        self.record.get(field.offset..end).filter(|_| is_there)
     }
 
     /// A field that is a number; one that can be below 0 is to be taken for an `i64`.

@@ -326,6 +326,13 @@ fn python_reads_along() {
     let mut line = || said.next().expect("a line").expect("text");
     assert_eq!(line(), "ready");
     send(103);
+    let word = |client: &Value, name: &str| client[name].as_u64().unwrap_or(0);
+    wait_until("nearly all are seen", 120.0, || {
+        stream.clients(&scratch).first().is_some_and(|client| word(client, "seen") >= 100)
+    });
+    // A stamp, a header, a number and "lo" with its end take 56 bytes, with all room of the name 72.
+    let client = &stream.clients(&scratch)[0];
+    assert!(word(client, "position") < 58 * word(client, "seen"), "{client}");
     let (own, lost) = stream.end();
     assert_eq!(own + lost, 103);
     assert_eq!(line(), format!("{own} (641, 'lo') 0 {lost} True"));

@@ -64,6 +64,22 @@ impl Memory {
         }
     }
 
+    /// Has the processor fetch some lines from this byte on.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(super) fn prefetch(&self, place: usize) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in 0..4 {
+            let at = self.begin.as_ptr().wrapping_add(place + line * weigh_schema::ring::LINE);
+            // SAFETY: nothing is read: what is not mapped is not fetched.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>()) }
+        }
+    }
+
+    /// Other processors find out by themselves what is read next.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn prefetch(&self, _: usize) {}
+
     /// Some bytes; none beyond the end. What they are may change if the writer breaks the
     /// protocol: then it is nonsense, of the same length.
     pub(super) fn bytes(&self, place: usize, length: usize) -> Option<&[u8]> {

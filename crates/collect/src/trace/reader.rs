@@ -147,7 +147,8 @@ impl Reader {
         time_of: &impl Fn(&[u8]) -> u64,
         visit: &mut impl FnMut(&[&[u8]]),
     ) -> (u64, u64) {
-        let (mut at, mut run) = (self.at[ring], Vec::new());
+        let room = if last_ns.is_some() { RUN } else { 0 };
+        let (mut at, mut run) = (self.at[ring], Vec::with_capacity(room));
         let first = at;
         let next_ns = loop {
             match self.rings.record(ring, at, head) {

@@ -14,6 +14,9 @@ use super::memory::{Access, Memory};
 /// Where a record says how long it is, behind its beginning; no record is shorter than that.
 const SIZE: usize = 4;
 
+/// Bytes behind a record that are fetched while it is looked at: another processor wrote them.
+const AHEAD: usize = 1024;
+
 /// What is at a position.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RingItem<'r> {
@@ -74,6 +77,7 @@ impl Rings {
             return RingItem::Overtaken(head);
         }
         let place = self.layout.stamp(ring, at);
+        self.memory.prefetch(place + AHEAD);
         let expected = stamp(at, self.key);
         let word = self.memory.word(place);
         if word.is_none_or(|word| word.load(Ordering::Acquire) != expected) {
@@ -94,6 +98,6 @@ impl Rings {
     /// Whether a record that began there may have been written over until now.
     pub fn has_overtaken(&self, ring: usize, at: u64) -> bool {
         std::sync::atomic::fence(Ordering::Acquire);
-        self.head(ring).wrapping_sub(at) > self.layout.bytes as u64
+        self.head(ring).wrapping_sub(at) > self.layout.kept() as u64
     }
 }

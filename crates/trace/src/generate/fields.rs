@@ -80,19 +80,13 @@ impl Writer<'_> {
                 self.value(source, absent);
                 self.code.store(R::R7, field.offset as i16, R::R0, field.bytes);
             }
-            Content::Text { source: TextSource::Comm, .. } => {
-                self.room_of(field);
-                self.code.call(Helper::CurrentComm);
-            }
+            Content::Text { source: TextSource::Comm, .. } => self.write_thread_name(field),
             Content::Text { source: TextSource::PathEnd(place), is_user: false }
                 if self.short_array(place, field).is_some() =>
             {
                 self.pointer(place, absent);
                 let first = self.short_array(place, field).unwrap_or_default();
-                for at in (0..field.bytes as i16).step_by(8) {
-                    self.code.load(R::R0, R::R1, first + at, 8);
-                    self.code.store(R::R7, field.offset as i16 + at, R::R0, 8);
-                }
+                self.copy_words(field, first);
             }
             Content::Text { source: TextSource::PathEnd(place), is_user } => {
                 self.address(place, absent);
@@ -122,8 +116,32 @@ impl Writer<'_> {
             Content::Packet(packet) => self.write_packet(field, packet, absent),
             Content::Stack { is_user } => {
                 self.write_stack(field, *is_user, absent);
-                self.measure_tail();
+                self.measure_stack(field);
             }
+        }
+    }
+
+    /// The helper copies byte by byte, and takes longer than all the rest of a record.
+    fn write_thread_name(&mut self, field: &ProbeField) {
+        let is_whole = field.bytes == SHORT && self.access != Access::Helpers;
+        match self.maps.name_at.filter(|_| is_whole) {
+            Some(at) => {
+                self.code.call(Helper::CurrentTask);
+                self.code.with(Op::Move, R::R1, R::R0);
+                self.copy_words(field, at);
+            }
+            None => {
+                self.room_of(field);
+                self.code.call(Helper::CurrentComm);
+            }
+        }
+    }
+
+    /// A name that lies so far behind R1.
+    fn copy_words(&mut self, field: &ProbeField, first: i16) {
+        for at in (0..field.bytes as i16).step_by(8) {
+            self.code.load(R::R0, R::R1, first + at, 8);
+            self.code.store(R::R7, field.offset as i16 + at, R::R0, 8);
         }
     }
 
@@ -144,6 +162,15 @@ impl Writer<'_> {
         if self.is_tail {
             self.code.store(R::Frame, TAIL, R::R0, 8);
         }
+    }
+
+    /// The same of a stack: an address that is 0 ends it for those who look for that, if there is room.
+    fn measure_stack(&mut self, field: &ProbeField) {
+        let has_end = self.code.label();
+        self.code.jump_if_constant(When::AtLeast, R::R0, field.bytes as i32, has_end);
+        self.code.with_constant(Op::Add, R::R0, 8);
+        self.code.place(has_end);
+        self.measure_tail();
     }
 
     /// A text that fills its room may have been cut: then its byte behind the last one that was copied is not its end.

@@ -114,19 +114,18 @@ impl Writer<'_> {
     }
 
     /// R9 is how far it is to the next record. Room behind the content of the last field is given back, if nobody has
-    /// taken any behind that meanwhile: an interrupt, another CPU. Readers along judge by the head whether what they have
-    /// read has been written over; as long as there is one, the head only grows.
+    /// taken any behind that meanwhile: an interrupt, another CPU.
     fn give_back(&mut self, buffer: &Buffer) {
         let whole = step(self.probe.record_bytes as usize);
         self.code.constant(R::R9, whole as u64);
         let Some(tail) = self.probe.tail() else { return };
+        // Readers along allow for no more.
+        if whole > buffer.layout.spare() {
+            return;
+        }
         let behind = self.probe.fields[tail].offset as i32;
-        let readers = self.state.readers(buffer.number) as u32;
         let keeps = self.code.label();
         let code = &mut self.code;
-        code.map_value(R::R1, self.maps.state, readers);
-        code.load(R::R1, R::R1, 0, 8);
-        code.jump_if_constant(When::Unequal, R::R1, 0, keeps);
         code.load(R::R3, R::Frame, TAIL, 8);
         code.with_constant(Op::Add, R::R3, behind);
         code.with(Op::Move, R::R2, R::R3);

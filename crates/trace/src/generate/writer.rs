@@ -63,6 +63,8 @@ pub struct Maps<'m> {
     pub members: Option<i32>,
     /// What is kept of system calls under way, by threads: for a probe that has their begin and end.
     pub calls: Option<i32>,
+    /// Where a task has its name, if that is known.
+    pub name_at: Option<i16>,
     /// Where the kernel says how pages are found, for packets that its own function cannot read.
     pub pages: Option<PageBases>,
     /// Counters that are open, each with the array that has its event of each CPU.

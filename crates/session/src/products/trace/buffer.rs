@@ -55,8 +55,6 @@ pub struct StreamBuffer {
     counted: Option<BufferCounts>,
     /// Others read its rings along: they stay as they are. And when weigh is to be waked for them.
     pub is_read: bool,
-    /// Its rings are another process's to read: who reads along there is not known here.
-    pub is_of_others: bool,
     /// Records are handed on where they lie in the rings, and wait there for their turn.
     is_in_place: bool,
     readers_wake: u64,
@@ -79,7 +77,6 @@ impl StreamBuffer {
         let is_in_place = pipeline.reads_in_place();
         StreamBuffer {
             is_in_place,
-            is_of_others: false,
             name,
             number,
             asked,
@@ -146,13 +143,11 @@ impl StreamBuffer {
             }
         }
         kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
-        kernel.set_word(state.readers(self.number), u64::from(self.is_of_others));
     }
 
     /// Who reads along wants weigh to be waked when a CPU has written so much; none: nobody does.
     pub fn look_after(&mut self, kernel: &KernelTrace, state: &State, wake: u64, by: Option<u64>) {
         self.is_read = by.is_some();
-        kernel.set_word(state.readers(self.number), u64::from(self.is_read || self.is_of_others));
         let bytes = by.unwrap_or(u64::MAX);
         if std::mem::replace(&mut self.readers_wake, bytes) == bytes {
             return;
@@ -312,7 +307,8 @@ impl StreamBuffer {
                     let records = run.iter().filter_map(|bytes| Record::new(bytes));
                     let admitted = records
                         .filter_map(|record| Some((admit(record, failed.is_some())?, record)));
-                    let batch: Vec<_> = admitted.collect();
+                    let mut batch = Vec::with_capacity(run.len());
+                    batch.extend(admitted);
                     if failed.is_none() {
                         *failed = pipeline.take_all(&batch, meaning).err();
                     }

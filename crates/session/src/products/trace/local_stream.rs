@@ -160,6 +160,7 @@ impl LocalStream {
             buffers: takers.filter_map(StreamBuffer::for_programs).collect(),
             members: given.members,
             calls: calls.transpose()?,
+            name_at: probe.has_thread_name().then(|| self.resolver.task_name()).flatten(),
             pages: None,
             counters: self.cpu_counters.all(),
         };

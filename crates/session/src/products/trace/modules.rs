@@ -41,7 +41,7 @@ impl Types {
     pub fn read() -> anyhow::Result<Types> {
         let path = Path::new(FOLDER).join(KERNEL);
         let path = path.display();
-        let bytes = std::fs::read(path.to_string()).with_context(|| {
+        let bytes = weigh_collect::kernel_types::read().with_context(|| {
             format!("this kernel does not tell its types ({path}); one built with CONFIG_DEBUG_INFO_BTF=y does")
         })?;
         let kernel = Btf::new(bytes).with_context(|| format!("{path} cannot be read"))?;

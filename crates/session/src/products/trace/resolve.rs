@@ -108,6 +108,11 @@ impl Resolver {
         Ok(Resolver { owner: Some(owner), ..resolver })
     }
 
+    /// Where a task has its name.
+    pub fn task_name(&self) -> Option<i16> {
+        self.types.kernel().task_name()
+    }
+
     /// Checks one event, which is one of a set.
     pub fn check_one(&self, text: &str, is_of_set: bool) -> anyhow::Result<ResolvedEvent> {
         self.one(text, is_of_set).map_err(|refusal| anyhow!("{refusal}"))

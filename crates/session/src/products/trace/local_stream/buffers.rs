@@ -73,7 +73,6 @@ impl LocalStream {
             None => Pipeline::to_sink(self.open_output(&asked, probes)?, has_rings),
         };
         let mut held = StreamBuffer::new(name, number, asked, rings, pipeline);
-        held.is_of_others = self.outputs.is_none();
         held.begin(&self.kernel, &self.state);
         held.set_predicate(&self.kernel, &self.state, test);
         held.prepare(&self.kernel, &self.state, self.usual_wake);
