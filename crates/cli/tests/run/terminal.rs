@@ -125,9 +125,9 @@ fn job_control(options: &str) {
     // And again, in the background.
     terminal.types("\x1a");
     terminal.wait_for("Stopped", 3);
-    terminal.types("bg\n");
-    // It wants to read, which the background may not: it stops by itself.
-    std::thread::sleep(patience(0.2));
+    // It wants to read, which the background may not: it stops by itself, and the shell learns of that.
+    terminal.types("bg; until [[ $(jobs -s) ]]; do sleep 0.02; done\n");
+    terminal.wait_for("Stopped", 4);
     terminal.types("fg\n");
     wait_until("the command goes on", 10.0, || processes::state(cat) == Some('S'));
     terminal.types("three\n");

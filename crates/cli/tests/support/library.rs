@@ -46,16 +46,26 @@ pub fn program(name: &str) -> PathBuf {
         Some(made) => (made.into(), None),
         None => {
             let made = folder();
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
-            let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
-            let mut make = Command::new("make");
-            make.args(["-s", "-C"]).arg(&source).arg("tests");
-            make.arg(variable("OUT", &made.path().join("build")));
-            must(make.arg(variable("PREFIX", made.path())));
+            let built = installed_library();
+            must(Command::new("cp").arg("-r").arg(built.join(".")).arg(made.path()));
             (made.path().to_path_buf(), Some(made))
         }
     });
     made.join(name)
+}
+
+/// What all test programs share, where `scripts/test.sh` has it made: here make finds little to do.
+fn installed_library() -> PathBuf {
+    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
+    std::fs::create_dir_all(&shared).expect("a folder");
+    let installed = shared.join("installed");
+    let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
+    let mut make = Command::new("flock");
+    make.arg(shared.join("lock")).args(["make", "-s", "-C"]).arg(&source).arg("tests");
+    make.arg(variable("OUT", &shared.join("build")));
+    must(make.arg(variable("PREFIX", &installed)));
+    installed
 }
 
 /// The same of some programs, made with one of the compiler's sanitizers: its runtime comes with the compiler.
