@@ -327,6 +327,7 @@ fn events_of(btf: &weigh_trace::btf::Btf) {
                 members: None,
                 calls: None,
                 pages: None,
+                name_at: Some(2048),
                 counters: &[],
             };
             for access in [Access::Direct, Access::Loads, Access::Helpers] {

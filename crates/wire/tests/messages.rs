@@ -12,7 +12,7 @@ use weigh_schema::limit::OnLimit;
 use weigh_schema::rule::Severity;
 use weigh_schema::stream::{
     CollectorSwitch, PolicyChange, PushedEvent, PushedSample, RecordBody, RecordClient,
-    RecordSource, StreamPolicy, StreamRead, StreamRecord, StreamRecords,
+    RecordSource, StreamPolicy, StreamRead, StreamRecord, StreamRecords, TraceQuery,
 };
 use weigh_schema::update::Scope;
 use weigh_wire::messages::{FileParts, FilesOpened, JobParts, Limits, Records, UnseenMemory};
