@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use weigh_schema::CounterValues;
 
 use crate::poll::identity::Identity;
-use crate::poll::poller::list_processes;
+use crate::poll::listing::list_processes;
 use crate::poll::tree;
 use crate::{procfs, rusage};
 

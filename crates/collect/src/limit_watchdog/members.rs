@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::poll::freeze::{Crowd, is_alive, newest_pid, read, read_into};
+use crate::poll::freeze::{Crowd, is_alive};
 use crate::poll::identity::Identity;
-use crate::poll::poller::{JobPoller, list_processes};
+use crate::poll::listing::{list_processes, newest_pid, read, read_into};
+use crate::poll::poller::JobPoller;
 use crate::poll::tree;
 use crate::procfs::Stat;
 use crate::spaces;

@@ -8,15 +8,13 @@
 //! if it arrives, it was that process. Gives up after a while; the caller can try again.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
 use super::identity::Identity;
+use super::listing::{newest_pid, open, read};
 use super::poller::JobPoller;
-use crate::procfs::{self, Stat};
+use crate::procfs::Stat;
 use crate::signals;
 
 /// So long it is tried, at most.
@@ -158,13 +156,6 @@ pub(crate) fn is_alive(stat: &Stat) -> bool {
     !matches!(stat.state, 'Z' | 'X') || stat.threads > 1
 }
 
-/// The number that was given to a process or a thread last.
-pub(crate) fn newest_pid() -> Option<u32> {
-    let mut text = [0; 128];
-    let length = read_into("/proc/loadavg", &mut text)?;
-    std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().last()?.parse().ok()
-}
-
 /// Looks whether all have come to rest; whether there has to be another pass because somebody had
 /// not when the last one began.
 fn rest(stopped: &mut HashMap<u32, Stopped>) -> bool {
@@ -187,22 +178,4 @@ fn has_come_to_rest(pid: u32, stopped: &mut HashMap<u32, Stopped>) {
     if let Some(one) = stopped.get_mut(&pid) {
         one.is_still = is_still;
     }
-}
-
-/// A descriptor of a process; none for the number of a thread.
-pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
-}
-
-/// `stat` of a process.
-pub(crate) fn read(pid: u32) -> Option<Stat> {
-    let mut text = [0; 1024];
-    let length = read_into(&format!("/proc/{pid}/stat"), &mut text)?;
-    procfs::parse_stat(&text[..length])
-}
-
-/// Reads a short file by one call.
-pub(crate) fn read_into(path: &str, text: &mut [u8]) -> Option<usize> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    rustix::io::read(&file, text).ok()
 }

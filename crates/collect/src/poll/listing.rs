@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::freeze::{newest_pid, read};
-use super::poller::list_processes;
-use crate::procfs::Stat;
+use crate::procfs::{self, Stat};
 
 /// From one listing of everybody to the next, at most.
 const APART: Duration = Duration::from_secs(1);
@@ -45,7 +45,8 @@ impl ProcessListing {
             self.listed = Some(Instant::now());
             return list_processes();
         };
-        let new = numbers.filter(|pid| !known.contains(pid) && is_process(*pid));
+        // Threads have numbers, too.
+        let new = numbers.filter(|pid| !known.contains(pid) && open(*pid).is_some());
         Ok(known.iter().copied().chain(new).filter_map(read).collect())
     }
 
@@ -57,10 +58,41 @@ impl ProcessListing {
     }
 }
 
-/// Whether a number is a process's: threads have numbers, too.
-fn is_process(number: u32) -> bool {
-    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| pidfd_open(pid, PidfdFlags::empty()).is_ok())
+/// `stat` of every process that can be seen.
+pub(crate) fn list_processes() -> io::Result<Vec<Stat>> {
+    let mut stats = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(entry) = entry else { break };
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+        // Those that vanish in between, or are hidden, are not there.
+        stats.extend(read(pid));
+    }
+    Ok(stats)
+}
+
+/// The number that was given to a process or a thread last.
+pub(crate) fn newest_pid() -> Option<u32> {
+    let mut text = [0; 128];
+    let length = read_into("/proc/loadavg", &mut text)?;
+    std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// A descriptor of a process; none for the number of a thread.
+pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+}
+
+/// `stat` of a process.
+pub(crate) fn read(pid: u32) -> Option<Stat> {
+    let mut text = [0; 1024];
+    let length = read_into(&format!("/proc/{pid}/stat"), &mut text)?;
+    procfs::parse_stat(&text[..length])
+}
+
+/// Reads a short file by one call.
+pub(crate) fn read_into(path: &str, text: &mut [u8]) -> Option<usize> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::io::read(&file, text).ok()
 }
 
 #[cfg(test)]
@@ -73,9 +105,11 @@ mod tests {
 
     #[test]
     fn numbers_since_the_listing_before_the_last_are_looked_at() {
-        let numbers = |before, newest| listing([before, Some(100)]).new_numbers(newest);
-        assert_eq!(numbers(Some(90), Some(100)), Some(91..=100));
-        assert_eq!(numbers(Some(100), Some(100)), Some(101..=100), "nobody is new");
+        let numbers = |before, newest| {
+            listing([before, Some(100)]).new_numbers(newest).map(Iterator::collect::<Vec<u32>>)
+        };
+        assert_eq!(numbers(Some(97), Some(100)), Some(vec![98, 99, 100]));
+        assert_eq!(numbers(Some(100), Some(100)), Some(vec![]), "nobody is new");
         assert_eq!(numbers(None, Some(100)), None, "listed once");
         assert_eq!(numbers(Some(90), Some(123)), None, "too many");
         assert_eq!(numbers(Some(90), Some(89)), None, "numbers begin anew");
@@ -98,7 +132,7 @@ mod tests {
         }
         let thread = std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-            assert!(!is_process(tid));
+            assert!(open(tid).is_none());
             std::thread::sleep(Duration::from_millis(100));
         });
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a child");

@@ -16,7 +16,7 @@ mod certain;
 pub(crate) mod freeze;
 pub(crate) mod identity;
 mod job;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod poller;
 mod process;
 pub(crate) mod tree;

@@ -376,15 +376,3 @@ fn users_of_others(in_order: &[&Stat]) -> HashMap<u32, (u32, Option<Identity>)> 
 fn has_memory(stat: &Stat) -> bool {
     stat.virtual_bytes > 0 || stat.threads > 1
 }
-
-/// `stat` of every process that can be seen.
-pub(crate) fn list_processes() -> std::io::Result<Vec<Stat>> {
-    let mut stats = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let Ok(entry) = entry else { break };
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
-        // Those that vanish in between, or are hidden, are not there.
-        stats.extend(procfs::read_stat_text(pid).ok().and_then(|t| procfs::parse_stat(&t)));
-    }
-    Ok(stats)
-}
