@@ -78,6 +78,7 @@ pub mod top;
 pub mod top_detail;
 
 pub mod trace;
+mod trace_query;
 mod unit;
 pub mod update;
 mod zero;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::rule::{LONGEST_TEXT_BYTES, RuleEvent, Severity};
 use crate::scope::Scope;
 use crate::top::{TopCollector, TopReport};
+pub use crate::trace_query::{MOST_QUERY_BYTES, TraceQuery};
 use crate::unit::Unit;
 
 /// The schema's name and version of `weigh agent status --json`.
@@ -27,8 +28,6 @@ pub const EVENTS: &str = "events";
 pub const MOST_PUSHED: usize = 64;
 /// Bytes of a metric's name, or of a scope, that a client publishes.
 pub const MOST_NAME_BYTES: usize = 100;
-/// Bytes of what was asked of a stream of `weigh trace`.
-pub const MOST_QUERY_BYTES: usize = 200;
 /// The shortest time between two looks at the node that a reader can have.
 pub const SHORTEST_INTERVAL_MS: u64 = 100;
 
@@ -234,15 +233,6 @@ pub struct PushedSample {
     /// Of a stream of `weigh trace`: what was asked of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<Box<TraceQuery>>,
-}
-
-/// What a stream of `weigh trace` was asked, and whom it follows, as it says itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceQuery {
-    /// The words of `--latency`, `--rate` and so on, at most [`MOST_QUERY_BYTES`].
-    pub asked: String,
-    /// The process that it follows; null where it follows a command, or everybody.
-    pub followed_pid: Option<u32>,
 }
 
 impl PushedSample {

@@ -9,7 +9,7 @@ use crate::event::CollectorState;
 use crate::quality::{Mechanism, Quality};
 use crate::rule::RuleStatus;
 use crate::scope::Scope;
-use crate::stream::TraceQuery;
+use crate::trace_query::TraceQuery;
 use crate::unit::{Number, Unit};
 use crate::zero::is_zero;
 

@@ -76,7 +76,6 @@ class GroupRows {
 class ValueRow {
   readonly element: HTMLElement;
   private readonly plot = new Plot();
-  private time = "";
 
   constructor({ metric, scope, query }: PublishedValue) {
     const about = query == null ? scope : scope.split(":").slice(2).join(":");
@@ -85,10 +84,7 @@ class ValueRow {
       h("td", { "data-title": "latest" }, h("div", { class: "cell" }, this.plot.spark.canvas, this.plot.value)));
   }
 
-  /** A value that has not come anew is no point of the plot. */
   update(value: PublishedValue): void {
-    if (this.time === value.time) return;
-    this.time = value.time;
     this.plot.set(reading(value));
   }
 
