@@ -154,8 +154,20 @@ def losses(asked, snap, ways, folder):
             found[way].append(once(asked, way, snap, asked.count, folder)[2])
     for way, lost in found.items():
         print(f"snap {snap:5} {way:16} none of {asked.count} lost in {lost.count(0)} of {len(lost)} runs; {lost}", flush=True)
-    rings = asked.buffer or "as weigh chooses"
-    return [{"snap": snap, "way": way, "rings": rings, "lost": lost} for way, lost in found.items()]
+    return [{"snap": snap, "way": way, "rings": rings(asked, way, snap, folder), "lost": lost} for way, lost in found.items()]
+
+
+def rings(asked, way, snap, folder):
+    """What waits has so much room, by the reader's own words."""
+    if way.startswith("tcpdump"):
+        return "2 MiB"
+    reader = subprocess.Popen(command(asked, way, snap, os.path.join(folder, "none.pcapng")), stderr=subprocess.PIPE, text=True)
+    wait_until_ready(way, reader)
+    ask = [asked.weigh, "trace", "ctl", "--stream", str(reader.pid), "list", "--json"]
+    buffer = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)["buffers"][0]
+    reader.send_signal(signal.SIGINT)
+    reader.communicate()
+    return f"{buffer['rings']} of {buffer['ring_bytes'] >> 20} MiB"
 
 
 MEANS = {
@@ -166,9 +178,9 @@ MEANS = {
     "both": "both directions",
     "parquet": "`--direction in`, to `.parquet`",
     "in-none": "`--direction in`, a filter that takes none",
-    "in-1/2": "the same, `sample 1/2`",
-    "in-1/10": "the same, `sample 1/10`",
-    "in-1/100": "the same, `sample 1/100`",
+    "in-1/2": "`--direction in`, `sample 1/2`",
+    "in-1/10": "`--direction in`, `sample 1/10`",
+    "in-1/100": "`--direction in`, `sample 1/100`",
     "nothing": "floor: a program that does nothing where packets come in",
     "ring": "floor: a program that puts as many bytes into a ring of the kernel's, which nobody reads",
     "writes": "floor: to write as many bytes as `tcpdump` does",
@@ -185,7 +197,7 @@ def row(count, way, rounds):
     is_floor = WAYS[way] is None
     reader = "" if is_floor and way != "writes" else f"{middle['reader_s'] * 1e3:.0f} ms"
     started = "" if is_floor else f"{middle['nothing_s'] * 1e3:.0f} ms"
-    each = "" if is_floor else f"{middle['each_ns']:.0f} ns"
+    each = "" if is_floor else f"{middle['each_ns']:.0f} ns" if middle["each_ns"] > 0 else "–"
     lost = "" if is_floor else f"{middle['lost'] / count * 100:.1f} %"
     size = f"{middle['bytes']:.0f}" if middle["bytes"] else ""
     sender = "" if way == "writes" else f"{middle['sender']:.2f}"
@@ -198,8 +210,9 @@ def page(figures, path):
         "# Packets", "",
         f"Written by `bench/packets.py`: {figures['count']:,} datagrams of {SIZE} bytes over loopback, kept in tmpfs by `tcpdump`",
         "(2 MiB for what waits) or by `weigh trace packets`, in turns. Medians. The reader's CPU time is that of its whole process;",
-        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them. The sender's CPU time is a",
-        "ratio to that without any reader, taken in the same round. As the figures 5 to 8 and the table 3 of the published system",
+        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them (–: less than starts differ by;",
+        "to make and map the rings is most of a start at 4096 bytes). The sender's CPU time is a ratio to that without any reader, taken",
+        "in the same round. As the figures 5 to 8 and the table 3 of the published system",
         f"(MAGNET). Machine: {figures['machine']}.", "",
     ]
     for snap in sorted({one["snap"] for one in figures["ways"]}):
@@ -207,15 +220,16 @@ def page(figures, path):
             f"## {snap} bytes of each", "",
             "| | reader | nothing sent | each datagram | missing | sender | bytes each | rounds |", "|---|---|---|---|---|---|---|---|",
         ]
-        lines += [row(figures["count"], one["way"], one["rounds"]) for one in figures["ways"] if one["snap"] == snap]
+        those = [one for one in figures["ways"] if one["snap"] == snap]
+        those.sort(key=lambda one: list(MEANS).index(one["way"]))
+        lines += [row(figures["count"], one["way"], one["rounds"]) for one in those]
         lines.append("")
     if figures.get("losses"):
         lines += ["## Missing, run by run", "", "| bytes of each | | rings | none missing in | missing in the others |", "|---|---|---|---|---|"]
     for one in figures.get("losses", []):
         some = [lost for lost in one["lost"] if lost]
         span = f"{min(some):,} to {max(some):,}" if some else ""
-        rings = "2 MiB" if one["way"].startswith("tcpdump") else one["rings"]
-        lines.append(f"| {one['snap']} | {MEANS[one['way']]} | {rings} | {one['lost'].count(0)} of {len(one['lost'])} | {span} |")
+        lines.append(f"| {one['snap']} | {MEANS[one['way']]} | {one['rings']} | {one['lost'].count(0)} of {len(one['lost'])} | {span} |")
     there = os.path.join(os.path.dirname(os.path.abspath(path)), "images")
     for name, title in IMAGES.items():
         if os.path.exists(os.path.join(there, name)):
@@ -227,7 +241,7 @@ def page(figures, path):
 def machine():
     with open("/proc/cpuinfo") as file:
         model = re.search(r"model name\s*: (.*)", file.read())
-    return f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), Linux {platform.release().split('-')[0]}"
+    return f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), Linux {platform.release().split('-')[0]}, at a load average of {os.getloadavg()[0]:.0f}"
 
 
 def add(path, found):

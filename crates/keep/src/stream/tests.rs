@@ -98,11 +98,20 @@ fn write(path: &Path, columns: &[StreamColumn], table: &[Cells]) {
     assert_eq!((closed.rows, closed.unwritten), (table[0].len() as u64, 0));
 }
 
-/// The same by the library alone.
-fn write_by_library(path: &Path, columns: &[StreamColumn], table: &[Cells]) {
+/// How many rows each row group of a file has.
+fn rows_of_groups(path: &Path) -> Vec<usize> {
+    let file = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    file.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()
+}
+
+/// The same by the library alone, in row groups of so many rows.
+fn write_by_library(path: &Path, columns: &[StreamColumn], table: &[Cells], groups: &[usize]) {
     let mut file = open(columns, &[], AtomicFile::create_at(path).unwrap()).unwrap();
-    let rows: Vec<usize> = (0..table[0].len()).collect();
-    for rows in rows.chunks(GROUP_ROWS) {
+    let all: Vec<usize> = (0..table[0].len()).collect();
+    let mut rest = &all[..];
+    for count in groups {
+        let (rows, others) = rest.split_at(*count);
+        rest = others;
         let mut group = file.next_row_group().unwrap();
         for (column, cells) in columns.iter().zip(table) {
             let mut chunk = group.next_column().unwrap().unwrap();
@@ -129,6 +138,7 @@ fn write_by_library(path: &Path, columns: &[StreamColumn], table: &[Cells]) {
         }
         group.close().unwrap();
     }
+    assert!(rest.is_empty());
     file.into_inner().unwrap().commit_cut().unwrap();
 }
 
@@ -179,7 +189,9 @@ fn compare(kinds: &[(StreamKind, Filling, u64)], rows: usize, seed: u64) {
     let directory = tempfile::tempdir().unwrap();
     let [here, there] = ["here", "there"].map(|name| directory.path().join(name));
     write(&here, &columns, &table);
-    write_by_library(&there, &columns, &table);
+    let groups = rows_of_groups(&here);
+    assert!(groups.iter().all(|rows| (1..=GROUP_ROWS).contains(rows)), "{groups:?}");
+    write_by_library(&there, &columns, &table, &groups);
     are_the_same(&here, &there);
 }
 
