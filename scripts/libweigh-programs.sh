@@ -9,7 +9,7 @@ folder=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../libweigh"
 exec 9>"$folder/lock"
 flock 9
-if [[ ! -e $folder/done || -n $(find Makefile ./*.* src tests fortran -newer "$folder/done" -print -quit) ]]; then
+if [[ ! -e $folder/done || -n $(find ../Cargo.toml Makefile ./*.* src tests fortran -newer "$folder/done" -print -quit) ]]; then
 	touch "$folder/begun"
 	make -s tests OUT="$folder/build" PREFIX="$folder/installed"
 	mv "$folder/begun" "$folder/done"
