@@ -20,7 +20,7 @@ fail() {
 	exit 1
 }
 
-# How hard packages are compressed, from 1 to 9; tests are content with little.
+# How hard packages are compressed, from 0 to 9; tests are content with little.
 level=${WEIGH_PACKAGE_LEVEL:-6}
 
 # begin BINARY OUTPUT_DIR: sets weigh, output, version, machine, SOURCE_DATE_EPOCH and scratch, a
@@ -65,11 +65,12 @@ glibc_least() {
 }
 
 # libweigh TREE LIBRARIES: the C library, made by the compiler that is here, its headers, and what
-# pkg-config wants to know, wherever the tree will lie.
+# pkg-config wants to know, wherever the tree will lie. Several packages may share what is compiled.
 libweigh() {
-	local tree=$1 libraries=$2 up=${2//[^\/]/}
+	local tree=$1 libraries=$2 up=${2//[^\/]/} built=${WEIGH_PACKAGE_BUILD:-$scratch/libweigh}
 	up='$${pcfiledir}/../..'${up//\//\/..}
-	make -s -C "$top/libweigh" install OUT="$scratch/libweigh" CFLAGS=-O2 DESTDIR="$tree" PREFIX= \
+	rm -f "$built/weigh.pc"
+	make -s -C "$top/libweigh" install OUT="$built" CFLAGS=-O2 DESTDIR="$tree" PREFIX= \
 		LIBDIR="$libraries" PC_PREFIX="$up" >/dev/null || fail "libweigh does not build"
 	check_libraries "$tree/$libraries/libweigh.so.0"
 	strip --strip-unneeded "$tree/$libraries/libweigh.so.0"

@@ -14,8 +14,10 @@ file=$output/$name.tar.gz
 stage "$scratch/$name" site-functions lib share/weigh/python
 cp "$top/LICENSE-APACHE" "$top/LICENSE-MIT" "$scratch/$name/share/doc/weigh/"
 settle "$scratch/$name"
-# gzip, because a bare Debian has no xz.
+# gzip, because a bare Debian has no xz; it has no level 0.
+gzip_level=${WEIGH_PACKAGE_LEVEL:-9}
+((gzip_level)) || gzip_level=1
 tar -C "$scratch" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" |
-	gzip "-${WEIGH_PACKAGE_LEVEL:-9}n" >"$file.part"
+	gzip "-${gzip_level}n" >"$file.part"
 mv "$file.part" "$file"
 echo "$file"

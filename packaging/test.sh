@@ -15,7 +15,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch" "$said"' EXIT
 as_root=()
 # What is made is looked at, not handed out.
-export WEIGH_PACKAGE_LEVEL=1
+export WEIGH_PACKAGE_LEVEL=0 WEIGH_PACKAGE_BUILD=$scratch/built
 ((EUID == 0)) || as_root=(sudo -n)
 
 check "a Debian package is made" "$here/deb.sh" "$weigh" "$scratch/a"
@@ -27,7 +27,7 @@ deb=$(echo "$scratch"/a/*.deb) rpm=$(echo "$scratch"/a/*.rpm) tarball=$(echo "$s
 # From elsewhere, later, by someone else's habits.
 again() (
 	cd / && umask 077 && sleep 1.1
-	export TZ=Asia/Kathmandu LANG=de_DE.UTF-8 TMPDIR=$scratch
+	export TZ=Asia/Kathmandu LANG=de_DE.UTF-8 TMPDIR=$scratch WEIGH_PACKAGE_BUILD=$scratch/built-again
 	"$here/deb.sh" "$weigh" "$scratch/b" && "$here/rpm.sh" "$weigh" "$scratch/b" && "$here/tarball.sh" "$weigh" "$scratch/b" &&
 		cmp "$deb" "$scratch/b/${deb##*/}" && cmp "$rpm" "$scratch/b/${rpm##*/}" && cmp "$tarball" "$scratch/b/${tarball##*/}"
 )

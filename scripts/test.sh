@@ -22,6 +22,8 @@ export CARGO_TERM_COLOR=never NO_COLOR=1
 [[ -z ${CI:-} ]] || export CARGO_INCREMENTAL=0
 profile=tested
 weigh=$CARGO_TARGET_DIR/$profile/weigh
+# Where tests of the binary look for it: CARGO_TARGET_TMPDIR.
+libweigh=$CARGO_TARGET_DIR/tmp/libweigh
 # Clippy's driver is the compiler, with more lints: what is linted so is not compiled a second time for it. No lint ends
 # the build: the layer `lint` finds what they said.
 export CLIPPY_ARGS=--cap-lints__CLIPPY_HACKERY__warn__CLIPPY_HACKERY__
@@ -161,6 +163,9 @@ count_tally() {
 		awk '{ ok += $1; bad += $2; shaky += $3 } END { print ok + 0, bad + 0, shaky + 0 }'
 }
 
+# What tests measure: several layers have it.
+workloads() { make -C tests/workloads && scripts/libweigh-programs.sh "$libweigh"; }
+
 # Recordings that weigh makes now, of different kinds, opened in a browser.
 browser() {
 	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
@@ -171,8 +176,8 @@ browser() {
 	"$weigh" run --quiet -o "$scratch/io" --io --calls -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
 		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
 	# Of a program that names regions and phases.
-	make -s -C libweigh tests OUT="$scratch/libweigh/build" PREFIX="$scratch/libweigh" TESTS=regions_phases || return
-	"$weigh" run --quiet -o "$scratch/regions" -- "$scratch/libweigh/regions_phases" "$scratch/log" 3 || return
+	scripts/libweigh-programs.sh "$libweigh" || return
+	"$weigh" run --quiet -o "$scratch/regions" -- "$libweigh/installed/regions_phases" "$scratch/log" 3 || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
 	(cd dashboard && npm run --silent test-live -- "$scratch/regions/report.html") || return
 	(cd dashboard && npm run --silent test-live-serve -- "$weigh") || return
@@ -253,7 +258,7 @@ lint() {
 beside format cargo fmt --all --check
 beside deny target/tools/bin/cargo-deny --locked check bans licenses sources
 beside page bash -c 'cd dashboard && npm run --silent check'
-beside workloads make -C tests/workloads
+beside workloads workloads
 layer compile command "${tests[@]}" --workspace --no-run
 for name in format deny page workloads; do ended "$name" command; done
 layer lint command lint

@@ -165,9 +165,10 @@ SUITE
 chmod +x "$scratch/suite"
 
 # There is no compiler in the guest.
-make --silent -C libweigh tests OUT="$scratch/libweigh.build" PREFIX="$scratch/libweigh"
+libweigh=${CARGO_TARGET_DIR:-target}/tmp/libweigh
+scripts/libweigh-programs.sh "$libweigh"
 
-files=(--file "$scratch/libweigh:/libweigh" --file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests" --file "$scratch/modules:/modules-to-run")
+files=(--file "$libweigh/installed:/libweigh" --file "$scratch/weigh:/usr/local/bin/weigh" --file "$scratch/suite:/suite" --file "$scratch/tests:/tests" --file "$scratch/modules:/modules-to-run")
 # What tells the seconds is behind a gate of the compiler's.
 [[ -z $times ]] || files+=(--env RUSTC_BOOTSTRAP=1 --env "REPORT_TIME=-Zunstable-options --report-time")
 bpftool=$(PATH=$PATH:/usr/sbin command -v bpftool || true)

@@ -24,16 +24,12 @@ fn must(command: &mut Command) {
     assert!(status.success(), "{command:?}: {status}");
 }
 
-fn program(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
-    let out = format!("OUT={}", folder.join("build").display());
-    must(Command::new("make").args(["-s", "-C"]).arg(&source).arg(out));
-    let program = folder.join("counting");
-    let mut compile = Command::new("cc");
-    compile.args(["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-pthread", "-I"]).arg(&source);
-    compile.arg("-o").arg(&program).arg(source.join("tests/counting.c"));
-    must(compile.arg(folder.join("build/libweigh.a")));
-    program
+/// The program of `libweigh/tests` that counts what others ask for.
+fn program() -> PathBuf {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh");
+    let build = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/libweigh-programs.sh");
+    must(Command::new(build).arg(&built));
+    built.join("installed/counting")
 }
 
 fn serve(counters: Counters, way: &str) {
@@ -53,7 +49,7 @@ fn serve(counters: Counters, way: &str) {
     let mut calls = KernelCalls::load(&wanted, Telling::PLAIN, &Functions::default()).unwrap();
     let socket = folder.path().join("socket");
     let mut server = Server::new(&socket, Settings::default()).unwrap();
-    let mut command = Command::new(program(folder.path()));
+    let mut command = Command::new(program());
     let mut child =
         command.arg(way).current_dir(folder.path()).env("WEIGH_SOCKET", &socket).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(60);

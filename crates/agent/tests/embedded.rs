@@ -1,8 +1,7 @@
 //! A server that serves the very job whose calls are followed.
 #![allow(clippy::unwrap_used)]
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -20,16 +19,11 @@ fn must(command: &mut Command) {
 }
 
 /// The program of `libweigh/tests` that holds its accounts to the byte.
-fn exact(folder: &Path) -> OsString {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
-    let out = format!("OUT={}", folder.join("build").display());
-    must(Command::new("make").args(["-s", "-C"]).arg(&source).arg(out));
-    let program = folder.join("exact");
-    let mut compile = Command::new("cc");
-    compile.args(["-std=gnu17", "-D_GNU_SOURCE", "-pthread", "-I"]).arg(&source);
-    compile.arg("-o").arg(&program).arg(source.join("tests/exact.c"));
-    must(compile.arg(folder.join("build/libweigh.a")));
-    program.into()
+fn exact() -> PathBuf {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh");
+    let build = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/libweigh-programs.sh");
+    must(Command::new(build).arg(&built));
+    built.join("installed/exact")
 }
 
 #[test]
@@ -51,7 +45,7 @@ fn a_job_s_calls_are_in_its_table_and_in_its_program_s_accounts() {
     let command = [
         "/usr/bin/env".into(),
         variable,
-        exact(folder.path()),
+        exact().into_os_string(),
         folder.path().into(),
         "20".into(),
         "job".into(),

@@ -47,9 +47,12 @@ fn a_shell_s_job_control_works() {
     let _alone = traced::alone();
     let folder = tempfile::tempdir().unwrap();
     let said = folder.path().join("said").display().to_string();
+    let gate = format!("{said}.gate");
     let script = format!(
-        "set -m; sleep 0.3 & exec >{said}; kill -STOP %1; sleep 0.1; jobs -s | wc -l; \
-         kill -CONT %1; sleep 0.05; jobs -r | wc -l; wait %1; echo $?; \
+        "set -m; mkfifo {gate}; cat {gate} & exec >{said}; kill -STOP %1; \
+         until [[ $(jobs -s) ]]; do sleep 0.02; done; jobs -s | wc -l; \
+         kill -CONT %1; until [[ $(jobs -r) ]]; do sleep 0.02; done; jobs -r | wc -l; \
+         : >{gate}; wait %1; echo $?; \
          (trap 'echo usr1' USR1; kill -USR1 $BASHPID; kill -9 $BASHPID); echo $?"
     );
     let run = trace(&["bash", "-c", &script]);

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use crate::support::io_report::{moved, number, row, rows, text};
 use crate::support::run::{Scratch, set_surroundings, weigh};
-use crate::support::{weigh_binary, workload};
+use crate::support::{weigh_binary, workload, worth_the_time};
 use serde_json::Value;
 
 const BYTES: u64 = 1_000_003;
@@ -73,7 +73,7 @@ fn every_kind_is_counted_to_the_byte() {
         ("uring-writev", "uring", false, true),
     ];
     // One job: what is wrong is told by the process that it is of.
-    for program in ["io", "io-static"] {
+    for program in worth_the_time(&["io", "io-static"], 1) {
         let program = workload(program);
         let line = |(kind, _, is_read, is_write): &(&str, &str, bool, bool)| {
             let paths = [(is_read, &from), (is_write, &to)].into_iter().filter(|(is, _)| **is);

@@ -1,7 +1,9 @@
 //! `weigh io --mechanism preload`, as a user without any rights: the same numbers as by the kernel side where
 //! the library can know them, and nothing said to be exact that the kernel has counted more of.
 
-use crate::support::io_report::{BYTES, is_whole, moved, number, row, rows, source, text};
+use crate::support::io_report::{
+    BYTES, HAS_READ, is_whole, moved, number, row, rows, source, text,
+};
 use crate::support::run::{Scratch, weigh_as};
 use crate::support::{wait_until, workload};
 use serde_json::Value;
@@ -281,7 +283,7 @@ fn what_requests_moved_unseen_is_no_zero() {
 fn what_a_killed_process_did_is_known() {
     let scratch = Scratch::new();
     let from = source(&scratch);
-    let script = format!("{} wait {from} & sleep 0.2; kill -9 $!; wait", workload("access"));
+    let script = format!("{} wait {from} & {}; kill -9 $!; wait", workload("access"), HAS_READ);
     let (_, report) = io(&scratch, &["bash", "-c", &script]);
     assert_eq!(moved(row(&report, &from), "plain"), [100, 10, 0, 0]);
 }

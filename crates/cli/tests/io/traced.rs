@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::io_report::{BYTES, moved, number, row, rows, source, text};
+use crate::support::io_report::{BYTES, HAS_READ, moved, number, row, rows, source, text};
 use crate::support::run::{Scratch, weigh_as};
 use crate::support::{is_root, wait_until, workload};
 use serde_json::Value;
@@ -337,7 +337,7 @@ fn the_job_is_as_it_would_be_without_weigh() {
 fn who_is_killed_was_counted_and_the_job_outlives_weigh() {
     let scratch = Scratch::new();
     let (from, access) = (source(&scratch), workload("access-static"));
-    let script = format!("{access} wait {from} & sleep 0.5; kill -9 $!; wait");
+    let script = format!("{access} wait {from} & {HAS_READ}; kill -9 $!; wait");
     let (_, report) = traced(&scratch, &["bash", "-c", &script]);
     assert_eq!(moved(row(&report, &from), "plain"), [100, 10, 0, 0]);
 

@@ -153,7 +153,10 @@ fn what_the_user_may_not_signal_no_limit_of_his_stops() {
 fn when_the_agent_dies_the_job_goes_on() {
     needs_root!();
     let mut agent = Agent::start();
-    let script = format!("{} 100; : > running; sleep 2; echo done", workload("spin"));
+    let script = format!(
+        "{} 100; : > running; until [ -e go ]; do sleep 0.05; done; sleep 1; echo done",
+        workload("spin")
+    );
     let mut running = agent.asked_by(Weigh::bash(&script)).start();
     let mark = running.scratch.path("work/running");
     running.wait_until("the job runs", 20.0, || mark.exists());
@@ -162,6 +165,7 @@ fn when_the_agent_dies_the_job_goes_on() {
     std::thread::sleep(patience(1.2));
     agent.process.kill().expect("it is there");
     agent.process.wait().expect("it is there");
+    std::fs::write(running.scratch.path("work/go"), "").expect("a file");
     let measured = running.end();
     measured.check(measured.status.success(), || "expected 0".to_string());
     assert_eq!(measured.stdout, b"done\n");

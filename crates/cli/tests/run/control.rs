@@ -12,7 +12,7 @@ use serde_json::Value;
 use weigh_schema::control::ADDRESS_PREFIX;
 use weigh_schema::region::RegionRow;
 
-use crate::support::library::{folder, must, program, python_module};
+use crate::support::library::{folder, must, packaged_python_module, program};
 use crate::support::measured::Measured;
 use crate::support::run::{Running, Scratch, Weigh, weigh, weigh_as};
 
@@ -119,7 +119,7 @@ fn libweigh_sends_as_the_command_does() {
     let by_python = |code: &str| {
         let mut command = Command::new("python3");
         let code = format!("import weigh, sys\nprint({code})");
-        command.args(["-B", "-c", &code, &pid]).env("PYTHONPATH", python_module());
+        command.args(["-B", "-c", &code, &pid]).env("PYTHONPATH", packaged_python_module());
         said(&command.output().expect("it starts"))
     };
     let told = by_python("weigh.send_control(int(sys.argv[1]), 'set', 'b', 12, wait=20)");

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use super::run::Scratch;
 
+/// Shell: waits until `access wait`, the last one in the background, has read its 100 bytes.
+pub const HAS_READ: &str =
+    "until grep -qs '^pos:[[:space:]]*100$' /proc/$!/fdinfo/*; do sleep 0.02; done";
+
 /// Bytes of [`source`].
 pub const BYTES: u64 = 1_000_003;
 

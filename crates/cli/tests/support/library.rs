@@ -54,18 +54,12 @@ pub fn program(name: &str) -> PathBuf {
     made.join(name)
 }
 
-/// What all test programs share, where `scripts/test.sh` has it made: here make finds little to do.
+/// Shared by all test programs, and built before them by `scripts/test.sh`.
 fn installed_library() -> PathBuf {
     let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libweigh");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh");
-    std::fs::create_dir_all(&shared).expect("a folder");
-    let installed = shared.join("installed");
-    let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
-    let mut make = Command::new("flock");
-    make.arg(shared.join("lock")).args(["make", "-s", "-C"]).arg(&source).arg("tests");
-    make.arg(variable("OUT", &shared.join("build")));
-    must(make.arg(variable("PREFIX", &installed)));
-    installed
+    let build = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/libweigh-programs.sh");
+    must(Command::new(build).arg(&shared));
+    shared.join("installed")
 }
 
 /// The same of some programs, made with one of the compiler's sanitizers: its runtime comes with the compiler.
@@ -84,6 +78,21 @@ pub fn sanitized(sanitizer: &str, programs: &[&str]) -> TempDir {
 pub fn python_module() -> &'static Path {
     static INSTALLED: OnceLock<TempDir> = OnceLock::new();
     INSTALLED.get_or_init(install_python_module).path()
+}
+
+/// The same, laid out as packages have it, by the library that is built already.
+pub fn packaged_python_module() -> &'static Path {
+    static LAID_OUT: OnceLock<TempDir> = OnceLock::new();
+    let lay_out = || {
+        let place = folder();
+        let module = place.path().join("weigh");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../libweigh/python/weigh");
+        must(Command::new("cp").arg("-r").arg(source).arg(&module));
+        let library = program("lib/libweigh.so.0");
+        std::os::unix::fs::symlink(library, module.join("libweigh.so")).expect("a link");
+        place
+    };
+    LAID_OUT.get_or_init(lay_out).path()
 }
 
 fn install_python_module() -> TempDir {

@@ -165,6 +165,9 @@ pub fn is_there_an_agent() -> bool {
     socket.exists()
 }
 
+/// Some looks go through all processes of the machine.
+pub const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// Waits until something is so; fails if it does not come to be within `seconds` (of a real
 /// machine).
 #[track_caller]
@@ -172,6 +175,6 @@ pub fn wait_until(what: &str, seconds: f64, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + patience(seconds);
     while !is_so() {
         assert!(Instant::now() < end, "waited {:?} in vain until {what}", patience(seconds));
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(BETWEEN_LOOKS * slowness());
     }
 }

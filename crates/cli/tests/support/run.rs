@@ -275,7 +275,7 @@ impl Running {
                 "waited in vain until {what}; weigh ended: {ended:?}; it said:\n{}",
                 self.scratch.text("stderr")
             );
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(super::BETWEEN_LOOKS * super::slowness());
         }
     }
 

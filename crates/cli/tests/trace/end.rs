@@ -5,9 +5,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::mortal::Mortal;
+use crate::support::processes::links_of;
 use crate::support::run::{Scratch, weigh, weigh_as};
 use crate::support::trace::{counted, lines, succeeds};
-use crate::support::workload;
+use crate::support::{wait_until, workload};
 use serde_json::Value;
 
 #[test]
@@ -109,7 +110,7 @@ fn a_full_disk_leaves_whole_lines_and_the_commands_status() {
     let place = scratch.path("disk");
     std::fs::create_dir(&place).expect("a directory");
     let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=1m").expect("a tmpfs");
+    rustix::mount::mount("tmpfs", &place, "tmpfs", flags, c"size=256k").expect("a tmpfs");
     let program = workload("datagrams");
     let names = [
         "events.jsonl",
@@ -127,7 +128,7 @@ fn a_full_disk_leaves_whole_lines_and_the_commands_status() {
         let is_required = name == "events.parquet";
         let required: &[&str] = if is_required { &["--require-recording"] } else { &[] };
         let options = ["trace", "-e", event, "-o", &path];
-        let command = ["--", program.as_str(), "300011", "100", "5"];
+        let command = ["--", program.as_str(), "75011", "100", "5"];
         let output = weigh(&scratch, &[&options[..], required, &command].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         let status = if is_required { 125 } else { 0 };
@@ -162,7 +163,7 @@ fn a_full_disk_leaves_whole_lines_and_the_commands_status() {
                 weigh_keep::count_rows(&file).expect("it is whole")
             }
         };
-        assert!(left < 300_011, "{left}");
+        assert!(left < 75_011, "{left}");
         let removed = if file.is_dir() {
             std::fs::remove_dir_all(&file)
         } else {
@@ -184,7 +185,8 @@ fn an_interrupt_closes_the_file_whole() {
         .stderr(Stdio::piped())
         .spawn();
     let mut weigh = Mortal::of(weigh);
-    std::thread::sleep(crate::support::patience(2.0));
+    wait_until("it follows", 60.0, || links_of(weigh.id()) >= 1);
+    std::thread::sleep(crate::support::patience(0.5));
     let pid = rustix::process::Pid::from_child(&weigh);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
     assert!(weigh.wait().expect("it ends").success());

@@ -10,7 +10,7 @@ use weigh_schema::library::Reason;
 const OTHER: &str = "61113";
 const CONNECTIONS: u64 = 200;
 const THREADS: u64 = 8000;
-const TIMES: u64 = 200;
+const TIMES: u64 = 60;
 
 /// By another user, in a PID namespace or not.
 fn flood(agent: &Agent, is_apart: bool) -> Asked {

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::library::{Agent, NOBODY, python_module};
+use crate::support::library::{Agent, NOBODY, packaged_python_module};
 use crate::support::mortal::Mortal;
 use crate::support::run::{Scratch, weigh};
 use crate::support::trace::{lines, succeeds};
@@ -339,7 +339,7 @@ fn a_reader_adapts_as_the_example_does() {
     wait_until("it answers", 60.0, || stream.register().is_some());
     let mut reader = Command::new("python3");
     reader.args(["-B", example, &stream.weigh.id().to_string(), "20"]);
-    reader.env("PYTHONPATH", python_module()).stdout(Stdio::piped());
+    reader.env("PYTHONPATH", packaged_python_module()).stdout(Stdio::piped());
     let mut reader = Mortal::of(reader.spawn());
     let mut said = BufReader::new(reader.stdout.take().expect("output"));
     let mut line = || {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{QUEUE, Stream};
-use crate::support::library::{NOBODY, must, python_module};
+use crate::support::library::{NOBODY, must, packaged_python_module};
 use crate::support::mortal::Mortal;
 use crate::support::run::weigh;
 use crate::support::trace::succeeds;
@@ -136,7 +136,7 @@ fn reports_come_to_who_attaches_until_the_last_which_is_whole() {
                   \x20   for report in reports: print(json.dumps(report), flush=True)\n\
                   \x20   assert reports.ended\n";
     let mut python = Command::new("python3");
-    python.args(["-B", "-c", script, &pid]).env("PYTHONPATH", python_module());
+    python.args(["-B", "-c", script, &pid]).env("PYTHONPATH", packaged_python_module());
     let python = Mortal::of(python.stdout(Stdio::piped()).spawn());
     wait_until("both are there", 60.0, || {
         stream.register().is_some_and(|register| register["report_readers"] == 2)
@@ -172,7 +172,7 @@ fn a_stream_without_reports_says_so_and_so_does_a_wrong_time() {
                   \x20   try: weigh.reports(int(sys.argv[1]), every=every)\n\
                   \x20   except OSError as error: print(error)\n";
     let mut python = Command::new("python3");
-    python.args(["-B", "-c", script, &pid]).env("PYTHONPATH", python_module());
+    python.args(["-B", "-c", script, &pid]).env("PYTHONPATH", packaged_python_module());
     let said = String::from_utf8_lossy(&must(&mut python).stdout).into_owned();
     assert_eq!(said.matches("the stream refuses what was asked for").count(), 2, "{said}");
     stream.touch("stop");
