@@ -116,10 +116,11 @@ fn assert_same(found: &Recording, whole: &Recording) {
     assert_eq!(other_rows(found), other_rows(whole));
 }
 
-fn other_rows(
-    recording: &Recording,
-) -> (Vec<RegionRow>, Vec<PhaseRow>, Vec<Moment>, Vec<PlaceMoment>, Vec<IoCall>) {
-    let mut rows = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+/// Regions, phases, intervals, places, calls.
+type OtherRows = (Vec<RegionRow>, Vec<PhaseRow>, Vec<Moment>, Vec<PlaceMoment>, Vec<IoCall>);
+
+fn other_rows(recording: &Recording) -> OtherRows {
+    let mut rows = OtherRows::default();
     recording.each_region(|row| rows.0.push(row)).unwrap();
     recording.each_phase(|row| rows.1.push(row)).unwrap();
     recording.each_io_moment(|row| rows.2.push(row)).unwrap();
@@ -129,7 +130,7 @@ fn other_rows(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn read_on_is_read_whole(steps in proptest::collection::vec((step(), 0..60usize), 1..12)) {

@@ -80,7 +80,7 @@ class ValueRow {
   constructor({ metric, scope, query }: PublishedValue) {
     const about = query == null ? scope : scope.split(":").slice(2).join(":");
     this.element = h("tr", {}, h("th", { scope: "row", class: "mono name", title: titled(metric) }, printable(metric)),
-      h("td", { class: "mono name", title: titled(scope), "data-title": "of" }, printable(about)),
+      h("td", { class: "mono name", title: titled(scope), ...(about === "" ? {} : { "data-title": "of" }) }, printable(about)),
       h("td", { "data-title": "latest" }, h("div", { class: "cell" }, this.plot.spark.canvas, this.plot.value)));
   }
 
