@@ -182,11 +182,6 @@ impl OpenEvents {
         Ok(opens)
     }
 
-    /// Mount points whose file systems are not followed, and why.
-    pub fn skipped(&self) -> &BTreeMap<PathBuf, String> {
-        &self.skipped
-    }
-
     /// How the collector fares.
     pub fn status(&self) -> CollectorStatus {
         CollectorStatus {

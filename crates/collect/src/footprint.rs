@@ -226,7 +226,6 @@ impl Shared {
 pub struct FootprintScanner {
     shared: Arc<Shared>,
     walker: Arc<walk::Walker>,
-    roots: Vec<PathBuf>,
     is_freed_by_calls: bool,
 }
 
@@ -256,7 +255,7 @@ impl FootprintScanner {
         let theirs = (Arc::clone(&walker), Arc::clone(&shared));
         start_thread(move || scan_until_told(&theirs.0, pace, &theirs.1))
             .map_err(FootprintError::Thread)?;
-        Ok(FootprintScanner { shared, walker, roots: roots.to_vec(), is_freed_by_calls })
+        Ok(FootprintScanner { shared, walker, is_freed_by_calls })
     }
 
     /// What is measured is about to begin: waits for the first scan, which finds what was there
@@ -272,11 +271,6 @@ impl FootprintScanner {
     ) -> (MutexGuard<'_, State>, Duration) {
         let is_done = |state: &State| state.latest.is_some();
         self.shared.wait_for(&self.shared.progress, budget, longest, is_done)
-    }
-
-    /// The directories that are watched.
-    pub fn roots(&self) -> &[PathBuf] {
-        &self.roots
     }
 
     /// The last completed scan.

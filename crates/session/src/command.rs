@@ -252,11 +252,6 @@ impl Command {
         self.child.as_ref().map(|(pid, _)| *pid)
     }
 
-    /// Readable when it has ended, if there is a command.
-    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
-        self.child.as_ref().map(|(_, pidfd)| pidfd.as_fd())
-    }
-
     /// Whether there is no command that is still to be waited for. The kernel side knows of a thread's
     /// end a moment before its parent does.
     pub fn is_reaped(&self) -> bool {

@@ -123,12 +123,6 @@ pub fn show_signal(signal: i32) -> String {
     }
 }
 
-/// A value of the named metric, for people; a plain number if this build does not know the metric.
-pub fn show_value(name: &str, value: Number) -> String {
-    let unit = metric(name).map_or(Unit::Count, |m| m.unit);
-    show_amount(value.as_f64(), unit)
-}
-
 /// What became of a limit, in one sentence without a full stop.
 pub fn limit_words(limit: &LimitOutcome) -> String {
     let (allowed, observed) = allowed_and_observed(limit);

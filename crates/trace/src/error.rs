@@ -130,9 +130,6 @@ pub enum Wrong {
         /// Those that it has.
         here: Vec<&'static str>,
     },
-    /// No such set.
-    #[error("there is no set of events named '{0}'")]
-    NoSet(String),
     /// A kind of event that is not there yet.
     #[error("{0}")]
     Unsupported(String),

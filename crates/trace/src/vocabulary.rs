@@ -45,12 +45,6 @@ pub enum Vocabulary {
 type Names = &'static [(&'static str, i64)];
 
 impl Vocabulary {
-    /// Whether a number is a set of bits, each with a name.
-    pub fn is_bits(self) -> bool {
-        use Vocabulary::{Access, At, Clone, Map, Message, Mount, Open, Protection, TcpFlags};
-        matches!(self, Open | At | Access | Protection | Map | Clone | Message | Mount | TcpFlags)
-    }
-
     /// Names and numbers; none of system calls, which [`crate::syscall`] has.
     pub fn names(self) -> Names {
         match self {

@@ -104,11 +104,6 @@ impl SpanTable {
         }
     }
 
-    /// How many spans came.
-    pub fn spans(&self) -> u64 {
-        self.taken
-    }
-
     fn name(&mut self, name: &str) -> u32 {
         if let Some(number) = self.by_name.get(name) {
             return *number;

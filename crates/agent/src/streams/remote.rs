@@ -92,11 +92,6 @@ pub struct NodeReader {
 }
 
 impl NodeReader {
-    /// Errors: those of [`StreamClient::connect`].
-    pub fn connect(path: &Path, interval: Duration) -> Result<NodeReader, StreamError> {
-        NodeReader::new(StreamClient::connect(path)?, interval)
-    }
-
     /// Reads by a connection that is there. Errors: the agent has gone.
     pub fn new(client: StreamClient, interval: Duration) -> Result<NodeReader, StreamError> {
         let mut reader = NodeReader { client, next_sequence: 0, interval };

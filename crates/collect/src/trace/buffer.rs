@@ -20,7 +20,6 @@ pub struct Buffer {
     rings: MapHandle,
     consumers: MapHandle,
     doorbell: MapHandle,
-    layout: Layout,
     key: u64,
 }
 
@@ -47,12 +46,7 @@ impl Buffer {
             &options(0, 0),
         )
         .map_err(made("a ring", page))?;
-        Ok(Buffer { rings, consumers, doorbell, layout, key })
-    }
-
-    /// How they lie.
-    pub fn layout(&self) -> Layout {
-        self.layout
+        Ok(Buffer { rings, consumers, doorbell, key })
     }
 
     /// What its stamps are made with.

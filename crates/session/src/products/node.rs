@@ -26,16 +26,6 @@ impl<'a> NodeTick<'a> {
     pub fn samples(self) -> impl Iterator<Item = Sample<'a>> {
         self.collectors.samples()
     }
-
-    /// How each collector fares.
-    pub fn statuses(self) -> impl Iterator<Item = NodeStatus<'a>> {
-        self.collectors.statuses()
-    }
-
-    /// The control groups that are jobs, units or containers.
-    pub fn groups(self) -> impl Iterator<Item = &'a NodeGroup> {
-        self.collectors.groups()
-    }
 }
 
 /// Takes what the node's collectors find; borrowed samples, so that a tick allocates nothing.
