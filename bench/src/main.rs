@@ -354,7 +354,13 @@ const SWEEP: &str = "\
 The two tables of the paper on resource_monitor and Kickstart, for weigh's own ways: programs (`tests/workloads`) of \
 growing size, each bare and under weigh by each mechanism and level, one right after the other, and each round begins \
 with another way. Files that are read are `/dev/zero`. What does not fit into three quarters of the machine's memory \
-is left out; a way that takes longer than 32 s is run once, and computing for 30 s has one level of each mechanism.";
+is left out; a way that takes longer than 32 s is run once, and computing for 30 s has one level of each mechanism. \
+Figures may have been taken in several pieces; the column of rounds says how many there were.
+
+In the paper (12 cores of 2.67 GHz, 40 GB), polling once a second missed 2 to 18 % of the memory and 1 to 17 % of the bytes read; \
+its other ways were right to 0.1 % of the memory and to the byte. CPU time came out 0 to 12 % too large at 0.3 s, 0 to 0.6 % at \
+28 s. What it added was 0.01 to 0.03 s of wall time to reads in all ways but one: stopping at every call by ptrace made \
+1.26 s for 10 GB by 4 KiB 45 s longer.";
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::drm::{ClientKey, DrmClient, parse_client};
-use super::{GpuError, Gpus};
+use super::nvml::{GpuError, Gpus};
 
 /// Descriptors that are read in one look at most.
 const MOST_DESCRIPTORS: usize = 1 << 16;
@@ -94,6 +94,8 @@ pub struct JobGpus {
     proc: PathBuf,
     devices: Vec<GpuDevice>,
     uses: BTreeMap<(u32, usize), DeviceUse>,
+    /// Of NVML's, those that were looked at after their end.
+    ended: BTreeSet<(u32, usize)>,
     /// What each client had when it was seen last.
     clients: BTreeMap<ClientKey, DrmClient>,
     /// Memory by process and device at the last walk.
@@ -102,7 +104,7 @@ pub struct JobGpus {
     looked: Option<Instant>,
     /// The driver's clock at the last look, by device.
     driver_us: Vec<u64>,
-    /// What clients had done at the first look was done before.
+    /// What clients have done by the first look at a process was done before.
     runs_already: bool,
 }
 
@@ -133,6 +135,7 @@ impl JobGpus {
             proc: root.join("proc"),
             devices,
             uses: BTreeMap::new(),
+            ended: BTreeSet::new(),
             clients: BTreeMap::new(),
             resident: BTreeMap::new(),
             walked: None,
@@ -145,11 +148,6 @@ impl JobGpus {
     /// All of them, in the order of the numbers in [`JobLook::uses`].
     pub fn devices(&self) -> &[GpuDevice] {
         &self.devices
-    }
-
-    /// Whether something may be learned of a process after its end.
-    pub fn has_accounts(&self) -> bool {
-        self.devices.iter().any(|device| device.has_accounts)
     }
 
     /// Looks at these processes.
@@ -200,9 +198,21 @@ impl JobGpus {
                     (used.source, used.busy) = (GpuSource::Nvml, Some(Duration::ZERO));
                 }
                 used.memory_peak_bytes = used.memory_peak_bytes.max(*bytes);
+            }
+            let of_gpu = |((_, held), used): &(&(u32, usize), &mut DeviceUse)| {
+                *held == at && used.source == GpuSource::Nvml
+            };
+            for ((pid, _), used) in self.uses.iter_mut().filter(of_gpu) {
+                if self.ended.contains(&(*pid, at)) {
+                    continue;
+                }
                 let ratio = busy.as_ref().map(|(ratios, _)| ratios.get(pid).copied());
                 let more = ratio.map(|ratio| elapsed.mul_f64(ratio.unwrap_or(0.0)));
                 used.busy = sum(used.busy, more);
+                // What it did at last is told once after its end.
+                if !pids.contains(pid) {
+                    self.ended.insert((*pid, at));
+                }
             }
             if let Some((_, until_us)) = busy {
                 self.driver_us[at] = until_us;
@@ -243,9 +253,9 @@ impl JobGpus {
                 |device: &GpuDevice| device.nvml.is_none() && device.name.as_bytes() == key.0;
             let Some(at) = self.devices.iter().position(name) else { continue };
             let before = self.clients.get(key);
-            let busy_ns = match elapsed {
-                None if self.runs_already => 0,
-                elapsed => client.busy_ns_since(before, elapsed.unwrap_or_default()),
+            let busy_ns = match self.runs_already {
+                true => 0,
+                false => client.busy_ns_since(before, elapsed.unwrap_or_default()),
             };
             let bytes = self.resident.entry((*pid, at)).or_default();
             *bytes = bytes.saturating_add(client.resident_bytes);
@@ -259,6 +269,7 @@ impl JobGpus {
             self.clients.clear();
         }
         self.clients.extend(found.into_iter().map(|(key, (_, client))| (key, client)));
+        self.runs_already &= pids.is_empty();
         self.walked = Some((now, now.elapsed()));
     }
 

@@ -14,10 +14,11 @@ use fuser::{
 use rustix::fs::AtFlags;
 use weigh_schema::io::Who;
 
-use super::answer::{GENERATION, Outcome, believed, errno};
+use super::answer::{GENERATION, Outcome, believed};
 use super::attributes::Change;
 use super::data::DataRequest;
 use super::names::New;
+use super::replies::errno;
 use super::served::{Served, Sight};
 use crate::accounts::{Call, Done};
 use crate::caller::Caller;

@@ -11,6 +11,7 @@ mod kernel;
 mod listing;
 mod names;
 mod readers;
+mod replies;
 mod served;
 mod settings;
 

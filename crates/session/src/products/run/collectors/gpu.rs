@@ -22,7 +22,7 @@ const MEMORY_SERIES: &str = "gpu_memory_bytes";
 const UTILIZATION: &str = metric_name::gpu_utilization_ratio;
 /// Of the job, and of each process.
 const TIME: &str = metric_name::gpu_seconds;
-/// So long the end waits for what the driver keeps of processes that have ended.
+/// So long the end waits for what NVML tells of processes that have ended.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 pub(super) const SPEC: CollectorSpec = CollectorSpec {
@@ -46,7 +46,6 @@ fn start(context: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, Str
         waiting: false,
         ready: None,
         devices: Vec::new(),
-        has_accounts: false,
         latest: JobLook::default(),
         is_new: false,
         memory_peak: None,
@@ -56,7 +55,7 @@ fn start(context: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, Str
 
 enum Answer {
     /// These are there; the first answer, if there are any.
-    Devices(Vec<GpuDevice>, bool),
+    Devices(Vec<GpuDevice>),
     Look(Result<Box<JobLook>, GpuError>),
 }
 
@@ -70,7 +69,9 @@ fn serve(runs_already: bool, asked: &Receiver<BTreeSet<u32>>, answer: &Sender<An
             return;
         }
     };
-    let _ = answer.send(Answer::Devices(gpus.devices().to_vec(), gpus.has_accounts()));
+    // What was done before is none of the job's.
+    let _ = gpus.look(&BTreeSet::new());
+    let _ = answer.send(Answer::Devices(gpus.devices().to_vec()));
     while let Ok(pids) = asked.recv() {
         if answer.send(Answer::Look(gpus.look(&pids).map(Box::new))).is_err() {
             return;
@@ -84,7 +85,6 @@ struct Gpu {
     waiting: bool,
     ready: Option<Result<(), GpuError>>,
     devices: Vec<GpuDevice>,
-    has_accounts: bool,
     latest: JobLook,
     /// Whether that has not been recorded.
     is_new: bool,
@@ -101,8 +101,8 @@ impl Gpu {
 
     fn take(&mut self, answer: Answer) {
         match answer {
-            Answer::Devices(devices, has_accounts) => {
-                (self.devices, self.has_accounts) = (devices, has_accounts);
+            Answer::Devices(devices) => {
+                self.devices = devices;
                 self.ready = Some(Ok(()));
             }
             Answer::Look(look) => {
@@ -125,11 +125,11 @@ impl Gpu {
         self.is_new = true;
     }
 
-    /// The driver may have accounts of processes that have ended just now.
+    /// NVML may tell of processes that have ended just now.
     fn take_last(&mut self) {
         self.take_answers();
         let uses_any = self.latest.uses.values().any(|used| used.source == GpuSource::Nvml);
-        if self.has_accounts && uses_any && self.ask.send(BTreeSet::new()).is_ok() {
+        if uses_any && self.ask.send(BTreeSet::new()).is_ok() {
             let looks = 1 + usize::from(self.waiting);
             for _ in 0..looks {
                 let Ok(answer) = self.answers.recv_timeout(PATIENCE) else { return };
