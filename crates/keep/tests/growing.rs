@@ -130,7 +130,7 @@ fn other_rows(recording: &Recording) -> OtherRows {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn read_on_is_read_whole(steps in proptest::collection::vec((step(), 0..60usize), 1..12)) {
@@ -158,7 +158,7 @@ fn rows_that_are_superseded_take_no_memory() {
     let mut file = journal(dir.path());
     file.write_all(&line(&started())).unwrap();
     let mut growing = GrowingRecording::open_found(dir.path()).unwrap().unwrap();
-    for round in 0..40 {
+    for round in 0..8 {
         let lines = (0..1000).map(|at| line(&Update::RegionSoFar(region(at % 100, round + 1))));
         file.write_all(&lines.flatten().collect::<Vec<u8>>()).unwrap();
         let found = growing.read_on(dir.path()).unwrap().unwrap();
