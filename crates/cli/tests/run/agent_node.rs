@@ -301,7 +301,7 @@ fn what_is_published_is_in_records_of_the_node_and_in_top() {
     agent.done(NOBODY, &push);
     agent.done(NOBODY, &["push", "--scope", "queue", "--unit", "bytes", "depth=17.5"]);
     let client = agent.client();
-    assert_eq!(depth(&report(&next(&client, 0))), expected);
+    assert_eq!(depth(report(&next(&client, 0))), expected);
     let once = ["top", "--once", "--interval", "100ms"];
     let json = agent.done(NOBODY, &[&once[..], &["--json"]].concat());
     assert_eq!(depth(&serde_json::from_str(&json).expect("a report")), expected);
