@@ -497,6 +497,7 @@ const checks = {
 
   "a job that runs": async () => {
     const started = new Date(EPOCH * 1000).toISOString();
+    server.published = { schema: "weigh.published/1", published: [], left_out: 0 };
     const page = offer("runs", { state: "running", exit: null, duration: 5 });
     page.job.started = started;
     page.metrics.find((m) => m.name === "io_written_bytes_total").value = 1000;
@@ -533,6 +534,7 @@ const checks = {
     const none = { rows: [], rows_total: 0, jobs_without: 1, jobs_cut: 0 };
     const total = { seconds: 3, calls: 4_001, read_bytes: 0, written_bytes: 0 };
     const row = { job: "one", name: "solve <b>", total, per_second: null };
+    server.published = { schema: "weigh.published/1", published: [], left_out: 0 };
     offer("one", { state: "running" });
     server.busiest = { jobs: 1, files: none, connections: none, syscalls: none, phases: { ...none, rows: [row], rows_total: 1, jobs_without: 0 } };
     await quiet("/jobs/one", {}, async (page) => {

@@ -77,6 +77,17 @@ extern struct known known;
 		return found;                                                                      \
 	}
 
+/*
+ * The same, looked up ahead. To the loader's lock processes that have memory and thread storage in common (CLONE_VM) are
+ * one: two of them that looked up at once would break it, and wait for it without end.
+ */
+#define REAL_AHEAD(type, name, ...)                                                                \
+	REAL(type, name, ##__VA_ARGS__)                                                            \
+	__attribute__((constructor(101))) static void find_##name(void)                            \
+	{                                                                                          \
+		real_##name();                                                                     \
+	}
+
 static inline void count(enum counter counter, uint64_t by)
 {
 	__atomic_fetch_add((uint64_t *)&self->counters[counter], by, __ATOMIC_RELAXED);

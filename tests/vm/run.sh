@@ -327,7 +327,7 @@ timeout -k 5 "$timeout" qemu-system-x86_64 \
 	-accel "tcg,thread=$threads" -cpu qemu64 -smp "$cpus" -m "$memory" -display none -nic none -no-reboot \
 	-serial "file:$console" -serial stdio -monitor none \
 	-kernel "$kernel" -drive "if=none,id=root,file=$image,format=raw,cache=unsafe" -device nvme,drive=root,serial=1 \
-	-append "console=ttyS0 loglevel=5 root=/dev/nvme0n1 rw init=/init panic=-1 $append" </dev/null &
+	-append "console=ttyS0 loglevel=5 root=/dev/nvme0n1 rw init=/init panic=-1 no_timer_check $append" </dev/null &
 machine=$!
 wait "$machine" || status=$?
 machine=

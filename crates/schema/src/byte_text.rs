@@ -172,6 +172,7 @@ mod tests {
         "PhaseUsage.phase",
         "TopCollector.name",
         "TopGroup.manager",
+        "PublishedValue.user",
         "TopJob.user",
         "TopLimit.name",
         "TopProcess.state",
@@ -222,6 +223,7 @@ mod tests {
         // From a client of the agent; what is no UTF-8 is no message.
         "PushedEvent.name",
         "PushedEvent.text",
+        "TraceQuery.asked",
         // Keys of a map, which JSON has no bytes beside.
         "RegionsFound.metadata_differs",
         // On its way to where it is written, in the form that keeps its bytes.

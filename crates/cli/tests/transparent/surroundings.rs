@@ -468,8 +468,8 @@ fn a_small_limit_of_files_takes_the_library_not_the_job() {
 fn a_small_limit_of_cpu_time_ends_the_measuring_not_the_job() {
     needs_root!();
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    // Each process takes weigh more time than itself; the shell itself needs a second where the machine is busy.
-    let script = "for ((i = 0; i < 5000; i++)); do /bin/true & wait $!; done; ulimit -Ht; exit 7";
+    // Each process takes weigh more time than itself; the shell itself needs a second and a half where the machine is busy.
+    let script = "for ((i = 0; i < 7000; i++)); do /bin/true & wait $!; done; ulimit -Ht; exit 7";
     let user = ["hard=0:2", "user"];
     for (left, way) in [
         (&user[..], &["run", "--mechanism", "ptrace", "--interval", "10ms"][..]),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use weigh_schema::ring::Layout;
+use weigh_schema::ring::{Layout, SLOP};
 
 use super::memory::{Access, Memory};
 use super::ring::{RingItem, Rings};
@@ -122,7 +122,7 @@ impl Reader {
         let (mut records, mut bytes) = (0, 0);
         while let Some((ring, other_ns)) = first_of(&next) {
             let is_full =
-                heads.iter().zip(&self.at).any(|(head, at)| head.wrapping_sub(*at) > half);
+                heads.iter().zip(&self.at).any(|(head, at)| head.saturating_sub(*at) > half);
             if bytes >= IN_ORDER_AT_ONCE || next[ring] > until_ns && !is_full {
                 return (records, bytes < IN_ORDER_AT_ONCE);
             }
@@ -151,6 +151,9 @@ impl Reader {
         let (mut at, mut run) = (self.at[ring], Vec::with_capacity(room));
         let first = at;
         let next_ns = loop {
+            if is_beyond(at, head) {
+                break u64::MAX;
+            }
             match self.rings.record(ring, at, head) {
                 RingItem::Record(record, next) => {
                     let time_ns = time_of(record).min(u64::MAX - 1);
@@ -191,6 +194,9 @@ impl Reader {
             if at.wrapping_sub(first) >= most {
                 break false;
             }
+            if is_beyond(at, head) {
+                head = self.rings.head(ring);
+            }
             match self.rings.record(ring, at, head) {
                 RingItem::Record(record, next) => {
                     visit(record);
@@ -223,6 +229,12 @@ impl Reader {
             word.store(at, Ordering::Release);
         }
     }
+}
+
+/// Whether a record ends behind where the head was: the record before it still had room then that it has given back, and
+/// of which this one has taken a part.
+fn is_beyond(at: u64, head: u64) -> bool {
+    (1..=SLOP as u64).contains(&at.wrapping_sub(head))
 }
 
 /// The ring with the oldest record, and up to when its records are older than those of all others; none if there is none.
