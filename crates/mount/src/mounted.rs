@@ -1,14 +1,13 @@
 //! A mount, from its making to its end.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,7 +18,7 @@ use crate::error::MountError;
 use crate::forgetting;
 use crate::mountpoint::{MountPaths, check_means, is_privileged};
 pub use crate::serve::{Control, MountRequest};
-use crate::serve::{Readers, Served, Sight, State};
+use crate::serve::{Served, Sight, State};
 use crate::table::Inodes;
 
 /// At least and at most so many threads serve: one that waits for a disk keeps nobody else waiting.
@@ -37,8 +36,6 @@ pub struct Mounted {
     accounts: Arc<Accounts>,
     state: Arc<State>,
     inodes: Arc<Inodes>,
-    readers: Arc<Readers>,
-    activity: OwnedFd,
 }
 
 impl Mounted {
@@ -65,19 +62,15 @@ impl Mounted {
         let inodes = Arc::new(inodes);
         let kept = (Arc::clone(&accounts), Arc::clone(&state));
         let served = Served::new(Arc::clone(&inodes), wish, kept.0, kept.1);
-        let readers = served.readers();
         let config = config(&place.source, below.f_flag);
         let session = Session::new(served, &place.mountpoint, &config).map_err(refused)?;
         let (kernel, known) = (session.as_fd().try_clone_to_owned(), Arc::downgrade(&inodes));
         let kernel = kernel.map_err(refused)?;
-        readers.set_device(kernel.try_clone().map_err(refused)?);
-        let activity = activity().map_err(refused)?;
-        readers.set_activity(activity.try_clone().map_err(refused)?);
         let asking = std::thread::Builder::new().name("weigh-forget".to_string());
         asking.spawn(move || forgetting::run(&known, &kernel, &crowd)).map_err(refused)?;
         let session = Some(session.spawn().map_err(refused)?);
         let is_detached = AtomicBool::new(false);
-        Ok(Mounted { session, is_detached, place, accounts, state, inodes, readers, activity })
+        Ok(Mounted { session, is_detached, place, accounts, state, inodes })
     }
 
     /// Lets this process have as many files open as it may: what is open is one here, and so is what the kernel
@@ -142,23 +135,6 @@ impl Mounted {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
-    /// How many requests there were, modulo 2³².
-    pub fn requests(&self) -> u32 {
-        self.readers.requests()
-    }
-
-    /// Nobody has to look until [`activity`](Mounted::activity) can be read, if there were no more requests than these
-    /// and nothing can be done that is no request.
-    pub fn rest(&self, requests: u32) -> bool {
-        let is_passed = self.sight() == Sight::Passing && self.is_in_use();
-        !is_passed && self.readers.rest(requests)
-    }
-
-    /// Can be read after a request, or the end, that came during a rest.
-    pub fn activity(&self) -> BorrowedFd<'_> {
-        self.activity.as_fd()
-    }
-
     /// Whether anybody has a file or directory of it open.
     pub fn is_in_use(&self) -> bool {
         self.state.open.load(Ordering::Relaxed) > 0
@@ -202,10 +178,6 @@ impl Drop for Mounted {
             std::mem::forget(self.session.take());
         }
     }
-}
-
-fn activity() -> io::Result<OwnedFd> {
-    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 fn unmount_by_helper(mountpoint: &PathBuf) -> io::Result<()> {

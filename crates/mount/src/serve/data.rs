@@ -1,17 +1,15 @@
 //! Requests about what is in a file that is open.
 
 use std::cell::RefCell;
-use std::io::IoSliceMut;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use fuser::Request;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 use weigh_schema::io::{Transfer, Who};
 
 use super::answer::Outcome;
-use super::readers::Turn;
 use super::served::{Handle, OpenFile, Served, Sight};
 use crate::accounts::{Call, Done, Piece};
 use crate::caller;
@@ -22,8 +20,6 @@ thread_local! {
 
 /// No kernel asks for more at once: what is asked for decides about memory here.
 const MOST_BYTES: usize = 16 << 20;
-/// More than this may take long to copy, wherever it is.
-const QUICK_BYTES: usize = 64 << 10;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
@@ -43,39 +39,11 @@ impl DataRequest {
     }
 }
 
-/// Reads what the page cache has; for what a device has, another thread waits for requests meanwhile.
-fn read(
-    file: &OpenFile,
-    buffer: &mut [u8],
-    wanted: DataRequest,
-    turn: &Turn<'_>,
-) -> Outcome<usize> {
-    let mut found = 0;
-    let is_quick = buffer.len() <= QUICK_BYTES && !wanted.is_direct();
-    while is_quick && found < buffer.len() {
-        let room = &mut [IoSliceMut::new(&mut buffer[found..])];
-        match preadv2(&file.fd, room, wanted.from + found as u64, ReadWriteFlags::NOWAIT) {
-            Ok(0) => return Ok(found),
-            Ok(more) => found += more,
-            Err(_) => break,
-        }
-    }
-    if found == buffer.len() {
-        return Ok(found);
-    }
-    turn.may_wait();
-    match pread(&file.fd, &mut buffer[found..], wanted.from + found as u64) {
-        Ok(more) => Ok(found + more),
-        Err(error) if found == 0 => Err(error),
-        Err(_) => Ok(found),
-    }
-}
-
 impl Served {
     /// Reads, and gives away what was read.
     pub(super) fn read_at(
         &self,
-        (request, turn): (&Request, &Turn<'_>),
+        request: &Request,
         wanted: DataRequest,
         size: u32,
         give: impl FnOnce(&[u8]),
@@ -90,10 +58,7 @@ impl Served {
             }
             let failed =
                 |error: &Errno| self.failed(request, file, wanted, (Call::Read, since), *error);
-            let found = read(file, &mut buffer[..size], wanted, turn).inspect_err(failed)?;
-            if self.accounts.known(request.pid()).is_none() {
-                turn.may_wait();
-            }
+            let found = pread(&file.fd, &mut buffer[..size], wanted.from).inspect_err(failed)?;
             // A caller that has its answer may be back before this is noted, and another thread would note that first.
             self.moved(request, &handle, wanted, (0, found as u64, size as u64), since);
             give(&buffer[..found]);

@@ -6,19 +6,18 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::AtFlags;
 use weigh_schema::io::Who;
 
-use super::answer::{GENERATION, Outcome, believed};
-use super::attributes::Change;
+use super::answer::{BELIEVED, GENERATION, Outcome, believed};
+use super::attributes::{Change, Noted};
 use super::data::DataRequest;
 use super::names::New;
-use super::replies::errno;
 use super::served::{Served, Sight};
 use crate::accounts::{Call, Done};
 use crate::caller::Caller;
@@ -41,12 +40,45 @@ const ACCESS_LISTS: InitFlags = InitFlags::FUSE_POSIX_ACL.union(InitFlags::FUSE_
 /// The folder below may itself lie on another one, as in a container.
 const DEEPEST: u32 = 2;
 
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
 fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid() }
 }
 
 fn new<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, umask: u32) -> New<'a> {
     New { parent: parent.0, name, caller: caller(request), umask }
+}
+
+fn done(reply: ReplyEmpty, outcome: Outcome<()>) {
+    match outcome {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn entry(reply: ReplyEntry, outcome: Outcome<FileAttr>) {
+    match outcome {
+        Ok(known) => reply.entry_with_ttls(&believed(&known), &BELIEVED, &known, GENERATION),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn attributes(reply: ReplyAttr, outcome: Outcome<FileAttr>) {
+    match outcome {
+        Ok(known) => reply.attr(&believed(&known), &known),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn noted(reply: ReplyXattr, outcome: Outcome<Noted>) {
+    match outcome {
+        Ok(Noted::Size(size)) => reply.size(size as u32),
+        Ok(Noted::Data(data)) => reply.data(&data),
+        Err(error) => reply.error(errno(error)),
+    }
 }
 
 impl Served {
@@ -99,22 +131,16 @@ impl Filesystem for Served {
         Ok(())
     }
 
-    fn destroy(&mut self) {
-        self.readers.end_all();
-    }
-
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, || self.lookup_in(parent.0, name));
+        entry(reply, self.lookup_in(parent.0, name));
     }
 
     fn forget(&self, _: &Request, node: INodeNo, times: u64) {
-        let turn = self.readers.begin_slow();
         self.inodes.forget(node.0, times);
-        turn.go_on();
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attributes(reply, || self.attributes_of(node.0));
+        attributes(reply, self.attributes_of(node.0));
     }
 
     fn setattr(
@@ -138,15 +164,14 @@ impl Filesystem for Served {
         let handle = handle.map(|handle| handle.0);
         let change = Change { mode, uid, gid, size, accessed, modified, handle };
         let since = Instant::now();
-        self.attributes(reply, || {
-            let known = self.change(node.0, caller(request), &change)?;
+        let outcome = self.change(node.0, caller(request), &change);
+        if outcome.is_ok() {
             self.noted_change(request, node.0, &change, since);
-            Ok(known)
-        });
+        }
+        attributes(reply, outcome);
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        let _turn = self.readers.begin_slow();
         match self.target(node.0) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
@@ -164,9 +189,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, umask);
-        self.entry(reply, || {
-            self.by_path(request, Call::MakeNode, || self.make_node(&new, mode, rdev))
-        });
+        entry(reply, self.by_path(request, Call::MakeNode, || self.make_node(&new, mode, rdev)));
     }
 
     fn mkdir(
@@ -179,9 +202,10 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, umask);
-        self.entry(reply, || {
-            self.by_path(request, Call::MakeDirectory, || self.make_directory(&new, mode))
-        });
+        entry(
+            reply,
+            self.by_path(request, Call::MakeDirectory, || self.make_directory(&new, mode)),
+        );
     }
 
     fn symlink(
@@ -193,9 +217,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let new = new(request, parent, name, 0);
-        self.entry(reply, || {
-            self.by_path(request, Call::MakeSymlink, || self.make_symlink(&new, target))
-        });
+        entry(reply, self.by_path(request, Call::MakeSymlink, || self.make_symlink(&new, target)));
     }
 
     fn link(
@@ -206,23 +228,23 @@ impl Filesystem for Served {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, || {
-            self.by_path(request, Call::Link, || self.link_to(node.0, parent.0, name))
-        });
+        entry(reply, self.by_path(request, Call::Link, || self.link_to(node.0, parent.0, name)));
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(reply, || {
-            self.by_path(request, Call::Unlink, || self.remove(parent.0, name, AtFlags::empty()))
-        });
+        done(
+            reply,
+            self.by_path(request, Call::Unlink, || self.remove(parent.0, name, AtFlags::empty())),
+        );
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(reply, || {
+        done(
+            reply,
             self.by_path(request, Call::RemoveDirectory, || {
                 self.remove(parent.0, name, AtFlags::REMOVEDIR)
-            })
-        });
+            }),
+        );
     }
 
     fn rename(
@@ -236,13 +258,10 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name), (to.0, new));
-        self.done(reply, || {
-            self.by_path(request, Call::Rename, || self.rename_to(from, to, flags.bits()))
-        });
+        done(reply, self.by_path(request, Call::Rename, || self.rename_to(from, to, flags.bits())));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.readers.begin_slow();
         let since = Instant::now();
         let opener = self.accounts.who(request.pid());
         let who = (caller(request), opener);
@@ -272,7 +291,6 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let _turn = self.readers.begin_slow();
         let since = Instant::now();
         let opener = self.accounts.who(request.pid());
         let new = new(request, parent, name, umask);
@@ -315,9 +333,8 @@ impl Filesystem for Served {
         // The kernel says whose locks hold for what a call reads; the page cache has none.
         let by_call = owner.is_some();
         let wanted = DataRequest { handle: handle.0, from, flags: flags.0, by_call };
-        let turn = self.readers.begin();
         let mut reply = Some(reply);
-        let given = self.read_at((request, &turn), wanted, size, |data| {
+        let given = self.read_at(request, wanted, size, |data| {
             if let Some(reply) = reply.take() {
                 reply.data(data);
             }
@@ -339,7 +356,6 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let _turn = self.readers.begin_slow();
         let by_call = !how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let wanted = DataRequest { handle: handle.0, from, flags: flags.0, by_call };
         match self.write_at(request, wanted, data) {
@@ -356,7 +372,7 @@ impl Filesystem for Served {
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.flush_file(request, handle.0));
+        done(reply, self.flush_file(request, handle.0));
     }
 
     fn release(
@@ -369,7 +385,7 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.release_file(handle.0));
+        done(reply, self.release_file(handle.0));
     }
 
     fn fsync(
@@ -380,11 +396,10 @@ impl Filesystem for Served {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.sync_file(request, handle.0, data_only));
+        done(reply, self.sync_file(request, handle.0, data_only));
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let _turn = self.readers.begin_slow();
         let since = Instant::now();
         match self.open_directory(request, node.0) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
@@ -403,7 +418,6 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let _turn = self.readers.begin_slow();
         match self.list(request, handle.0, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
@@ -418,7 +432,6 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let _turn = self.readers.begin_slow();
         match self.list_with_attributes(request, handle.0, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
@@ -433,7 +446,7 @@ impl Filesystem for Served {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.take(handle.0).map(drop));
+        done(reply, self.take(handle.0).map(drop));
     }
 
     fn fsyncdir(
@@ -444,11 +457,10 @@ impl Filesystem for Served {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.sync_directory(request, handle.0, data_only));
+        done(reply, self.sync_directory(request, handle.0, data_only));
     }
 
     fn statfs(&self, _: &Request, node: INodeNo, reply: ReplyStatfs) {
-        let _turn = self.readers.begin_slow();
         match self.totals(node.0) {
             Ok(all) => reply.statfs(
                 all.f_blocks,
@@ -474,22 +486,21 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || {
-            let outcome = self.set_noted(node.0, caller(request), (name, value), flags);
-            self.extended(request, node.0, outcome)
-        });
+        let outcome = self.set_noted(node.0, caller(request), (name, value), flags);
+        done(reply, self.extended(request, node.0, outcome));
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.extended_attribute(reply, || self.noted(node.0, name, size));
+        noted(reply, self.noted(node.0, name, size));
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.extended_attribute(reply, || self.notes(node.0, caller(request), size));
+        noted(reply, self.notes(node.0, caller(request), size));
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(reply, || self.extended(request, node.0, self.forget_noted(node.0, name)));
+        let outcome = self.forget_noted(node.0, name);
+        done(reply, self.extended(request, node.0, outcome));
     }
 
     fn ioctl(
@@ -503,7 +514,6 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let _turn = self.readers.begin_slow();
         match self.control(request, (node.0, handle.0), number, given) {
             Ok(answer) => reply.ioctl(0, &answer),
             Err(error) => reply.error(errno(error)),
@@ -520,7 +530,7 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.done(reply, || self.allocate(request, handle.0, (from, bytes), mode));
+        done(reply, self.allocate(request, handle.0, (from, bytes), mode));
     }
 
     fn lseek(
@@ -532,7 +542,6 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let _turn = self.readers.begin_slow();
         match self.seek_file(request, handle.0, from, whence) {
             Ok(place) => reply.offset(place),
             Err(error) => reply.error(errno(error)),
@@ -552,7 +561,6 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.readers.begin_slow();
         match self.copy_range(request, (from.0, at), (to.0, put), bytes) {
             Ok(copied) => reply.written(copied),
             Err(error) => reply.error(errno(error)),

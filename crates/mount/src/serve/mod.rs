@@ -10,12 +10,9 @@ mod directories;
 mod kernel;
 mod listing;
 mod names;
-mod readers;
-mod replies;
 mod served;
 mod settings;
 
-pub use readers::Readers;
 pub use served::{Served, Sight, State};
 pub use settings::{Control, MountRequest};
 

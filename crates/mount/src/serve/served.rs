@@ -12,7 +12,6 @@ use weigh_schema::io::Who;
 
 use super::answer::Outcome;
 use super::listing::Listing;
-use super::readers::Readers;
 use super::settings::MountRequest;
 use crate::accounts::Accounts;
 use crate::inodes::Inode;
@@ -52,7 +51,6 @@ pub struct Served {
     pub(super) accounts: Arc<Accounts>,
     pub(super) state: Arc<State>,
     pub(super) wish: MountRequest,
-    pub(super) readers: Arc<Readers>,
 }
 
 /// What is open.
@@ -89,12 +87,7 @@ impl Served {
         state: Arc<State>,
     ) -> Served {
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));
-        Served { inodes, handles, next, accounts, state, wish, readers: Arc::default() }
-    }
-
-    /// The threads that serve it.
-    pub fn readers(&self) -> Arc<Readers> {
-        Arc::clone(&self.readers)
+        Served { inodes, handles, next, accounts, state, wish }
     }
 
     pub(super) fn sight(&self) -> Sight {

@@ -46,10 +46,7 @@ pub fn measure<'a>(
     // What uses it without a command is seen from here on.
     let began = if settings.command.is_empty() { Instant::now() } else { began };
     let gatherer = Gatherer::new(source.io, source.call_name);
-    // What is drawn is drawn anew in time.
-    let pace = LookPace { is_busy: sinks.view.is_some(), ..LookPace::default() };
-    let counted = None;
-    let mut served = ServedMount { settings, mounted, gatherer, sinks, began, counted, pace };
+    let mut served = ServedMount { settings, mounted, gatherer, sinks, began, counted: None };
     let end = settings.duration.map(|duration| began + duration);
     let mut session = Session::new(command, end);
     session.run(&mut served)?;
@@ -98,27 +95,6 @@ struct ServedMount<'a> {
     began: Instant,
     /// For how long was counted, if that is over.
     counted: Option<Duration>,
-    pace: LookPace,
-}
-
-/// When what was done is taken in: now and then while requests come, and not at all while none do.
-#[derive(Default)]
-struct LookPace {
-    /// How many requests there were at the last look.
-    requests: u32,
-    is_resting: bool,
-    /// No rest: what is waited for is no request.
-    is_busy: bool,
-}
-
-impl LookPace {
-    /// What has come is about to be taken in.
-    fn look(&mut self, mounted: &Mounted) {
-        let requests = mounted.requests();
-        let is_quiet = requests == self.requests;
-        self.requests = requests;
-        self.is_resting = is_quiet && !self.is_busy && mounted.rest(requests);
-    }
 }
 
 impl ServedMount<'_> {
@@ -126,9 +102,6 @@ impl ServedMount<'_> {
     fn leave(&mut self, session: &mut Session) -> anyhow::Result<()> {
         session.command.heed();
         self.mounted.detach()?;
-        // Its patience has an end.
-        self.pace.is_busy = true;
-        self.pace.look(&self.mounted);
         let mut unmount = Unmount::default();
         let at = &self.settings.folder.mountpoint;
         while !unmount.is_done(&self.mounted, at, || self.sinks.clear_view())
@@ -177,19 +150,14 @@ impl ServedMount<'_> {
 /// The command's end, an unmount, an interrupt and the time end it.
 impl Source for ServedMount<'_> {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let mut awaited = self.gatherer.io.wake_fds();
-        if self.pace.is_resting {
-            awaited.push(self.mounted.activity());
-        }
-        awaited
+        self.gatherer.io.wake_fds()
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (!self.pace.is_resting).then(|| Instant::now() + LOOK)
+        Some(Instant::now() + LOOK)
     }
 
     fn poll(&mut self, _: &mut Command) -> Result<(), SourceError> {
-        self.pace.look(&self.mounted);
         self.sinks.take_in(&mut self.gatherer);
         Ok(self.draw()?)
     }
