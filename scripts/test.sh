@@ -267,15 +267,17 @@ layer aarch64 command scripts/aarch64-check.sh "$profile"
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
-layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
+# Each test waits for some of its time: one more at a time than there are processors keeps these busy.
+layer rust cargo cargo_tests "--skip $hard --skip $outrun --test-threads $(($(nproc) + 1))" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 beside torture torture
-layer package lines package
+beside package package
 layer browser lines browser
+ended package lines
 ended hard_cases cargo
 ended torture lines
 ended vm tally
