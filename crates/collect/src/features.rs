@@ -241,6 +241,14 @@ impl Parts {
             Some(_) => self.uring.choose(&mut programs.on_uring_complete_pieces, true, ""),
             None => self.uring.give_up("this kernel has no tracepoint io_uring_complete".into()),
         }
+        if offers.tracepoint("io_uring_submit_req") {
+            self.uring.choose(&mut programs.on_uring_submit, true, "");
+        } else {
+            let name = "io_uring_submit_sqe";
+            let offered = offers.tracepoint(name);
+            let what = format!("tracepoint {name}");
+            self.uring.choose(&mut programs.on_uring_submit_entry, offered, &what);
+        }
     }
 
     /// Attaches what was loaded.
@@ -253,8 +261,14 @@ impl Parts {
         ] {
             self.network.attach(program, links);
         }
-        self.uring.attach(&programs.on_uring_complete, links);
-        self.uring.attach(&programs.on_uring_complete_pieces, links);
+        for program in [
+            &programs.on_uring_complete,
+            &programs.on_uring_complete_pieces,
+            &programs.on_uring_submit,
+            &programs.on_uring_submit_entry,
+        ] {
+            self.uring.attach(program, links);
+        }
     }
 
     /// Loads and attaches the function probes, if this kernel lets functions be probed.
@@ -340,8 +354,19 @@ impl Parts {
         statuses
     }
 
-    pub(crate) fn notes(&self, lost_calls: u64) -> Vec<Note> {
+    pub(crate) fn notes(&self, lost_calls: u64, hidden_requests: u64) -> Vec<Note> {
         let mut notes = self.network.notes(Quality::Unavailable, "");
+        if hidden_requests > 0 {
+            notes.extend(IO.iter().map(|metric| Note {
+                metric: (*metric).to_string(),
+                quality: Quality::Estimated,
+                source: None,
+                reason: format!(
+                    "without {hidden_requests} requests of io_uring of which no result tells what they moved \
+                     (IOSQE_CQE_SKIP_SUCCESS)"
+                ),
+            }));
+        }
         if lost_calls > 0 {
             let sums = [metric_name::net_sent_bytes_total, metric_name::net_received_bytes_total];
             notes.extend(sums.iter().chain(IO).map(|metric| Note {

@@ -342,7 +342,8 @@ impl JobReader for KernelJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.parts.notes(self.raw_job().lost_calls)
+        let job = self.raw_job();
+        self.parts.notes(job.lost_calls, job.hidden_requests)
     }
 }
 
