@@ -31,7 +31,9 @@ static __always_inline bool is_repeated(struct io_kiocb *request, __u8 operation
 
 	if (operation == URING_READ_MULTISHOT)
 		return true;
+	/* Kernels without it have none of these. */
 	return (operation == URING_RECV || operation == URING_RECVMSG) &&
+	       bpf_core_field_exists(message->flags) &&
 	       BPF_CORE_READ(message, flags) & RECV_MULTISHOT;
 }
 

@@ -10,11 +10,11 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
-use weigh_schema::{Mechanism, Quality};
+use weigh_schema::{Counter, Mechanism, Quality};
 
 use crate::follow::JobDetail;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
-use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
+use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs, types};
 use crate::loading;
 use crate::offers::Offers;
 
@@ -185,6 +185,8 @@ impl Part {
     }
 }
 
+/// What takes bytes from a TCP socket without receiving passes no probe.
+const WITHOUT_RECEIVING: &str = "without what splice(2) and TCP_ZEROCOPY_RECEIVE take from sockets";
 const NET: &[&str] = &[
     metric_name::net_sent_bytes_total,
     metric_name::net_received_bytes_total,
@@ -354,7 +356,8 @@ impl Parts {
         statuses
     }
 
-    pub(crate) fn notes(&self, lost_calls: u64, hidden_requests: u64) -> Vec<Note> {
+    pub(crate) fn notes(&self, job: &types::job) -> Vec<Note> {
+        let (lost_calls, hidden_requests) = (job.lost_calls, job.hidden_requests);
         let mut notes = self.network.notes(Quality::Unavailable, "");
         if hidden_requests > 0 {
             notes.extend(IO.iter().map(|metric| Note {
@@ -380,6 +383,14 @@ impl Parts {
             }));
         }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
+        if job.counters[Counter::NetConnections as usize] > 0 {
+            notes.push(Note {
+                metric: metric_name::net_received_bytes_total.to_string(),
+                quality: Quality::Exact,
+                source: None,
+                reason: WITHOUT_RECEIVING.to_string(),
+            });
+        }
         if !self.network.is_working() {
             let reason = "without send and recv calls on sockets, which were not followed";
             notes.extend(IO.iter().map(|metric| Note {

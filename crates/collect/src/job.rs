@@ -342,8 +342,7 @@ impl JobReader for KernelJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        let job = self.raw_job();
-        self.parts.notes(job.lost_calls, job.hidden_requests)
+        self.parts.notes(&self.raw_job())
     }
 }
 
