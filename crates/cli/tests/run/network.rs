@@ -43,7 +43,7 @@ for _ in range(3):
     assert len(server.recv(909, MSG_WAITALL)) == 909";
     let by = |mechanism: &str, script: &str| {
         let line = format!("exec python3 -c '{script}'");
-        Weigh::bash(&line).options(&format!("--mechanism {mechanism} --level 3")).measure()
+        Weigh::bash(&line).options(&format!("--mechanism {mechanism} --level 3")).end()
     };
     for mechanism in ["bpf", "preload"] {
         let (nothing, moved) = (by(mechanism, "from socket import *"), by(mechanism, SCRIPT));
