@@ -86,6 +86,17 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *lengt
 	return result;
 }
 
+/* TCP Fast Open: the call that sends connects. */
+static void sent_first(int fd, ssize_t bytes, int flags)
+{
+	if (!(flags & MSG_FASTOPEN) || kind_of(fd) != STREAM)
+		return;
+	if (bytes >= 0)
+		connected(fd);
+	else if (errno == EINPROGRESS || errno == EINTR)
+		set_kind(fd, CONNECTING);
+}
+
 static void sent(int fd, ssize_t bytes)
 {
 	if (bytes < 0)
@@ -95,14 +106,15 @@ static void sent(int fd, ssize_t bytes)
 	moved(fd, bytes, true);
 }
 
-/* What was only looked at will be received once more. */
+/* What was only looked at will come over the network once more; the call returned it all the same. */
 static void received(int fd, ssize_t bytes, int flags)
 {
-	if (bytes < 0 || flags & MSG_PEEK)
+	if (bytes < 0)
 		return;
 	count(COUNTER_SOCKET_READ_CHARS, bytes);
 	count(COUNTER_SOCKET_READ_CALLS, 1);
-	moved(fd, bytes, false);
+	if (!(flags & MSG_PEEK))
+		moved(fd, bytes, false);
 }
 
 EXPORT ssize_t send(int fd, const void *data, size_t size, int flags)
@@ -121,6 +133,7 @@ EXPORT ssize_t sendto(int fd, const void *data, size_t size, int flags,
 	IO_BEGIN();
 	ssize_t n = real_sendto()(fd, data, size, flags, address, length);
 
+	sent_first(fd, n, flags);
 	sent(fd, n);
 	IO_MOVED(fd, n, IO_MESSAGE, true, IO_NOWHERE, 0, sendto);
 	return n;
@@ -131,6 +144,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	IO_BEGIN();
 	ssize_t n = real_sendmsg()(fd, message, flags);
 
+	sent_first(fd, n, flags);
 	sent(fd, n);
 	IO_MOVED(fd, n, IO_MESSAGE, true, IO_NOWHERE, 0, sendmsg);
 	return n;

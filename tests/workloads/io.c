@@ -21,6 +21,10 @@
  *   uring-read uring-readv uring-async-read uring-sqpoll-read   from PATH
  *   uring-write uring-writev uring-async-write uring-sqpoll-write    to PATH
  *   uring-send (uring-recv)                over a socket pair
+ *   uring-late                             the same, received while send(2) ends
+ *   uring-again                            the same by write(2), each received by a request that goes on
+ *                                          (multishot), and is cancelled: two results
+ *   uring-hidden-write                     to PATH, with IOSQE_CQE_SKIP_SUCCESS: no result tells of it
  *
  * async: the request is forced onto a kernel worker thread; sqpoll: a kernel thread submits it.
  * The names recv, recvfrom, recvmsg, recvmmsg and uring-recv are synonyms of the sending ones:
@@ -288,29 +292,92 @@ static void open_ring(void)
 	ring.cqes = (void *)(cq_ring + p.cq_off.cqes);
 }
 
-/* One request, submitted and waited for. */
-static ssize_t uring_request(int opcode, int flags, int fd, const void *address, uint32_t length, uint64_t at)
+static void uring_put(struct io_uring_sqe request)
 {
 	if (ring.fd < 0)
 		open_ring();
 	uint32_t tail = *ring.sq_tail, slot = tail & ring.sq_mask;
-	ring.sqes[slot] = (struct io_uring_sqe){ .opcode = opcode, .flags = flags, .fd = fd,
-						 .addr = (uintptr_t)address, .len = length, .off = at };
+	ring.sqes[slot] = request;
 	ring.sq_array[slot] = slot;
 	atomic_store(ring.sq_tail, tail + 1);
+}
+
+static void uring_enter(unsigned submitted, unsigned awaited)
+{
 	unsigned enter = IORING_ENTER_GETEVENTS;
 	if (ring.sqpoll && atomic_load(ring.sq_flags) & IORING_SQ_NEED_WAKEUP)
 		enter |= IORING_ENTER_SQ_WAKEUP;
-	while (atomic_load(ring.cq_tail) == *ring.cq_head) {
-		if (syscall(SYS_io_uring_enter, ring.fd, ring.sqpoll ? 0 : 1, 1, enter, NULL, 0) < 0 && errno != EINTR)
-			die("io_uring_enter");
-		enter = IORING_ENTER_GETEVENTS;
-	}
+	if (syscall(SYS_io_uring_enter, ring.fd, ring.sqpoll ? 0 : submitted, awaited, enter, NULL, 0) < 0 &&
+	    errno != EINTR)
+		die("io_uring_enter");
+}
+
+static ssize_t uring_result(void)
+{
+	while (atomic_load(ring.cq_tail) == *ring.cq_head)
+		uring_enter(0, 1);
 	uint32_t head = *ring.cq_head;
 	ssize_t result = ring.cqes[head & ring.cq_mask].res;
 	atomic_store(ring.cq_head, head + 1);
 	errno = result < 0 ? -result : 0;
 	return result;
+}
+
+/* One request, submitted and waited for. */
+static ssize_t uring_request(int opcode, int flags, int fd, const void *address, uint32_t length, uint64_t at)
+{
+	uring_put((struct io_uring_sqe){ .opcode = opcode, .flags = flags, .fd = fd,
+					 .addr = (uintptr_t)address, .len = length, .off = at });
+	uring_enter(1, 1);
+	return uring_result();
+}
+
+/* Waits while send(2) brings what it is to receive: it is done on the way out of that call. */
+static ssize_t do_uring_late(size_t want, uint64_t at)
+{
+	(void)at;
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_RECV, .fd = in, .addr = (uintptr_t)buffer, .len = want });
+	uring_enter(1, 0);
+	did_write(&kind, send(out, buffer, want, 0), "send");
+	ssize_t n = uring_result();
+	did_read(&kind, n, "uring recv");
+	return n;
+}
+
+/* Of one that receives again and again there is a result for each time, and one when it is cancelled. */
+static ssize_t do_uring_again(size_t want, uint64_t at)
+{
+	(void)at;
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_PROVIDE_BUFFERS, .fd = 1, .addr = (uintptr_t)buffer,
+					 .len = want, .buf_group = 1 });
+	uring_enter(1, 1);
+	if (uring_result() < 0)
+		die("IORING_OP_PROVIDE_BUFFERS");
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_RECV, .flags = IOSQE_BUFFER_SELECT, .fd = in,
+					 .ioprio = IORING_RECV_MULTISHOT, .buf_group = 1, .user_data = 7 });
+	uring_enter(1, 0);
+	did_write(&kind, write(out, buffer, want), "write");
+	ssize_t n = uring_result();
+	did_read(&kind, n, "uring recv");
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_ASYNC_CANCEL, .addr = 7 });
+	uring_enter(1, 2);
+	uring_result();
+	uring_result();
+	kind.read_calls++;
+	return n;
+}
+
+/* Nothing tells that it has succeeded. */
+static ssize_t do_uring_hidden(size_t want, uint64_t at)
+{
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_WRITE, .flags = IOSQE_CQE_SKIP_SUCCESS, .fd = out,
+					 .addr = (uintptr_t)buffer, .len = want, .off = at });
+	uring_put((struct io_uring_sqe){ .opcode = IORING_OP_NOP });
+	uring_enter(2, 1);
+	if (uring_result() != 0)
+		die("a request that was to say nothing");
+	did_write(&kind, want, "uring write");
+	return want;
 }
 
 static ssize_t sqpoll_read(size_t want, uint64_t at)
@@ -380,6 +447,9 @@ static const struct {
 	{ "uring-sqpoll-write", WRITE, do_uring_sqpoll_write },
 	{ "uring-send", STREAM, do_uring_send },
 	{ "uring-recv", STREAM, do_uring_send },
+	{ "uring-late", STREAM, do_uring_late },
+	{ "uring-again", STREAM, do_uring_again },
+	{ "uring-hidden-write", WRITE, do_uring_hidden },
 };
 
 static void open_ends(enum ends ends, char **paths, int count)

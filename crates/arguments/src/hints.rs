@@ -5,6 +5,8 @@
 
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::net::AddrParseError;
+use std::num::{IntErrorKind, ParseIntError};
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -68,10 +70,11 @@ fn context(error: &Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-fn first_of(error: &Error, kind: ContextKind) -> Option<String> {
+/// The nearest of what clap suggests, which it names last.
+fn nearest_of(error: &Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(all) => all.first().cloned(),
+        ContextValue::Strings(all) => all.last().cloned(),
         _ => None,
     }
 }
@@ -121,7 +124,7 @@ fn wrong_verb(
     let wrong = context(error, ContextKind::InvalidSubcommand)?;
     let at = words.iter().position(|word| *word == wrong)?;
     let verb = verb_of(&words[..at]);
-    let near = first_of(error, ContextKind::SuggestedSubcommand);
+    let near = nearest_of(error, ContextKind::SuggestedSubcommand);
     let near = near.or_else(|| nearest_verb(&wrong, &words[..at]));
     let has_help = words.last().is_some_and(|word| word == "--help");
     if at > 0 {
@@ -196,7 +199,12 @@ fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
             with_marks(&words[depth..], &command)
         ));
     }
-    let near = first_of(error, ContextKind::SuggestedArg);
+    if let Some((option, value)) = negative_value(&wrong, words, &command) {
+        return Some(format!(
+            "'{value}' is no value of '{option}': expected one that does not begin with '-'"
+        ));
+    }
+    let near = nearest_of(error, ContextKind::SuggestedArg);
     let near = near.or_else(|| nearest_option(&wrong, &command));
     Some(match near {
         Some(near) => format!("`{verb}` has no option '{wrong}'; did you mean `{near}`?"),
@@ -204,6 +212,18 @@ fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
             format!("`{verb}` has no option '{wrong}'; `{verb} --help` lists those that it has")
         }
     })
+}
+
+/// The option and the word behind it, where what was taken for an option is a number below 0.
+fn negative_value<'a>(
+    wrong: &str,
+    words: &'a [String],
+    command: &clap::Command,
+) -> Option<(&'a str, &'a str)> {
+    let is_number = wrong[1..].starts_with(|first: char| first.is_ascii_digit());
+    let pair = words.windows(2).find(|pair| pair[1].starts_with(wrong))?;
+    let is_value = is_number && takes_value(&pair[0], command);
+    is_value.then(|| (&*pair[0], &*pair[1]))
 }
 
 /// What other programs call an option, where no letter says so.
@@ -243,28 +263,55 @@ fn with_marks(words: &[String], verb: &clap::Command) -> String {
 
 /// Whether the word behind an option is its value.
 fn takes_value(word: &str, verb: &clap::Command) -> bool {
-    let is_it = |option: &&clap::Arg| match word.strip_prefix("--") {
+    value_count(word, verb).is_some_and(|count| count > 0)
+}
+
+/// How many of the words behind an option are its values, if the word is an option of the verb.
+fn value_count(word: &str, verb: &clap::Command) -> Option<usize> {
+    let name = word.split('=').next().unwrap_or(word);
+    let is_it = |option: &&clap::Arg| match name.strip_prefix("--") {
         Some(long) => option.get_long() == Some(long),
-        None => option.get_short().is_some_and(|short| word == format!("-{short}")),
+        None => option.get_short().is_some_and(|short| name == format!("-{short}")),
     };
-    let option = verb.get_arguments().find(is_it);
-    option.is_some_and(|option| option.get_action().takes_values())
+    let option = verb.get_arguments().find(is_it)?;
+    let is_flag = !option.get_action().takes_values() || name != word;
+    let values = option.get_num_args().map_or(1, |count| count.min_values());
+    Some(if is_flag { 0 } else { values })
 }
 
 fn missing(error: &Error, words: &[String]) -> Option<String> {
     let names = context(error, ContextKind::InvalidArg)?;
     let verb = verb_of(words);
-    Some(match names.contains("COMMAND") {
-        true => format!("`{verb}` needs a command: `{verb} -- COMMAND`"),
-        false => format!("`{verb}` needs {names}; `{verb} --help` has examples"),
-    })
+    if names.contains("COMMAND") {
+        return Some(format!("`{verb}` needs a command: `{verb} -- COMMAND`"));
+    }
+    let needy = needy_option(&names, words);
+    let needy = needy.map_or(String::new(), |option| format!(" {option}"));
+    Some(format!("`{verb}{needy}` needs {names}; `{verb} --help` has examples"))
+}
+
+/// The option that needs others which are missing: without it nobody asks for them.
+fn needy_option<'a>(names: &str, words: &'a [String]) -> Option<&'a str> {
+    let verb = command_of(words);
+    let is_needy = |at: &usize| {
+        let Some(count) = value_count(&words[*at], &verb) else { return false };
+        let behind = words.get(at + 1 + count..).unwrap_or_default();
+        let others = words[..*at].iter().chain(behind);
+        let whole = std::iter::once("weigh").chain(others.map(String::as_str));
+        let error = Arguments::command().try_get_matches_from(whole).err();
+        error
+            .and_then(|error| context(&error, ContextKind::InvalidArg))
+            .is_none_or(|left| left != names)
+    };
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    (0..end).find(is_needy).map(|at| &*words[at])
 }
 
 fn wrong_value(error: &Error) -> Option<String> {
     let (option, value) =
         (context(error, ContextKind::InvalidArg)?, context(error, ContextKind::InvalidValue)?);
     let all = context(error, ContextKind::ValidValue);
-    let near = first_of(error, ContextKind::SuggestedValue);
+    let near = nearest_of(error, ContextKind::SuggestedValue);
     let near = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
     let expected = all.filter(|all| !all.is_empty());
     let expected = expected.map_or("one".to_string(), |all| format!("one of: {all}"));
@@ -277,7 +324,23 @@ fn wrong_value(error: &Error) -> Option<String> {
 fn refused_value(error: &Error) -> Option<String> {
     let (option, value) =
         (context(error, ContextKind::InvalidArg)?, context(error, ContextKind::InvalidValue)?);
-    Some(format!("'{value}' is no value of '{option}': {}", error.source()?))
+    let source = error.source()?;
+    let reason = if let Some(number) = source.downcast_ref() {
+        number_expected(number).to_string()
+    } else if source.is::<AddrParseError>() {
+        "expected an address and a port, such as 127.0.0.1:8125".to_string()
+    } else {
+        source.to_string()
+    };
+    Some(format!("'{value}' is no value of '{option}': {reason}"))
+}
+
+/// What Rust says of a number that it cannot read, in words for who types it.
+fn number_expected(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow => "expected a smaller number",
+        _ => "expected a whole number, 0 or more",
+    }
 }
 
 /// What clap says, in one line.

@@ -87,6 +87,7 @@ struct job {
 	__s64 crossed_value; /* and by how much: a huge page is a long step */
 	__u64 warned; /* bit set of limits warned of */
 	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files, lost_calls;
+	__u64 hidden_requests; /* of io_uring, of which no result tells */
 	__u64 waited[N_TURNS]; /* for a CPU, by who had it */
 	__u64 waited_unknown; /* and where that was missed */
 };

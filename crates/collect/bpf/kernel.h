@@ -277,11 +277,13 @@ struct pt_regs {
 struct pt_regs {
 	__u64 regs[31];
 	__u64 sp;
+	__u64 orig_x0;
 	__s32 syscallno;
 };
 #endif
 
 struct io_uring_cqe {
+	__u64 user_data;
 	__s32 res;
 	__u32 flags;
 };
@@ -294,7 +296,24 @@ struct io_wq_work {
 	unsigned int flags;
 };
 
+struct io_cqe {
+	__u64 user_data;
+};
+
+/* What a request of recv or recvmsg asks for. */
+struct io_sr_msg {
+	__u16 flags;
+};
+
+struct io_cmd_data {
+	struct file *file;
+};
+
 struct io_kiocb {
+	struct file *file;
+	struct io_cmd_data cmd;
+	void *ctx;
+	struct io_cqe cqe;
 	__u8 opcode;
 	__u64 flags; /* of 32 bits before 6.10 */
 	struct io_wq_work work;

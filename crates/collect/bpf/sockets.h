@@ -43,6 +43,7 @@ struct {
 /* Numbers of the calls that the kernel's own accounting does not see. */
 #if defined(__TARGET_ARCH_x86)
 #define CALL_NUMBER(regs) ((regs)->orig_ax)
+#define IS_UNDER_WAY(regs) ((long)(regs)->ax == -38) /* ENOSYS, until there is a result */
 static __always_inline bool is_socket_call(__u64 call, bool compat)
 {
 	if (compat)
@@ -52,6 +53,7 @@ static __always_inline bool is_socket_call(__u64 call, bool compat)
 }
 #elif defined(__TARGET_ARCH_arm64)
 #define CALL_NUMBER(regs) ((regs)->syscallno)
+#define IS_UNDER_WAY(regs) ((regs)->regs[0] == (regs)->orig_x0) /* the result takes its place */
 static __always_inline bool is_socket_call(__u64 call, bool compat)
 {
 	if (compat)
@@ -68,7 +70,8 @@ static __always_inline bool in_socket_call(struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
+	/* On its way out of a call a thread completes requests of io_uring. */
+	if (task->flags & (PF_IO_WORKER | PF_KTHREAD) || !IS_UNDER_WAY(regs))
 		return false;
 	return is_socket_call(CALL_NUMBER(regs), is_compatible(task));
 }

@@ -31,6 +31,8 @@ enum uring_operation {
 };
 
 #define REQ_F_CQE_SKIP (1 << 6) /* of one that succeeds nothing is told */
+#define RECV_MULTISHOT (1 << 1) /* among the flags of a recv */
+#define CQE_F_BUFFER 1 /* names the buffer in which the data lies */
 #define CQE_F_NOTIF 8 /* tells that a buffer is free again; its result is no number of bytes */
 
 static __always_inline struct task_struct *task_of_request(struct io_kiocb *request)

@@ -10,11 +10,11 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
-use weigh_schema::{Mechanism, Quality};
+use weigh_schema::{Counter, Mechanism, Quality};
 
 use crate::follow::JobDetail;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
-use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs};
+use crate::layout::skeleton::{JobMaps, JobProgs, JobSkel, OpenJobProgs, types};
 use crate::loading;
 use crate::offers::Offers;
 
@@ -185,6 +185,8 @@ impl Part {
     }
 }
 
+/// What takes bytes from a TCP socket without receiving passes no probe.
+const WITHOUT_RECEIVING: &str = "without what splice(2) and TCP_ZEROCOPY_RECEIVE take from sockets";
 const NET: &[&str] = &[
     metric_name::net_sent_bytes_total,
     metric_name::net_received_bytes_total,
@@ -241,6 +243,14 @@ impl Parts {
             Some(_) => self.uring.choose(&mut programs.on_uring_complete_pieces, true, ""),
             None => self.uring.give_up("this kernel has no tracepoint io_uring_complete".into()),
         }
+        if offers.tracepoint("io_uring_submit_req") {
+            self.uring.choose(&mut programs.on_uring_submit, true, "");
+        } else {
+            let name = "io_uring_submit_sqe";
+            let offered = offers.tracepoint(name);
+            let what = format!("tracepoint {name}");
+            self.uring.choose(&mut programs.on_uring_submit_entry, offered, &what);
+        }
     }
 
     /// Attaches what was loaded.
@@ -253,8 +263,14 @@ impl Parts {
         ] {
             self.network.attach(program, links);
         }
-        self.uring.attach(&programs.on_uring_complete, links);
-        self.uring.attach(&programs.on_uring_complete_pieces, links);
+        for program in [
+            &programs.on_uring_complete,
+            &programs.on_uring_complete_pieces,
+            &programs.on_uring_submit,
+            &programs.on_uring_submit_entry,
+        ] {
+            self.uring.attach(program, links);
+        }
     }
 
     /// Loads and attaches the function probes, if this kernel lets functions be probed.
@@ -340,8 +356,20 @@ impl Parts {
         statuses
     }
 
-    pub(crate) fn notes(&self, lost_calls: u64) -> Vec<Note> {
+    pub(crate) fn notes(&self, job: &types::job) -> Vec<Note> {
+        let (lost_calls, hidden_requests) = (job.lost_calls, job.hidden_requests);
         let mut notes = self.network.notes(Quality::Unavailable, "");
+        if hidden_requests > 0 {
+            notes.extend(IO.iter().map(|metric| Note {
+                metric: (*metric).to_string(),
+                quality: Quality::Estimated,
+                source: None,
+                reason: format!(
+                    "without {hidden_requests} requests of io_uring of which no result tells what they moved \
+                     (IOSQE_CQE_SKIP_SUCCESS)"
+                ),
+            }));
+        }
         if lost_calls > 0 {
             let sums = [metric_name::net_sent_bytes_total, metric_name::net_received_bytes_total];
             notes.extend(sums.iter().chain(IO).map(|metric| Note {
@@ -355,6 +383,14 @@ impl Parts {
             }));
         }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
+        if job.counters[Counter::NetConnections as usize] > 0 {
+            notes.push(Note {
+                metric: metric_name::net_received_bytes_total.to_string(),
+                quality: Quality::Exact,
+                source: None,
+                reason: WITHOUT_RECEIVING.to_string(),
+            });
+        }
         if !self.network.is_working() {
             let reason = "without send and recv calls on sockets, which were not followed";
             notes.extend(IO.iter().map(|metric| Note {

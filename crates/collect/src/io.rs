@@ -108,6 +108,7 @@ impl KernelIo {
         let (_types, mut open) =
             loading::open(builder, &skeleton::DATA, &offers).map_err(bpf("open"))?;
         let whole = offers.tracepoint_arguments("io_uring_complete") == Some(3);
+        let has_requests = offers.tracepoint("io_uring_submit_req");
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
@@ -115,6 +116,8 @@ impl KernelIo {
             let is_other = match name.as_str() {
                 "uring__complete" => !whole,
                 "uring__complete_pieces" => whole,
+                "uring__submit" => !has_requests,
+                "uring__submit_entry" => has_requests,
                 _ => false,
             };
             let is_there = name == JOIN || offers.tracepoint(tracepoint);

@@ -342,7 +342,7 @@ impl JobReader for KernelJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.parts.notes(self.raw_job().lost_calls)
+        self.parts.notes(&self.raw_job())
     }
 }
 

@@ -377,10 +377,10 @@ metrics! {
 
     io_read_bytes_total: Counter Bytes in Io, sum(&[ReadChars, SocketReadChars, UringReadChars, OtherReadChars], 1.0), series "io_read_bytes_total";
         help "bytes read by calls"
-        counts "Bytes returned by read, pread, readv, preadv, sendfile, copy_file_range (the kernel's `rchar`), by recv, recvfrom, recvmsg and recvmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO. Files, pipes, terminals, sockets alike; reads through mmap are not calls and not in it."
+        counts "Bytes returned by read, pread, readv, preadv, sendfile, copy_file_range (the kernel's `rchar`), by recv, recvfrom, recvmsg and recvmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO. Of io_uring requests for which a program asks no completion (IOSQE_CQE_SKIP_SUCCESS) the kernel tells nothing: where there are any it is `estimated`. Files, pipes, terminals, sockets alike; reads through mmap are not calls and not in it."
     io_written_bytes_total: Counter Bytes in Io, sum(&[WriteChars, SocketWriteChars, UringWriteChars, OtherWriteChars], 1.0), series "io_written_bytes_total";
         help "bytes written by calls"
-        counts "Bytes accepted by write, pwrite, writev, pwritev, sendfile, copy_file_range (the kernel's `wchar`), by send, sendto, sendmsg and sendmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO."
+        counts "Bytes accepted by write, pwrite, writev, pwritev, sendfile, copy_file_range (the kernel's `wchar`), by send, sendto, sendmsg and sendmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO; `estimated` as `io_read_bytes_total`."
     io_read_calls_total: Counter Count in Io, sum(&[ReadCalls, SocketReadCalls, UringReadCalls, OtherReadCalls], 1.0);
         help "read calls"
         counts "Calls counted in `io_read_bytes_total`, whether or not they returned anything (the kernel's `syscr`), messages received, io_uring requests that read."
@@ -427,7 +427,7 @@ metrics! {
         counts "Payload bytes that the job handed to IPv4 and IPv6 sockets, whatever call was used, loopback included; headers and retransmissions are not in it."
     net_received_bytes_total: Counter Bytes in Network, sum(&[NetReceived], 1.0), series "net_received_bytes_total";
         help "bytes received over the network"
-        counts "Payload bytes that the job took from IPv4 and IPv6 sockets; bytes only peeked at are not in it."
+        counts "Payload bytes that the job took from IPv4 and IPv6 sockets; bytes only peeked at are not in it, nor, by BPF, those that splice(2) and TCP_ZEROCOPY_RECEIVE take."
     net_connections_total: Counter Count in Network, sum(&[NetConnections], 1.0);
         help "TCP connections opened or accepted"
         counts "TCP connections that reached the established state, started by a thread of the job or come in on a port the job listens on."

@@ -162,8 +162,9 @@ fn has_line(summary: &Summary, metric: &Metric) -> bool {
     }
 }
 
+/// Where something is left out of a value its reason says so, and 0 is not all that there is to say.
 fn is_plain_zero(value: &Value) -> bool {
-    value.quality == Quality::Exact && value.number() == Some(0.0)
+    value.quality == Quality::Exact && value.number() == Some(0.0) && value.reason.is_none()
 }
 
 fn metric_lines(summary: &Summary, is_terminal: bool, width: usize) -> Vec<Line> {
@@ -251,7 +252,7 @@ fn notes(summary: &Summary, width: usize) -> Vec<Line> {
             Some(reason) => format!("{}: {}", names.join(", "), with_sizes(reason)),
             None => names.join(", "),
         };
-        let paint = if word == "zero" { Paint::Dim } else { Paint::Warn };
+        let paint = if matches!(word, "zero" | "exact") { Paint::Dim } else { Paint::Warn };
         lines.extend(note(if word == said { "" } else { word }, paint, &text, width));
         said = word;
     }
@@ -268,15 +269,16 @@ fn reasons(summary: &Summary) -> Vec<(&'static str, Vec<String>, Option<&str>)> 
             Quality::Estimated => "estimated",
             Quality::Sampled => "sampled",
             Quality::Exact if is_plain_zero(value) => "zero",
+            Quality::Exact if value.reason.is_some() => "exact",
             Quality::Exact => continue,
         };
-        let reason = if word == "zero" { None } else { value.reason.as_deref() };
+        let reason = value.reason.as_deref();
         match shared.iter_mut().find(|(w, r, _)| (*w, *r) == (word, reason)) {
             Some((_, _, metrics)) => metrics.push(metric),
             None => shared.push((word, reason, vec![metric])),
         }
     }
-    const ORDER: [&str; 4] = ["estimated", "sampled", "zero", "not available"];
+    const ORDER: [&str; 5] = ["estimated", "sampled", "exact", "zero", "not available"];
     ORDER
         .iter()
         .flat_map(|word| shared.iter().filter(move |(w, _, _)| w == word).map(move |s| (*word, s)))

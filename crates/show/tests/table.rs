@@ -65,6 +65,28 @@ fn a_command_that_could_not_be_started() {
     check("tests/golden/table_not_started.txt", &render(&summary, STYLE));
 }
 
+/// 0 is not all that there was, where a part is left out.
+#[test]
+fn what_an_exact_value_leaves_out_is_told() {
+    let mut summary = sample::build(400).summary;
+    let value = summary.metrics.get_mut("io_read_bytes_total").expect("a metric");
+    (value.value, value.quality, value.reason) =
+        (Some(weigh_schema::Number::Whole(0)), Quality::Exact, None);
+    let (plain, zero) = (render(&summary, STYLE), "zero           ");
+    let value = summary.metrics.get_mut("io_read_bytes_total").expect("a metric");
+    value.reason = Some("without sockets".to_string());
+    let told = render(&summary, STYLE);
+    let line_of = |table: &str| {
+        table.lines().filter(|line| line.starts_with("  io_read_bytes_total")).count()
+    };
+    assert_eq!((line_of(&plain), line_of(&told)), (0, 1), "{told}");
+    assert!(
+        plain.contains(zero)
+            && told.contains("exact          io_read_bytes_total: without sockets"),
+        "{told}"
+    );
+}
+
 #[test]
 fn no_line_exceeds_the_width() {
     let summary = sample::limited(40).summary;

@@ -204,6 +204,8 @@ impl<'t> Cursor<'t> {
             0 => rest.chars().next().map_or(1, char::len_utf8),
             word => word,
         };
-        Span { at: self.at, length }.refuse(self.text, Wrong::Expected { expected })
+        let is_lone_sign = rest.starts_with('=') && !rest.starts_with("==");
+        let near = is_lone_sign.then(|| "==".to_string()).into_iter().collect();
+        Span { at: self.at, length }.refuse(self.text, Wrong::Expected { expected }).near(near)
     }
 }

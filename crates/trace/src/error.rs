@@ -245,8 +245,9 @@ impl Span {
 
 impl Refusal {
     /// The same, with what exists that is near.
-    pub fn near(self, near: Vec<String>) -> Refusal {
-        Refusal { near, ..self }
+    pub fn near(mut self, near: Vec<String>) -> Refusal {
+        self.near.extend(near);
+        self
     }
 }
 

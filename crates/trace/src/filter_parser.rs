@@ -287,7 +287,7 @@ mod tests {
         let refusal = Filter::parse("tgid == 42 && cpu = 3").unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "expected &&, || or the end\n    tgid == 42 && cpu = 3\n                      ^"
+            "expected &&, || or the end\n    tgid == 42 && cpu = 3\n                      ^\n    near it: =="
         );
         let refusal = Filter::parse("ret == -ENOENTT").unwrap_err();
         assert_eq!(refusal.near[0], "-ENOENT");

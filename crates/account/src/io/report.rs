@@ -112,7 +112,11 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
     IoFound {
         wall_seconds: run.wall_seconds,
         mechanism: run.grounds.mechanism,
-        quality: if foreign_calls(book) > 0 { Quality::Estimated } else { run.grounds.quality },
+        quality: if is_part_missing(book, &run.tally) {
+            Quality::Estimated
+        } else {
+            run.grounds.quality
+        },
         witness: run.grounds.witness,
         price: run.grounds.price,
         totals: totals(book, &all, book.anyone_moves_unseen()),
@@ -294,6 +298,12 @@ fn foreign_calls(book: &IoBook) -> u64 {
     book.processes.values().map(|process| process.foreign_calls).sum()
 }
 
+/// Whether something was moved that is in no sum.
+fn is_part_missing(book: &IoBook, tally: &Tally) -> bool {
+    let Tally { lost_threads, lost_requests, lost_calls, hidden_requests, .. } = *tally;
+    foreign_calls(book) + lost_threads + lost_requests + lost_calls + hidden_requests > 0
+}
+
 /// What is not in the numbers.
 fn notes(book: &IoBook, run: &Run) -> Vec<String> {
     let lost = [
@@ -305,6 +315,11 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
         (run.tally.lost_processes, "processes found no room: they have no name"),
         (run.tally.lost_names, "names of files could not be told when they were first used"),
         (run.tally.lost_requests, "AIO requests found no room: their bytes are missing"),
+        (
+            run.tally.hidden_requests,
+            "requests of io_uring are missing, or what they read is: no result tells of it (IOSQE_CQE_SKIP_SUCCESS, \
+             splice, tee)",
+        ),
         (
             run.tally.untold.calls_total,
             match run.tally.apart_calls {

@@ -193,7 +193,25 @@ fn io_uring() {
         "uring-write",
         "uring-writev",
         "uring-send",
+        "uring-late",
+        "uring-again",
     ]);
+}
+
+/// The kernel tells of no request that is to succeed without a word: then nothing counts as exact.
+#[test]
+fn what_io_uring_hides_is_declared() {
+    needs_root!();
+    let folder = Scratch::new();
+    let moved = Moved::new(on_files(&folder, &["uring-hidden-write"]));
+    assert!(!moved.errors().is_empty(), "this kernel tells of them, and so could weigh");
+    for (metric, _) in METRICS {
+        let value = moved.run.value(metric);
+        let reason = value.reason.clone().unwrap_or_default();
+        moved.run.check(value.quality == Quality::Estimated && reason.contains("io_uring"), || {
+            format!("{metric} is {:?}: {reason}", value.quality)
+        });
+    }
 }
 
 /// Where function probes work these are exact; where not, the value says that they are not in it.

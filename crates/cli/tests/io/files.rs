@@ -203,6 +203,28 @@ fn what_is_read_again_is_known_after_stretches_have_met() {
     }
 }
 
+/// A request that receives again and again is seen each time; one that is to say nothing makes the rest a lower bound.
+#[test]
+fn io_uring_repeated_and_hidden() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let (bytes, chunk, to) =
+        (BYTES.to_string(), CHUNK.to_string(), text(&scratch.path("work/target")));
+    let (_, report) =
+        io(&scratch, &["-q"], &[&workload("io-static"), "uring-again", &bytes, &chunk]);
+    assert_eq!(report["totals"]["by_kind"]["uring"]["read_bytes"], BYTES, "{}", report["totals"]);
+    assert!(report.get("quality").is_none(), "{}", report["quality"]);
+
+    let json = text(&scratch.path("hidden.json"));
+    let hidden = [&workload("io-static"), "uring-hidden-write", &bytes, &chunk, &to];
+    let output = weigh(&scratch, &[&["io", "-q", "--json", &json, "--"][..], &hidden].concat());
+    let report: Value = serde_json::from_str(&scratch.text("hidden.json")).expect("a report");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(report["quality"], "estimated");
+    let note = report["notes"][0].as_str().expect("a note");
+    assert!(note.starts_with(&format!("{CALLS} requests of io_uring")), "{note}");
+}
+
 #[test]
 fn mapped_memory_is_seen_to_the_page() {
     needs_root!();

@@ -158,6 +158,9 @@ fn the_footprint_of_watched_directories() {
     std::fs::create_dir(&watched).expect("a directory");
     let measured = run.option("--watch").option(watched).measure();
     measured.is_between("disk_footprint_peak_bytes", 0.0, 100e3);
+
+    let measured = Weigh::bash("true").options("--watch /no/such").measure();
+    measured.said("--watch: cannot watch /no/such: No such file or directory");
 }
 
 /// A job is not ended, nor anything counted, for what weigh writes beside it.

@@ -25,6 +25,35 @@ fn udp() {
     measured.is("net_connections_total", 0);
 }
 
+/// What was only looked at was returned all the same; TCP Fast Open connects by the call that sends.
+#[test]
+fn looks_and_fast_open_by_the_library_and_by_the_kernel() {
+    needs_root!();
+    const SCRIPT: &str = "
+from socket import *
+listener = socket()
+listener.setsockopt(IPPROTO_TCP, 23, 5)
+listener.bind((\"127.0.0.1\", 0))
+listener.listen(5)
+for _ in range(3):
+    client = socket()
+    client.sendto(bytes(909), MSG_FASTOPEN, listener.getsockname())
+    server = listener.accept()[0]
+    assert len(server.recv(909, MSG_PEEK | MSG_WAITALL)) == 909
+    assert len(server.recv(909, MSG_WAITALL)) == 909";
+    let by = |mechanism: &str, script: &str| {
+        let line = format!("exec python3 -c '{script}'");
+        Weigh::bash(&line).options(&format!("--mechanism {mechanism} --level 3")).end()
+    };
+    for mechanism in ["bpf", "preload"] {
+        let (nothing, moved) = (by(mechanism, "from socket import *"), by(mechanism, SCRIPT));
+        let more = |metric| moved.number(metric) - nothing.number(metric);
+        assert_eq!(more("net_connections_total"), 6.0, "{mechanism}: both ends");
+        assert_eq!(more("net_received_bytes_total"), 3.0 * 909.0, "{mechanism}");
+        assert_eq!(more("io_read_bytes_total"), 6.0 * 909.0, "{mechanism}: and what was looked at");
+    }
+}
+
 #[test]
 fn each_end_has_its_own_row() {
     needs_root!();

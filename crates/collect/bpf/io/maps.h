@@ -147,6 +147,7 @@ struct io_process {
 	__u32 pid, parent;
 	__u64 started, ended;
 	__u64 path_calls, path_ns, failed_opens, foreign_calls;
+	__u64 hidden_requests; /* of io_uring, of which no result tells all */
 	__u32 threads;
 	__u32 is_apart; /* the owner may not look at it: its files are not told */
 	char name[16];
@@ -250,6 +251,7 @@ struct io_tally {
 	__u64 apart_calls; /* of processes that are apart: in the rest, without their files */
 	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
 	__u64 sparse_fills; /* pages that came by mapped memory, of files with less storage than their size */
+	__u64 hidden_requests; /* of io_uring, of which no result tells all */
 	__u64 frees; /* calls that may have freed space of a file system; see frees.h */
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * io_uring: what its requests read and write, where they complete, in whatever context. Programs
- * that ask for no completion of a request that succeeds (IOSQE_CQE_SKIP_SUCCESS) hide it.
+ * io_uring: what its requests read and write, where they complete, in whatever context. Requests of which no result
+ * will tell (IOSQE_CQE_SKIP_SUCCESS) are counted as hidden, and so are splice and tee, whose result names one of two files.
  */
 #ifndef WEIGH_IO_URING_H
 #define WEIGH_IO_URING_H
 
 #include "account.h"
 #include "readahead.h"
-#include "../uring_requests.h"
+#include "../uring_results.h"
 
 #define ALL_READS                                                                                  \
 	(1ULL << URING_READV | 1ULL << URING_READ_FIXED | 1ULL << URING_RECVMSG |                  \
@@ -20,13 +20,6 @@
 	 1ULL << URING_SEND_ZC | 1ULL << URING_SENDMSG_ZC | 1ULL << URING_WRITEV_FIXED)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct io_cmd_data {
-	struct file *file;
-};
-struct io_kiocb___io {
-	struct file *file;
-	struct io_cmd_data cmd;
-};
 /* What lies in `cmd` of a request that reads or writes a file. */
 struct io_rw {
 	struct kiocb kiocb;
@@ -46,8 +39,7 @@ struct io_rw {
 static __noinline int settle_request(struct io_kiocb *request, struct io_file *file,
 				     struct io_doing *did, __u8 operation)
 {
-	struct io_kiocb___io *known = (void *)request;
-	struct io_rw *moved = (void *)&known->cmd;
+	struct io_rw *moved = (void *)&request->cmd;
 	__u64 end;
 
 	if (!(PLACED >> (operation & 63) & 1)) {
@@ -92,7 +84,7 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	did.tid = BPF_CORE_READ(task, pid);
 	did.calls = !did.failed;
 	did.bytes = result < 0 ? 0 : result;
-	if (know_file(&file, BPF_CORE_READ((struct io_kiocb___io *)request, file), pid, did.tid)) {
+	if (know_file(&file, BPF_CORE_READ(request, file), pid, did.tid)) {
 		did_with(&file, &did);
 		settle_request(request, &file, &did, operation);
 	} else if (!did.failed) {
@@ -101,11 +93,54 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	}
 }
 
+static __always_inline void completed_of(void *ring, struct io_kiocb *request, __u64 user_data,
+					 __s32 result, __u32 flags)
+{
+	struct io_kiocb *known = request ?: repeated_request(ring, user_data, flags);
+
+	completed(known, result, flags);
+	if (request)
+		forget_repeated(request, BPF_CORE_READ(request, opcode));
+}
+
+static __always_inline void submitted(struct io_kiocb *request)
+{
+	__u8 operation = BPF_CORE_READ(request, opcode);
+	struct io_process *process;
+	struct task_struct *task;
+	bool has_two_files = operation == URING_SPLICE || operation == URING_TEE;
+
+	if (operation > 63 || !((ALL_READS | ALL_WRITES) >> operation & 1))
+		return;
+	task = task_of_request(request);
+	process = task ? process_of(BPF_CORE_READ(task, tgid)) : 0;
+	if (!process || (will_be_told(request, operation) && !has_two_files))
+		return;
+	add(&process->hidden_requests, 1);
+	add(&tally.hidden_requests, 1);
+}
+
+/* Since 6.4 (2ad57931db64); before that under the name of what is submitted. */
+SEC("?tp_btf/io_uring_submit_req")
+int BPF_PROG(uring__submit, struct io_kiocb *request)
+{
+	submitted(request);
+	return 0;
+}
+
+SEC("?tp_btf/io_uring_submit_sqe")
+int BPF_PROG(uring__submit_entry, struct io_kiocb *request)
+{
+	submitted(request);
+	return 0;
+}
+
 /* Since 6.12 or so the completion is handed over whole; before, in pieces. */
 SEC("?tp_btf/io_uring_complete")
 int BPF_PROG(uring__complete, void *ring, void *request, struct io_uring_cqe *completion)
 {
-	completed(request, BPF_CORE_READ(completion, res), BPF_CORE_READ(completion, flags));
+	completed_of(ring, request, BPF_CORE_READ(completion, user_data),
+		     BPF_CORE_READ(completion, res), BPF_CORE_READ(completion, flags));
 	return 0;
 }
 
@@ -113,7 +148,7 @@ SEC("?tp_btf/io_uring_complete")
 int BPF_PROG(uring__complete_pieces, void *ring, void *request, __u64 user_data, int result,
 	     unsigned int flags)
 {
-	completed(request, result, flags);
+	completed_of(ring, request, user_data, result, flags);
 	return 0;
 }
 

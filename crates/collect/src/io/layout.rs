@@ -107,6 +107,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         shared_maps: tally.shared_maps,
         memory_maps: tally.memory_maps,
         sparse_fills: tally.sparse_fills,
+        hidden_requests: tally.hidden_requests,
         freeing_calls: Some(tally.frees),
     }
 }
@@ -249,7 +250,7 @@ pub(super) fn process(value: &[u8], began_ns: u64) -> Option<Process> {
         path_ns: u64(offset_of!(types::io_process, path_ns))?,
         failed_opens: u64(offset_of!(types::io_process, failed_opens))?,
         foreign_calls: u64(offset_of!(types::io_process, foreign_calls))?,
-        moves_unseen: false,
+        moves_unseen: u64(offset_of!(types::io_process, hidden_requests))? > 0,
     })
 }
 

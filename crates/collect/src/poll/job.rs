@@ -219,7 +219,7 @@ impl PolledJob {
             };
             note(Quality::Exact, Mechanism::Proc, reason)
         } else if !self.was_seen() {
-            let reason = "needs BPF; the job ended before /proc was first looked at";
+            let reason = "needs BPF; /proc had not been looked at by then";
             note(Quality::Unavailable, Mechanism::None, reason.into())
         } else if metric.group == Group::Memory && !self.was_memory_seen() {
             let reason = "no look at /proc found a process that had not given back its memory";

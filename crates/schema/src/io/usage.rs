@@ -323,6 +323,9 @@ pub struct Tally {
     /// Pages that came by mapped memory, of files with less storage than their size: holes may be among them.
     #[serde(default)]
     pub sparse_fills: u64,
+    /// Requests of io_uring of which no result tells all that they moved.
+    #[serde(default)]
+    pub hidden_requests: u64,
     /// Calls that may have freed space of a file system; none where they are not looked at.
     #[serde(default)]
     pub freeing_calls: Option<u64>,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weigh_collect::footprint::{
     Baseline, FileIdentity, FootprintReport, FootprintScanner, Peak, ScanRate,
 };
+use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{ReportBasis, Tally};
 use weigh_schema::metric_name;
@@ -51,7 +52,13 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String
     let is_limited = with.settings.limits.iter().any(|limit| ALL.contains(&limit.metric.name));
     let pace = if is_limited { ScanRate::Limited } else { ScanRate::Relaxed };
     let scanner = FootprintScanner::start(&roots, &own_files(with), pace);
-    let scanner = scanner.map_err(|e| e.to_string())?;
+    let scanner = scanner.map_err(|error| {
+        // Of a folder that was asked for by name it is said at once.
+        if !watched.is_empty() {
+            notice!("--watch: {error}; no watched folder is measured");
+        }
+        error.to_string()
+    })?;
     Ok(Box::new(Footprint { scanner, begun: Instant::now() }))
 }
 
