@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
 
 use proptest::prelude::*;
 use rustix::fs::FlockOperation;
@@ -189,26 +188,4 @@ fn with_too_many_rows_and_when_it_ends_it_is_read_whole() {
     drop(file);
     assert!(growing.read_on(dir.path()).unwrap().is_none(), "its writer is gone");
     assert!(!growing.is_too_large());
-}
-
-/// `cargo test -p weigh-keep --release --test growing -- --ignored --nocapture`
-#[test]
-#[ignore = "a figure"]
-fn a_million_samples() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut file = journal(dir.path());
-    file.write_all(&line(&started())).unwrap();
-    let text =
-        (0..1_000_000).flat_map(|at| line(&samples(at * 1_000_000, &[("cpu_seconds", at as f64)])));
-    file.write_all(&text.collect::<Vec<u8>>()).unwrap();
-    let mut growing = GrowingRecording::open_found(dir.path()).unwrap().unwrap();
-    let timed = |what: &str, read: &mut dyn FnMut()| {
-        let began = Instant::now();
-        read();
-        println!("{what}: {:?}", began.elapsed());
-    };
-    for _ in 0..3 {
-        timed("whole", &mut || drop(other_rows(&Recording::open_found(dir.path()).unwrap())));
-        timed("read on", &mut || drop(other_rows(&growing.read_on(dir.path()).unwrap().unwrap())));
-    }
 }
