@@ -151,11 +151,11 @@ fn samples(time_ns: i64, tick: u64) -> Update {
 
 fn file_use(file: u64, tick: u64) -> Update {
     let name = format!("/data/part-{file:04}.h5");
-    let row = serde_json::json!({"entry": "file_so_far", "pid": 1000, "path": name, "opened_total": 1, "quality": "exact", "used": {
-        "name": name, "object": "regular", "pid": 1000, "process": "sim", "device": 1, "inode": file,
+    let row = serde_json::json!({
+        "entry": "file_so_far", "name": name, "object": "regular", "pid": 1000, "process": "sim", "device": 1, "inode": file,
         "read_bytes": tick * 4096 * (file + 1), "read_calls": tick, "written_bytes": 0, "write_calls": 0,
-        "by_kind": {}, "numbers": {"read_seconds": (tick * (file + 1)) as f64 * 1e-4}, "again_quality": "exact",
-    }});
+        "by_kind": {}, "numbers": {"read_seconds": (tick * (file + 1)) as f64 * 1e-4, "opens_total": 1}, "again_quality": "exact",
+    });
     serde_json::from_value(row).unwrap_or(Update::Unknown)
 }
 

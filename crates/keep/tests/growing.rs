@@ -15,8 +15,8 @@ use serde_json::json;
 use support::{ended, process, running, samples, started};
 use weigh_keep::{GrowingRecording, Recording};
 use weigh_schema::call::{CallsReport, REPORT};
-use weigh_schema::io::{IoCall, IoFound, Moment, PlaceMoment, Totals};
-use weigh_schema::recording::{FileRow, files};
+use weigh_schema::io::{FileUse, IoCall, IoFound, Moment, PlaceMoment, Totals};
+use weigh_schema::recording::files;
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
@@ -32,9 +32,9 @@ fn line(entry: &Update) -> Vec<u8> {
     serde_json::to_vec(entry).unwrap().into_iter().chain([b'\n']).collect()
 }
 
-fn file(pid: u32, path: u8, opened_total: u64) -> FileRow {
+fn file(pid: u32, path: u8, opened_total: u64) -> Box<FileUse> {
     let path = format!("/{path}");
-    FileRow { pid, path, path_base64: None, opened_total, quality: Quality::Exact, used: None }
+    Box::new(FileUse::opened(pid, &path, opened_total, Quality::Exact))
 }
 
 fn region(thread: u32, calls: u64) -> Box<RegionRow> {
