@@ -215,6 +215,10 @@ impl Sink for Recorder<'_> {
         }
     }
 
+    fn flush(&mut self) {
+        self.sink.flush();
+    }
+
     fn is_watched(&self) -> bool {
         self.sink.is_watched()
     }
