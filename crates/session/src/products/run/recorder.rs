@@ -204,9 +204,8 @@ impl<'a> Recorder<'a> {
 impl Sink for Recorder<'_> {
     /// A file that was followed is told of once, by who followed it.
     fn emit(&mut self, update: &Update) {
-        match update {
-            Update::FileUse(used) | Update::FileUseSoFar(used) => self.note_device(used),
-            _ => {}
+        if let Update::FileUse(used) | Update::FileUseSoFar(used) = update {
+            self.note_device(used);
         }
         let is_told_elsewhere =
             matches!(update, Update::FileUse(used) if used.is_followed() != self.with_uses);
