@@ -125,8 +125,8 @@ impl RecordingRows for FileSelection {
 
     fn each_use(&self, visit: &mut dyn FnMut(&FileUse)) -> anyhow::Result<()> {
         self.recording.each_file(|row| {
-            if let Some(used) = row.used.as_deref().filter(|used| self.has_path(&used.name)) {
-                visit(used);
+            if row.is_followed() && self.has_path(&row.name) {
+                visit(&row);
             }
         })?;
         Ok(())

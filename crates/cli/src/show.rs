@@ -82,8 +82,8 @@ pub fn files_used(recording: &Recording, details: bool, screen: Screen) -> anyho
     let extent = if details { Extent::All(FILES_SHOWN) } else { Extent::Lines(FILE_LINES) };
     let mut files = Selection::new(extent);
     recording.each_file(|row| {
-        if let Some(used) = row.used {
-            files.add(*used);
+        if row.is_followed() {
+            files.add(row);
         }
     })?;
     let kept_in = match recording.is_complete() {

@@ -26,11 +26,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::thread::{CapabilitySet, capabilities};
-use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::byte_text;
-use weigh_schema::event::{CollectorState, CollectorStatus, FileUse};
+use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::io::FileUse;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+use weigh_schema::{Mechanism, Quality};
 
 use crate::procfs;
 use resolve::Resolver;
@@ -221,13 +222,13 @@ impl OpenEvents {
     }
 }
 
-/// The records of one drain, as rows of `files.parquet`.
+/// The records of one drain, as rows of `files.parquet`: the kernel merges repeated opens of a file until they are read.
 pub fn file_uses(opens: BTreeMap<Open, u64>) -> Vec<FileUse> {
     opens
         .into_iter()
         .filter_map(|(open, opened)| {
             let path = byte_text::keep(open.path?.as_os_str().as_bytes());
-            Some(FileUse { pid: open.pid, path, opened })
+            Some(FileUse::opened(open.pid, &path, opened, Quality::Estimated))
         })
         .collect()
 }

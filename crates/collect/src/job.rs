@@ -12,14 +12,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use libbpf_rs::{Iter, Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
-use weigh_schema::Mechanism;
+use weigh_parse::job::whole;
 use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
+    CollectorState, CollectorStatus, Event, FileKey, JobReading, MemoryParts, MemoryReading, Note,
+    Population, ProcessEnd,
 };
-use weigh_schema::limit::OnLimit;
-use weigh_schema::metric_name;
-use weigh_schema::record::Limited;
 use weigh_schema::summary::Sender;
+use weigh_schema::{CounterValues, Mechanism};
 
 use crate::clock::Moment;
 use crate::core_types::{self, follow_types};
@@ -43,9 +42,9 @@ use skeleton::types;
 
 /// A job that is followed by the kernel itself.
 pub struct KernelJob {
-    skeleton: skeleton::JobSkel<'static>,
+    pub(crate) skeleton: skeleton::JobSkel<'static>,
     functions: Option<FunctionsSkel<'static>>,
-    links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     tick: Link,
     /// Whether processes of the job have the numbers by which weigh sees them, and a tick is about no others.
     ticks_by_process: bool,
@@ -53,9 +52,9 @@ pub struct KernelJob {
     arrived: Arrived,
     parts: Parts,
     waits: WaitPrograms,
-    control: types::control,
-    holds_forks: bool,
-    checks_calls: bool,
+    pub(crate) control: types::control,
+    pub(crate) holds_forks: bool,
+    pub(crate) checks_calls: bool,
 }
 
 /// Which limits stop or end the job. What is in the way of all calls of the machine is there for these only.
@@ -67,14 +66,10 @@ pub struct Enforced {
     pub of_calls: bool,
 }
 
-/// Limits that a fork can cross.
-const OF_FORKS: [&str; 3] =
-    [metric_name::processes_total, metric_name::processes_peak, metric_name::threads_peak];
-
 /// To go through the threads of one process takes as long as through some dozens of the machine's.
 const FEW_PROCESSES: usize = 16;
 
-const SLOT: [u8; 4] = 0u32.to_ne_bytes();
+pub(crate) const SLOT: [u8; 4] = 0u32.to_ne_bytes();
 
 type Arrived = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
@@ -252,17 +247,7 @@ impl KernelJob {
         Some(process)
     }
 
-    fn read_job(&self) -> JobReading {
-        layout::reading(&self.raw_job(), Moment::now().ns())
-    }
-
-    fn write_control(&self) -> Result<(), JobError> {
-        let control = layout::bytes_of(&self.control);
-        let controls = &self.skeleton.maps.controls;
-        controls.update(&SLOT, control, MapFlags::ANY).map_err(bpf("writing the limits"))
-    }
-
-    fn raw_job(&self) -> types::job {
+    pub(crate) fn raw_job(&self) -> types::job {
         self.skeleton
             .maps
             .jobs
@@ -271,28 +256,6 @@ impl KernelJob {
             .flatten()
             .and_then(|value| layout::from_bytes(&value))
             .unwrap_or_default()
-    }
-
-    /// From now on limits of I/O are checked at the end of each call, if that was wanted and works.
-    fn check_calls(&mut self) -> bool {
-        let program = &self.skeleton.progs.on_call_end;
-        if !self.checks_calls && program.autoload() {
-            let link = program.attach();
-            self.checks_calls = link.is_ok();
-            self.links.extend(link);
-        }
-        self.checks_calls
-    }
-
-    /// From now on forks of the job that a limit forbids do not begin, on a kernel that cannot stop
-    /// a child before its first instruction. It slows every call on the machine a little: only
-    /// where the user has set such a limit, or a job is being killed.
-    fn hold_forks(&mut self) {
-        let program = &self.skeleton.progs.on_call;
-        if !self.holds_forks && program.autoload() {
-            self.links.extend(program.attach());
-            self.holds_forks = true;
-        }
     }
 }
 
@@ -319,11 +282,11 @@ impl JobReader for KernelJob {
 
     fn read(&mut self) -> Result<JobReading, MechanismError> {
         self.settle()?;
-        Ok(self.read_job())
+        Ok(self.glance())
     }
 
     fn glance(&self) -> JobReading {
-        self.read_job()
+        reading(&self.raw_job(), Moment::now().ns())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {
@@ -410,68 +373,6 @@ impl ZombieReader for KernelJob {
     }
 }
 
-impl Enforcement for KernelJob {
-    fn set_limits(
-        &mut self,
-        limits: &[(&str, f64, f64)],
-        on_limit: OnLimit,
-    ) -> Result<Vec<String>, MechanismError> {
-        let mut taken = Vec::new();
-        self.control.hold = match on_limit {
-            OnLimit::Warn => types::hold::HOLD_NOT,
-            OnLimit::Stop => types::hold::HOLD_STOP,
-            OnLimit::Kill => types::hold::HOLD_KILL,
-        };
-        for (metric, limit, warning) in limits {
-            if let Some(limited) = Limited::of_metric(metric) {
-                if limited.is_of_calls() && !(on_limit != OnLimit::Warn && self.check_calls()) {
-                    continue;
-                }
-                let index = limited as usize;
-                self.control.limits[index] = (*limit as u64).max(1);
-                self.control.warnings[index] = *warning as u64;
-                taken.push((*metric).to_string());
-            }
-        }
-        self.write_control()?;
-        let limits_forks = taken.iter().any(|metric| OF_FORKS.contains(&metric.as_str()));
-        if limits_forks && on_limit != OnLimit::Warn {
-            self.hold_forks();
-        }
-        Ok(taken)
-    }
-
-    fn release(&mut self) -> Result<(), MechanismError> {
-        self.control.hold = types::hold::HOLD_NOT;
-        Ok(self.write_control()?)
-    }
-
-    fn set_ending(&mut self) -> Result<(), MechanismError> {
-        self.control.phase = types::phase::PHASE_ENDING;
-        Ok(self.write_control()?)
-    }
-
-    fn set_killing(&mut self) -> Result<(), MechanismError> {
-        self.hold_forks();
-        self.control.phase = types::phase::PHASE_KILLING;
-        Ok(self.write_control()?)
-    }
-}
-
-impl MemoryBound for KernelJob {
-    fn departures(&self) -> u64 {
-        self.raw_job().departures
-    }
-
-    fn set_unseen(&mut self, bytes: u64, departures: u64) -> Result<(), MechanismError> {
-        if departures != self.departures() {
-            return Ok(());
-        }
-        (self.control.unseen, self.control.departures) = (bytes, departures);
-        Ok(self.write_control()?)
-    }
-}
-
 impl OpenCounts for KernelJob {
     fn take_opens(&mut self, key: &FileKey) -> Option<u64> {
         let opened = &self.functions.as_ref()?.maps.opened;
@@ -513,6 +414,46 @@ impl JobMechanism for KernelJob {
         }
         self.links.clear();
     }
+}
+
+/// The job as a reading.
+fn reading(job: &types::job, now: u64) -> JobReading {
+    JobReading {
+        at_ns: now.saturating_sub(job.started),
+        counters: CounterValues(job.counters),
+        population: Population {
+            processes: job.processes,
+            processes_peak: job.processes_peak,
+            processes_total: job.processes_total,
+            threads: job.threads,
+            threads_peak: job.threads_peak,
+        },
+        memory: MemoryReading {
+            spaces: whole(job.spaces),
+            rss_sum: whole(job.rss),
+            rss_sum_peak: whole(job.rss_peak),
+            rss_sum_peak_at_ns: job.rss_peak_at.saturating_sub(job.started),
+            spaces_at_peak: whole(job.spaces_at_peak),
+            parts_at_peak: Some(parts(job)),
+            floor: whole(job.floor + job.common),
+            floor_peak: whole(job.floor_peak),
+            likely_peak: whole(job.held_peak),
+            process_peak: whole(job.process_peak),
+            swap: whole(job.swap),
+            swap_peak: whole(job.swap_peak),
+            virtual_size: whole(job.virtual_size),
+            virtual_peak: whole(job.virtual_peak),
+            hugetlb_peak: whole(job.hugetlb_peak),
+            certain: None,
+        },
+    }
+}
+
+/// Of what the greatest sum was made. The sums of several CPUs are read one after the other: what is left is files'.
+fn parts(job: &types::job) -> MemoryParts {
+    let (anonymous, shared) = (whole(job.anonymous_at_peak), whole(job.shared_at_peak));
+    let file = whole(job.rss_peak).saturating_sub(anonymous + shared);
+    MemoryParts { anonymous, unshared: whole(job.unshared_at_peak).min(anonymous), shared, file }
 }
 
 #[cfg(test)]

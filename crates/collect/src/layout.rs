@@ -1,17 +1,16 @@
 //! From the kernel side's maps to the words of the schema.
 //!
 //! The structures' types are generated from the BPF object's own BTF, so there is one declaration
-//! of them (`bpf/job.h`). Records of what happens, and of processes, are `weigh_parse::job`'s.
+//! of them (`bpf/job.h`). Records of what happens, and of processes, are `weigh_parse::job`'s; readings of the job are made in
+//! `crate::job`.
 
 use std::mem::size_of;
 
 use crate::follow::CpuWaits;
 use weigh_parse::job::whole;
-use weigh_schema::event::{
-    FileKey, JobReading, MemoryParts, MemoryReading, Population, ProcessEnd,
-};
+use weigh_schema::event::{FileKey, ProcessEnd};
 use weigh_schema::summary::{Sender, SenderKind};
-use weigh_schema::{CounterValues, Mechanism, Quality, byte_text};
+use weigh_schema::{Mechanism, Quality, byte_text};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -77,46 +76,6 @@ pub(crate) fn sender(sender: &types::sender) -> Option<(i32, Sender)> {
         quality: Quality::Exact,
     };
     Some((sender.signal.cast_signed(), sent))
-}
-
-/// The job as a reading.
-pub(crate) fn reading(job: &types::job, now: u64) -> JobReading {
-    JobReading {
-        at_ns: now.saturating_sub(job.started),
-        counters: CounterValues(job.counters),
-        population: Population {
-            processes: job.processes,
-            processes_peak: job.processes_peak,
-            processes_total: job.processes_total,
-            threads: job.threads,
-            threads_peak: job.threads_peak,
-        },
-        memory: MemoryReading {
-            spaces: whole(job.spaces),
-            rss_sum: whole(job.rss),
-            rss_sum_peak: whole(job.rss_peak),
-            rss_sum_peak_at_ns: job.rss_peak_at.saturating_sub(job.started),
-            spaces_at_peak: whole(job.spaces_at_peak),
-            parts_at_peak: Some(parts(job)),
-            floor: whole(job.floor + job.common),
-            floor_peak: whole(job.floor_peak),
-            likely_peak: whole(job.held_peak),
-            process_peak: whole(job.process_peak),
-            swap: whole(job.swap),
-            swap_peak: whole(job.swap_peak),
-            virtual_size: whole(job.virtual_size),
-            virtual_peak: whole(job.virtual_peak),
-            hugetlb_peak: whole(job.hugetlb_peak),
-            certain: None,
-        },
-    }
-}
-
-/// Of what the greatest sum was made. The sums of several CPUs are read one after the other: what is left is files'.
-fn parts(job: &types::job) -> MemoryParts {
-    let (anonymous, shared) = (whole(job.anonymous_at_peak), whole(job.shared_at_peak));
-    let file = whole(job.rss_peak).saturating_sub(anonymous + shared);
-    MemoryParts { anonymous, unshared: whole(job.unshared_at_peak).min(anonymous), shared, file }
 }
 
 /// The peaks of a living process: of its address space, if that is its own.

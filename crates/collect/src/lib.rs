@@ -38,6 +38,7 @@ pub mod inspect;
 pub mod io;
 pub mod job;
 mod job_error;
+mod job_limits;
 mod join;
 pub mod kernel_types;
 mod layout;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use weigh_export::recording::workflow::Workflow;
 use weigh_export::recording::{dot, wfformat};
-use weigh_schema::io::{FileStates, FileUse, Flow, Object, Totals, Transfer, Transferred};
+use weigh_schema::io::{FileUse, Flow, Object, Totals, Transfer, Transferred};
 use weigh_schema::{Number, Quality};
 
 fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
@@ -17,29 +17,13 @@ fn used(pid: u32, name: &str, read_bytes: u64, written_bytes: u64) -> FileUse {
     let furthest = Number::Whole(read_bytes.max(written_bytes));
     let numbers = BTreeMap::from([("highest_bytes".to_string(), furthest)]);
     FileUse {
-        name: name.to_string(),
-        name_base64: None,
-        later_name: None,
-        later_name_base64: None,
         object: Object::Regular,
-        pid,
-        tid: None,
         process: format!("task {pid}"),
-        process_base64: None,
-        device: 0,
         inode: 1,
-        generation: None,
-        is_deleted: false,
-        deleted_quality: Quality::Exact,
-        states: FileStates::default(),
-        sources: Vec::new(),
         totals: Totals { by_calls, numbers, ..Totals::default() },
-        read_strides: Vec::new(),
-        write_strides: Vec::new(),
-        moved_quality: Quality::Exact,
         again_quality: Quality::Exact,
         readahead_quality: Quality::Exact,
-        slowest: None,
+        ..FileUse::followed(pid, name.to_string())
     }
 }
 

@@ -5,8 +5,9 @@
 //!                                          after a third of the time, is 1e12
 //! page_sizes FOLDER long SAMPLES SECONDS   the same, of a job that runs for so long still
 //! page_sizes FOLDER jobs JOBS SECONDS      jobs that run, each with a session of two processes
+//! page_sizes FOLDER read-on SAMPLES        prints how long it takes to read one that runs whole, and to read it on
 //! ```
-#![allow(clippy::print_stderr)]
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
 
-use weigh_keep::RecordingWriter;
+use weigh_keep::{GrowingRecording, KeepError, Recording, RecordingWriter};
 use weigh_schema::METRICS;
 use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::{Scope, Update};
@@ -44,13 +45,40 @@ fn main() -> Result<(), Failure> {
         [_, folder, "jobs", jobs, seconds] => {
             run_jobs(Path::new(folder), jobs.parse()?, seconds.parse()?)
         }
+        [_, folder, "read-on", samples] => {
+            let (mut writer, _) = write_samples(Path::new(folder), "long", samples.parse()?)?;
+            writer.flush();
+            time_reading(Path::new(folder))
+        }
         // What the node takes for a session of weigh: with one process below it.
         ["weigh", "run", seconds] => Ok(Command::new("sleep").arg(seconds).status().map(drop)?),
         _ => {
-            Err("usage: page_sizes FOLDER ended SAMPLES | long SAMPLES SECONDS | jobs JOBS SECONDS"
+            Err("usage: page_sizes FOLDER ended SAMPLES | long SAMPLES SECONDS | jobs JOBS SECONDS | read-on SAMPLES"
                 .into())
         }
     }
+}
+
+fn time_reading(folder: &Path) -> Result<(), Failure> {
+    let mut growing = GrowingRecording::open_found(folder)?.ok_or("no journal that grows")?;
+    for _ in 0..3 {
+        let began = Instant::now();
+        count_rows(&Recording::open_found(folder)?)?;
+        println!("whole: {:?}", began.elapsed());
+        let began = Instant::now();
+        count_rows(&growing.read_on(folder)?.ok_or("it has ended")?)?;
+        println!("read on: {:?}", began.elapsed());
+    }
+    Ok(())
+}
+
+/// All rows of its page but samples.
+fn count_rows(recording: &Recording) -> Result<u64, KeepError> {
+    Ok(recording.each_process(|_| ())?
+        + recording.each_file(|_| ())?
+        + recording.each_region(|_| ())?
+        + recording.each_phase(|_| ())?
+        + recording.each_io_call(|_| ())?)
 }
 
 fn run_jobs(folder: &Path, jobs: usize, seconds: u64) -> Result<(), Failure> {
@@ -123,11 +151,11 @@ fn samples(time_ns: i64, tick: u64) -> Update {
 
 fn file_use(file: u64, tick: u64) -> Update {
     let name = format!("/data/part-{file:04}.h5");
-    let row = serde_json::json!({"entry": "file_so_far", "pid": 1000, "path": name, "opened_total": 1, "quality": "exact", "used": {
-        "name": name, "object": "regular", "pid": 1000, "process": "sim", "device": 1, "inode": file,
+    let row = serde_json::json!({
+        "entry": "file_so_far", "name": name, "object": "regular", "pid": 1000, "process": "sim", "device": 1, "inode": file,
         "read_bytes": tick * 4096 * (file + 1), "read_calls": tick, "written_bytes": 0, "write_calls": 0,
-        "by_kind": {}, "numbers": {"read_seconds": (tick * (file + 1)) as f64 * 1e-4}, "again_quality": "exact",
-    }});
+        "by_kind": {}, "numbers": {"read_seconds": (tick * (file + 1)) as f64 * 1e-4, "opens_total": 1}, "again_quality": "exact",
+    });
     serde_json::from_value(row).unwrap_or(Update::Unknown)
 }
 

@@ -3,8 +3,8 @@
 
 use weigh_schema::Unit;
 use weigh_schema::call_row::CallRow;
-use weigh_schema::io::{IoCall, Moment, PlaceMoment};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
+use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::region::{PhaseRow, RegionRow};
 
 use crate::column::{Column, Meaning};
@@ -37,7 +37,7 @@ pub fn tables() -> Vec<TableDescription> {
     vec![
         table::<SampleRow>(),
         table::<ProcessRow>(),
-        table::<FileRow>(),
+        table::<FileUse>(),
         table::<Moment>(),
         table::<PlaceMoment>(),
         table::<IoCall>(),

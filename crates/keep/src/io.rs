@@ -1,23 +1,28 @@
-//! The file of `weigh io --parquet`: one row for each file and process, no recording around it.
+//! The table of files of a recording, and the file of `weigh io --parquet`, which has no recording around it: one row for
+//! each file and process.
 //!
 //! Writes rows a row group at a time, and gives the file its name when it is whole. A file that was taken
-//! out of memory to make room, and used again later, has several rows: they add up.
+//! out of memory to make room, and used again later, has several rows: they add up. In a journal a row that is not final
+//! yet is followed by others of its file and process.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use weigh_schema::io::{
-    FIELDS, FileState, FileStates, FileUse, Object, Totals, Transfer, Transferred, Unseen,
+    FIELDS, FileState, FileStates, FileUse, Object, Transfer, Transferred, Unseen,
 };
+use weigh_schema::recording::files;
 use weigh_schema::update::Update;
 use weigh_schema::{Number, Quality, Unit};
 
 use crate::column::{Column, column};
 use crate::error::KeepError;
+use crate::file_access::FileAccess;
 use crate::io_lists;
+use crate::latest_rows::Latest;
 use crate::table::Row;
-use crate::table_reader::read_table;
+use crate::table_reader::read_columns;
 use crate::table_writer::TableWriter;
 
 /// A file of uses that is being written.
@@ -28,7 +33,7 @@ pub struct IoWriter {
 impl IoWriter {
     /// Makes the file under a temporary name beside its own.
     pub fn create(path: &Path) -> Result<IoWriter, KeepError> {
-        Ok(IoWriter { table: TableWriter::create_at(path)? })
+        Ok(IoWriter { table: TableWriter::create_of_at(path, use_columns())? })
     }
 
     /// Takes one row in.
@@ -45,7 +50,8 @@ impl IoWriter {
 
 /// Shows every row of a file; returns how many there are.
 pub fn each_use(path: &Path, mut visit: impl FnMut(FileUse)) -> Result<u64, KeepError> {
-    read_table(path, &mut |row| {
+    let columns = use_columns().into_iter().map(|column| column.within(followed, followed_mut));
+    read_columns(FileAccess::Named, path, columns.collect(), &mut |row| {
         visit(row);
         ControlFlow::Continue(())
     })
@@ -239,123 +245,160 @@ fn state_reason() -> Column<FileUse> {
     )
 }
 
+/// Columns of [`use_columns`] that the table of a recording has already, by these names or others.
+const KNOWN: [&str; 4] = ["path", "path_base64", "pid", "opens_total"];
+
+/// The columns of a recording, with, or without, what was done with files beyond opening them.
+pub(crate) fn file_columns(has_uses: bool) -> Vec<Column<FileUse>> {
+    let opened = Column::computed(
+        "opened_total",
+        "how often the process opened it",
+        None,
+        |row: &FileUse| Some(row.opens()),
+        FileUse::set_opens,
+    );
+    let quality = Column::computed(
+        "quality",
+        "whether every open is counted",
+        None,
+        |row: &FileUse| Some(row.opens_quality.unwrap_or(Quality::Exact)),
+        |row, quality| row.opens_quality = Some(quality),
+    );
+    let mut columns: Vec<Column<FileUse>> = vec![
+        column!(pid, "the process"),
+        column!("path" = name, "the file, as the process saw it"),
+        column!("path_base64" = name_base64, "its bytes in Base64, where they are no UTF-8"),
+        opened.always(),
+        quality.always(),
+    ];
+    if has_uses {
+        let more = use_columns().into_iter().filter(|column| !KNOWN.contains(&column.name));
+        columns.extend(more.map(|column| column.within(followed, followed_mut)));
+    }
+    columns
+}
+
+fn followed(row: &FileUse) -> Option<&FileUse> {
+    row.is_followed().then_some(row)
+}
+
+/// What is read of a row that was followed begins with nothing done.
+fn followed_mut(row: &mut FileUse) -> &mut FileUse {
+    if !row.is_followed() {
+        let opened = std::mem::take(row);
+        *row = FileUse::followed(opened.pid, opened.name);
+        row.name_base64 = opened.name_base64;
+        row.totals.numbers = opened.totals.numbers;
+    }
+    row
+}
+
+/// The columns of `weigh io --parquet`.
+fn use_columns() -> Vec<Column<FileUse>> {
+    let object = Column::computed(
+        "object",
+        "what it is: regular, directory, pipe, socket, terminal, device, disk, anonymous",
+        None,
+        |row: &FileUse| Some(row.object.name().to_string()),
+        |row, name: String| {
+            let named = serde_json::from_value(serde_json::Value::String(name));
+            row.object = named.unwrap_or(Object::Unknown);
+        },
+    );
+    let deleted = Column::computed(
+        "is_deleted",
+        "1 if it had no name any more in the end; absent where that is not known",
+        None,
+        |row: &FileUse| {
+            (row.deleted_quality != Quality::Unavailable).then_some(u32::from(row.is_deleted))
+        },
+        |row, is: u32| row.is_deleted = is != 0,
+    )
+    .or_absent(|row| row.deleted_quality = Quality::Unavailable);
+    let sources = Column::computed(
+        "sources",
+        "who has counted what is in the row, where several do in one job: preload, ptrace, with a space between",
+        None,
+        |row: &FileUse| {
+            let names: Vec<String> = row.sources.iter().map(ToString::to_string).collect();
+            (!names.is_empty()).then(|| names.join(" "))
+        },
+        |row, names: String| {
+            let named = |name: &str| serde_json::from_value(name.into()).ok();
+            row.sources = names.split(' ').filter_map(named).collect();
+        },
+    );
+    let mut columns: Vec<Column<FileUse>> = vec![
+        column!("path" = name, "the path by which it was first seen, or addresses"),
+        column!("path_base64" = name_base64, "its bytes in Base64, where they are no UTF-8"),
+        object.always(),
+        column!(pid, "the process, in the initial PID namespace"),
+        column!(tid, "the thread, where threads are told apart"),
+        column!(process, "the kernel's name for it"),
+        column!(process_base64, "its bytes in Base64, where they are no UTF-8"),
+        column!(device, "the file system's device: major * 2^20 + minor"),
+        column!(inode, "the inode"),
+        column!(
+            generation,
+            "what tells the file from others that have had this inode: its generation, or a mark of its birth"
+        ),
+        column!(
+            "later_path" = later_name,
+            "the last path by which it was known, if that is another: it was renamed, or has another link"
+        ),
+        column!(
+            "later_path_base64" = later_name_base64,
+            "its bytes in Base64, where they are no UTF-8"
+        ),
+        deleted,
+        was_there(),
+        size_of(&BEFORE, "size_before_bytes", "its size before the job, if it was there"),
+        mode_of(&BEFORE, "mode_before", "its permissions before the job"),
+        modified_of(&BEFORE, "modified_before", "when its content had been changed last then"),
+        size_of(&AFTER, "size_after_bytes", "its size after the job, if it is there still"),
+        mode_of(&AFTER, "mode_after", "its permissions after the job"),
+        modified_of(&AFTER, "modified_after", "when its content had been changed last then"),
+        state_reason(),
+        by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
+        by_calls("read_calls_total", "calls that read", Unit::Count, 1),
+        by_calls("written_bytes", "bytes written by calls", Unit::Bytes, 2),
+        by_calls("write_calls_total", "calls that write", Unit::Count, 3),
+    ];
+    columns.extend(KINDS.iter().map(kind_column));
+    columns.extend(field_columns());
+    columns.push(column!(
+        moved_quality,
+        "how far bytes and calls of the row are known: estimated is a lower bound"
+    ));
+    columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
+    columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
+    columns.push(sources);
+    columns.extend(io_lists::columns());
+    columns
+}
+
 impl Row for FileUse {
-    const FILE: &'static str = "io_files.parquet";
+    const FILE: &'static str = files::FILES;
+    /// It has several times the columns of other tables.
     const GROUP_ROWS: usize = 16 * 1024;
 
     fn columns() -> Vec<Column<Self>> {
-        let object = Column::computed(
-            "object",
-            "what it is: regular, directory, pipe, socket, terminal, device, disk, anonymous",
-            None,
-            |row: &FileUse| Some(row.object.name().to_string()),
-            |row, name: String| {
-                let named = serde_json::from_value(serde_json::Value::String(name));
-                row.object = named.unwrap_or(Object::Unknown);
-            },
-        );
-        let deleted = Column::computed(
-            "is_deleted",
-            "1 if it had no name any more in the end; absent where that is not known",
-            None,
-            |row: &FileUse| {
-                (row.deleted_quality != Quality::Unavailable).then_some(u32::from(row.is_deleted))
-            },
-            |row, is: u32| row.is_deleted = is != 0,
-        )
-        .or_absent(|row| row.deleted_quality = Quality::Unavailable);
-        let sources = Column::computed(
-            "sources",
-            "who has counted what is in the row, where several do in one job: preload, ptrace, with a space between",
-            None,
-            |row: &FileUse| {
-                let names: Vec<String> = row.sources.iter().map(ToString::to_string).collect();
-                (!names.is_empty()).then(|| names.join(" "))
-            },
-            |row, names: String| {
-                let named = |name: &str| serde_json::from_value(name.into()).ok();
-                row.sources = names.split(' ').filter_map(named).collect();
-            },
-        );
-        let mut columns: Vec<Column<Self>> = vec![
-            column!("path" = name, "the path by which it was first seen, or addresses"),
-            column!("path_base64" = name_base64, "its bytes in Base64, where they are no UTF-8"),
-            object.always(),
-            column!(pid, "the process, in the initial PID namespace"),
-            column!(tid, "the thread, where threads are told apart"),
-            column!(process, "the kernel's name for it"),
-            column!(process_base64, "its bytes in Base64, where they are no UTF-8"),
-            column!(device, "the file system's device: major * 2^20 + minor"),
-            column!(inode, "the inode"),
-            column!(
-                generation,
-                "what tells the file from others that have had this inode: its generation, or a mark of its birth"
-            ),
-            column!(
-                "later_path" = later_name,
-                "the last path by which it was known, if that is another: it was renamed, or has another link"
-            ),
-            column!(
-                "later_path_base64" = later_name_base64,
-                "its bytes in Base64, where they are no UTF-8"
-            ),
-            deleted,
-            was_there(),
-            size_of(&BEFORE, "size_before_bytes", "its size before the job, if it was there"),
-            mode_of(&BEFORE, "mode_before", "its permissions before the job"),
-            modified_of(&BEFORE, "modified_before", "when its content had been changed last then"),
-            size_of(&AFTER, "size_after_bytes", "its size after the job, if it is there still"),
-            mode_of(&AFTER, "mode_after", "its permissions after the job"),
-            modified_of(&AFTER, "modified_after", "when its content had been changed last then"),
-            state_reason(),
-            by_calls("read_bytes", "bytes read by calls: of all kinds but mapped", Unit::Bytes, 0),
-            by_calls("read_calls_total", "calls that read", Unit::Count, 1),
-            by_calls("written_bytes", "bytes written by calls", Unit::Bytes, 2),
-            by_calls("write_calls_total", "calls that write", Unit::Count, 3),
-        ];
-        columns.extend(KINDS.iter().map(kind_column));
-        columns.extend(field_columns());
-        columns.push(column!(
-            moved_quality,
-            "how far bytes and calls of the row are known: estimated is a lower bound"
-        ));
-        columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
-        columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
-        columns.push(sources);
-        columns.extend(io_lists::columns());
-        columns
+        file_columns(true)
     }
 
     fn blank() -> Self {
-        FileUse {
-            name: String::new(),
-            name_base64: None,
-            later_name: None,
-            later_name_base64: None,
-            object: Object::Unknown,
-            pid: 0,
-            tid: None,
-            process: String::new(),
-            process_base64: None,
-            device: 0,
-            inode: 0,
-            generation: None,
-            is_deleted: false,
-            deleted_quality: Quality::Exact,
-            states: FileStates::default(),
-            sources: Vec::new(),
-            totals: Totals::default(),
-            read_strides: Vec::new(),
-            write_strides: Vec::new(),
-            moved_quality: Quality::Exact,
-            again_quality: Quality::Unavailable,
-            readahead_quality: Quality::Unavailable,
-            slowest: None,
+        FileUse::opened(0, "", 0, Quality::Unavailable)
+    }
+
+    fn from_entry(entry: Update, emit: &mut dyn FnMut(Self)) {
+        if let Update::FileUse(row) | Update::FileUseSoFar(row) = entry {
+            emit(*row);
         }
     }
 
-    /// No journal holds them.
-    fn from_entry(_: Update, _: &mut dyn FnMut(Self)) {}
+    fn latest() -> Option<Latest> {
+        Some(Latest::default())
+    }
 }
 
 #[cfg(test)]
@@ -364,13 +407,17 @@ mod tests {
     use weigh_schema::Mechanism;
     use weigh_schema::io::{Slowest, Stride};
 
+    fn blank() -> FileUse {
+        FileUse::followed(0, String::new())
+    }
+
     #[test]
     fn a_kind_that_is_not_seen_has_no_number() {
         let unseen = weigh_schema::io::Unseen { reads: true, writes: true };
-        let mut row = FileUse::blank();
+        let mut row = blank();
         let hidden = Transferred { unseen, ..Transferred::default() };
         row.totals.by_kind.insert("mapped".into(), hidden);
-        let columns = FileUse::columns();
+        let columns = use_columns();
         let cell =
             |name: &str| columns.iter().find(|column| column.name == name).unwrap().get(&row);
         assert_eq!(cell("mapped_read_bytes"), None);
@@ -384,7 +431,7 @@ mod tests {
         let whole = FileStates { was_there: Some(true), before, after, reason: None };
         let made = FileStates { was_there: Some(false), before: None, ..whole.clone() };
         for states in [whole, made, FileStates::unknown("gone"), FileStates::default()] {
-            let row = FileUse { states, ..FileUse::blank() };
+            let row = FileUse { states, ..blank() };
             assert_eq!(read_back(&[&row])[0].states, row.states);
         }
     }
@@ -412,17 +459,17 @@ mod tests {
             of
         };
         // A library in the programs: of some kinds nothing is known, of others all.
-        let mut by_library = FileUse::blank();
+        let mut by_library = blank();
         by_library.totals.by_calls = of(false, false, 7);
         by_library.totals.by_kind.insert("plain".into(), of(false, false, 7));
         by_library.totals.by_kind.insert("mapped".into(), of(true, true, 0));
         // A mount: what it reads it does not see, but for copies.
-        let mut plain_mount = FileUse::blank();
+        let mut plain_mount = blank();
         plain_mount.totals.by_calls = of(true, false, 5);
         plain_mount.totals.by_kind.insert("positioned".into(), of(true, false, 3));
         plain_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
         plain_mount.totals.by_kind.insert("mapped".into(), of(true, false, 4));
-        let mut passing_mount = FileUse::blank();
+        let mut passing_mount = blank();
         passing_mount.totals.by_calls = of(true, true, 0);
         passing_mount.totals.by_kind.insert("copied".into(), of(false, false, 2));
         passing_mount.totals.by_kind.insert("mapped".into(), of(true, true, 0));
@@ -435,8 +482,7 @@ mod tests {
     fn rows_come_back_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("files.parquet");
-        let mut row =
-            FileUse { name: "/a".into(), pid: 7, object: Object::Pipe, ..FileUse::blank() };
+        let mut row = FileUse { name: "/a".into(), pid: 7, object: Object::Pipe, ..blank() };
         row.sources = vec![Mechanism::Preload, Mechanism::Bpf];
         row.totals.by_calls.read_bytes = 1_000_003;
         row.totals.by_kind.insert("vectored".into(), row.totals.by_calls);
@@ -448,10 +494,10 @@ mod tests {
         row.slowest = Some(Slowest { call: "pread64".into(), seconds: 0.25, at_seconds: 1.5 });
         let mut writer = IoWriter::create(&path).unwrap();
         writer.push(&row).unwrap();
-        writer.push(&FileUse::blank()).unwrap();
+        writer.push(&blank()).unwrap();
         assert_eq!(writer.finish("cat a").unwrap(), 2);
         let mut rows = Vec::new();
         each_use(&path, |row| rows.push(row)).unwrap();
-        assert_eq!(rows, [row, FileUse::blank()]);
+        assert_eq!(rows, [row, blank()]);
     }
 }

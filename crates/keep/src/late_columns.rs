@@ -51,7 +51,7 @@ pub(crate) fn write<R: Row, C: Completion<R>>(
     let source = rows.reopen()?;
     let copied = source.try_clone().map_err(|e| KeepError::read(rows.path(), e))?;
     let reader = parquet_reader::open(rows.path(), source)?;
-    let mut keys = locate::<R>(rows.path(), &reader)?;
+    let mut keys = locate(rows.path(), &reader, R::columns())?;
     keys.retain(|(_, column)| C::KEYS.contains(&column.name));
     let mut last = R::columns();
     last.drain(..last.len() - C::columns());

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use weigh_schema::io::FileUse;
-use weigh_schema::recording::FileRow;
 use weigh_schema::region::RegionRow;
 use weigh_schema::update::Update;
 
@@ -39,11 +38,10 @@ impl Latest {
     }
 }
 
-fn key(row: &FileRow) -> u64 {
+fn key(row: &FileUse) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (row.pid, &row.path, &row.path_base64).hash(&mut hasher);
-    let file = |used: &FileUse| (used.device, used.inode, used.generation, used.tid);
-    row.used.as_deref().map(file).hash(&mut hasher);
+    (row.pid, row.tid, &row.name, &row.name_base64).hash(&mut hasher);
+    (row.device, row.inode, row.generation).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -23,7 +23,6 @@ mod describe;
 mod docs;
 mod error;
 mod file_access;
-mod files;
 mod growing_recording;
 mod held_rows;
 mod io;

@@ -15,8 +15,8 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Deserialize;
 use weigh_schema::Printable;
-use weigh_schema::io::{IoCall, Moment, PlaceMoment};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
+use weigh_schema::recording::{ProcessRow, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::Update;
@@ -177,7 +177,7 @@ impl Recording {
     }
 
     /// The files, `limit` of them at most.
-    pub fn files(&self, limit: Option<usize>) -> Result<Rows<FileRow>, KeepError> {
+    pub fn files(&self, limit: Option<usize>) -> Result<Rows<FileUse>, KeepError> {
         self.rows(limit)
     }
 
@@ -185,7 +185,7 @@ impl Recording {
     pub fn first_files(
         &self,
         limit: usize,
-        mut visit: impl FnMut(FileRow),
+        mut visit: impl FnMut(FileUse),
     ) -> Result<u64, KeepError> {
         let mut left = limit;
         self.visit(&mut |row| {
@@ -242,7 +242,7 @@ impl Recording {
     }
 
     /// Shows every file to `visit`, in bounded memory; returns how many there are.
-    pub fn each_file(&self, mut visit: impl FnMut(FileRow)) -> Result<u64, KeepError> {
+    pub fn each_file(&self, mut visit: impl FnMut(FileUse)) -> Result<u64, KeepError> {
         self.each(&mut |row| visit(row))
     }
 

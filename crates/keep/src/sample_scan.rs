@@ -19,6 +19,7 @@ use crate::file_access::FileAccess;
 use crate::journal::JournalReader;
 use crate::parquet_reader::{self, guarded};
 use crate::sample_line::{SampleLine, samples_of};
+use crate::table::Row as _;
 use crate::table_reader::locate;
 
 const BATCH_ROWS: usize = 8192;
@@ -57,7 +58,7 @@ pub(crate) fn scan_table(
 ) -> Result<(), KeepError> {
     let file = access.open(path).map_err(|e| KeepError::read(path, e))?;
     let reader = parquet_reader::open(path, file)?;
-    let located = locate::<SampleRow>(path, &reader)?;
+    let located = locate(path, &reader, SampleRow::columns())?;
     let place = |name: &str| {
         let found = located.iter().find(|(_, column)| column.name == name);
         found

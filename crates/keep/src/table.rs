@@ -1,4 +1,4 @@
-//! The tables of a recording (that of files is in [`crate::files`]): which rows they hold, in which columns, under which file name.
+//! The tables of a recording (that of files is in [`crate::io`]): which rows they hold, in which columns, under which file name.
 
 use weigh_schema::recording::{ProcessRow, SampleRow, files};
 use weigh_schema::update::Update;
@@ -205,7 +205,7 @@ mod tests {
         }
         check::<SampleRow>();
         check::<ProcessRow>();
-        check::<weigh_schema::recording::FileRow>();
+        check::<weigh_schema::io::FileUse>();
         check::<weigh_schema::io::IoCall>();
         check::<weigh_schema::io::Moment>();
         check::<weigh_schema::io::PlaceMoment>();

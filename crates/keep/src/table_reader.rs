@@ -40,9 +40,19 @@ pub(crate) fn read_table_by<R: Row>(
     path: &Path,
     visit: &mut dyn FnMut(R) -> ControlFlow<()>,
 ) -> Result<u64, KeepError> {
+    read_columns(access, path, R::columns(), visit)
+}
+
+/// The same of a file that has these columns.
+pub(crate) fn read_columns<R: Row>(
+    access: FileAccess,
+    path: &Path,
+    columns: Vec<Column<R>>,
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<u64, KeepError> {
     let file = access.open(path).map_err(|e| KeepError::read(path, e))?;
     let reader = parquet_reader::open(path, file)?;
-    let columns = locate::<R>(path, &reader)?;
+    let columns = locate(path, &reader, columns)?;
     for index in 0..reader.num_row_groups() {
         let group = guarded(path, || reader.get_row_group(index))?;
         if read_group(path, group.as_ref(), &columns, visit)?.is_break() {
@@ -66,7 +76,7 @@ pub(crate) fn read_notes(path: &Path) -> Result<HashMap<String, String>, KeepErr
 pub(crate) fn lacking<R: Row>(path: &Path) -> Result<(Vec<&'static str>, String), KeepError> {
     let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
     let reader = parquet_reader::open(path, file)?;
-    let missing = locate::<R>(path, &reader)?.into_iter().filter(|(at, _)| at.is_none());
+    let missing = locate(path, &reader, R::columns())?.into_iter().filter(|(at, _)| at.is_none());
     let names = missing.map(|(_, column)| column.name).collect();
     let maker = reader.metadata().file_metadata().created_by().unwrap_or_default();
     Ok((names, maker.to_string()))
@@ -76,13 +86,14 @@ pub(crate) fn lacking<R: Row>(path: &Path) -> Result<(Vec<&'static str>, String)
 pub(crate) type Located<R> = (Option<usize>, Column<R>);
 
 /// Finds the declared columns in the file.
-pub(crate) fn locate<R: Row>(
+pub(crate) fn locate<R>(
     path: &Path,
     reader: &SerializedFileReader<ParquetSource>,
+    columns: Vec<Column<R>>,
 ) -> Result<Vec<Located<R>>, KeepError> {
     let schema = reader.metadata().file_metadata().schema_descr();
     let mut found = Vec::new();
-    for column in R::columns() {
+    for column in columns {
         let at = schema.columns().iter().position(|c| c.path().parts() == [column.name]);
         match at.map(|index| (index, schema.column(index))) {
             Some((index, stored))

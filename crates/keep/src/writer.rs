@@ -12,8 +12,8 @@ use serde::Serialize;
 use weigh_schema::Mechanism;
 use weigh_schema::call::CallsReport;
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::io::{IoCall, Moment, PlaceMoment};
-use weigh_schema::recording::{FileRow, ProcessRow, RECORDING, SampleRow, files};
+use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
+use weigh_schema::recording::{ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::sink::Sink;
 use weigh_schema::summary::Summary;
@@ -22,7 +22,7 @@ use weigh_schema::update::Update;
 use crate::atomic::AtomicFile;
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
-use crate::files::file_columns;
+use crate::io::file_columns;
 use crate::journal::JournalReader;
 use crate::journal_file::JournalFile;
 use crate::json_floats::{finite_entry, finite_summary};
@@ -310,7 +310,7 @@ fn add_line(buffer: &mut Vec<u8>, entry: &Update) -> bool {
 struct Tables {
     series: TableWriter<SampleRow>,
     processes: TableWriter<ProcessRow>,
-    files: TableWriter<FileRow>,
+    files: TableWriter<FileUse>,
     /// Where files were followed.
     io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
     /// Where each call was wanted: made when the first one comes.

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
 
 use proptest::prelude::*;
 use rustix::fs::FlockOperation;
@@ -16,8 +15,8 @@ use serde_json::json;
 use support::{ended, process, running, samples, started};
 use weigh_keep::{GrowingRecording, Recording};
 use weigh_schema::call::{CallsReport, REPORT};
-use weigh_schema::io::{IoCall, IoFound, Moment, PlaceMoment, Totals};
-use weigh_schema::recording::{FileRow, files};
+use weigh_schema::io::{FileUse, IoCall, IoFound, Moment, PlaceMoment, Totals};
+use weigh_schema::recording::files;
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
@@ -33,9 +32,9 @@ fn line(entry: &Update) -> Vec<u8> {
     serde_json::to_vec(entry).unwrap().into_iter().chain([b'\n']).collect()
 }
 
-fn file(pid: u32, path: u8, opened_total: u64) -> FileRow {
+fn file(pid: u32, path: u8, opened_total: u64) -> Box<FileUse> {
     let path = format!("/{path}");
-    FileRow { pid, path, path_base64: None, opened_total, quality: Quality::Exact, used: None }
+    Box::new(FileUse::opened(pid, &path, opened_total, Quality::Exact))
 }
 
 fn region(thread: u32, calls: u64) -> Box<RegionRow> {
@@ -189,26 +188,4 @@ fn with_too_many_rows_and_when_it_ends_it_is_read_whole() {
     drop(file);
     assert!(growing.read_on(dir.path()).unwrap().is_none(), "its writer is gone");
     assert!(!growing.is_too_large());
-}
-
-/// `cargo test -p weigh-keep --release --test growing -- --ignored --nocapture`
-#[test]
-#[ignore = "a figure"]
-fn a_million_samples() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut file = journal(dir.path());
-    file.write_all(&line(&started())).unwrap();
-    let text =
-        (0..1_000_000).flat_map(|at| line(&samples(at * 1_000_000, &[("cpu_seconds", at as f64)])));
-    file.write_all(&text.collect::<Vec<u8>>()).unwrap();
-    let mut growing = GrowingRecording::open_found(dir.path()).unwrap().unwrap();
-    let timed = |what: &str, read: &mut dyn FnMut()| {
-        let began = Instant::now();
-        read();
-        println!("{what}: {:?}", began.elapsed());
-    };
-    for _ in 0..3 {
-        timed("whole", &mut || drop(other_rows(&Recording::open_found(dir.path()).unwrap())));
-        timed("read on", &mut || drop(other_rows(&growing.read_on(dir.path()).unwrap().unwrap())));
-    }
 }

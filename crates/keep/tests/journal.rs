@@ -11,7 +11,7 @@ use support::{START_NS, ended, process, running, samples, started};
 use weigh_keep::journal::parse_line;
 use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::io::FileUse;
-use weigh_schema::recording::{FileRow, files};
+use weigh_schema::recording::files;
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Number, Quality};
 
@@ -22,14 +22,7 @@ fn entries() -> Vec<Update> {
         started(),
         samples(1_000_000_000, &[("cpu_seconds", 0.7), ("memory_bytes", 4096.0)]),
         Update::Process(small),
-        Update::FileUse(FileRow {
-            pid: 5,
-            path: "/ü\n".into(),
-            path_base64: None,
-            opened_total: 2,
-            quality: Quality::Exact,
-            used: None,
-        }),
+        Update::FileUse(Box::new(FileUse::opened(5, "/ü\n", 2, Quality::Exact))),
         samples(2_000_000_000, &[("cpu_seconds", 1.7), ("memory_bytes", 1024.0)]),
     ]
 }
@@ -244,9 +237,8 @@ fn of_a_file_that_is_in_use_the_last_word_counts_once() {
         let mut used = Box::new(FileUse { name: path.into(), pid: 5, ..blank_use() });
         used.totals.by_calls.read_bytes = opened_total * 100;
         used.totals.read_sizes.insert(64, opened_total);
-        let quality = Quality::Exact;
-        let path = path.into();
-        FileRow { pid: 5, path, path_base64: None, opened_total, quality, used: Some(used) }
+        used.set_opens(opened_total);
+        used
     };
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     let entries = [
@@ -261,7 +253,7 @@ fn of_a_file_that_is_in_use_the_last_word_counts_once() {
     entries.iter().for_each(|entry| writer.append(entry));
     writer.flush();
     let read = Recording::open(dir.path()).unwrap().files(None).unwrap();
-    assert_eq!(read.rows, [row("/a", 2), row("/b", 3), row("/b", 1)]);
+    assert_eq!(read.rows, [row("/a", 2), row("/b", 3), row("/b", 1)].map(|row| *row));
     assert_eq!(read.total, 3);
 }
 

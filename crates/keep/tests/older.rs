@@ -8,7 +8,7 @@ mod older;
 use weigh_keep::{CallsNote, CallsWriter, IoWriter, calls_note, each_call, each_use};
 use weigh_schema::call::Rival;
 use weigh_schema::call_row::{COST_COLUMNS, CallRow, LATER_COLUMNS};
-use weigh_schema::io::{FileStates, FileUse, Object, Totals, Unseen};
+use weigh_schema::io::{FileUse, Object, Unseen};
 use weigh_schema::subsystem::Merge;
 use weigh_schema::{Quality, Unit};
 
@@ -71,29 +71,10 @@ fn what_was_written_is_not_seen_where_a_file_does_not_say_it() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, path) = (folder.path().join("files.parquet"), folder.path().join("older.parquet"));
     let mut row = FileUse {
-        name: "/a".into(),
-        name_base64: None,
-        later_name: None,
-        later_name_base64: None,
         object: Object::Regular,
-        pid: 7,
-        tid: None,
-        process: String::new(),
-        process_base64: None,
-        device: 0,
-        inode: 0,
-        generation: None,
-        is_deleted: false,
-        deleted_quality: Quality::Exact,
-        states: FileStates::default(),
-        sources: Vec::new(),
-        totals: Totals::default(),
-        read_strides: Vec::new(),
-        write_strides: Vec::new(),
-        moved_quality: Quality::Exact,
         again_quality: Quality::Exact,
         readahead_quality: Quality::Exact,
-        slowest: None,
+        ..FileUse::followed(7, "/a".into())
     };
     (row.totals.by_calls.read_bytes, row.totals.by_calls.written_bytes) = (1009, 503);
     row.totals.by_kind.insert("plain".into(), row.totals.by_calls);

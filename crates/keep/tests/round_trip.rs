@@ -9,7 +9,8 @@ use std::path::Path;
 
 use support::{START_NS, ended, process, samples, started};
 use weigh_keep::{Recording, RecordingWriter};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow, files};
+use weigh_schema::io::FileUse;
+use weigh_schema::recording::{ProcessRow, SampleRow, files};
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{METRICS, Number, Quality};
 
@@ -43,14 +44,10 @@ fn odd_processes() -> Vec<ProcessRow> {
     vec![nothing, extreme, one_metric, process(4)]
 }
 
-fn odd_files() -> Vec<FileRow> {
-    let row = |path: &str, opened_total, quality| FileRow {
-        pid: 1,
-        path: path.into(),
-        path_base64: Some("//8=".into()).filter(|_| opened_total > 1),
-        opened_total,
-        quality,
-        used: None,
+fn odd_files() -> Vec<FileUse> {
+    let row = |path: &str, opened_total, quality| FileUse {
+        name_base64: Some("//8=".into()).filter(|_| opened_total > 1),
+        ..FileUse::opened(1, path, opened_total, quality)
     };
     vec![
         row("", 0, Quality::Unavailable),
@@ -93,7 +90,7 @@ fn record_odd_rows(dir: &Path) -> RecordingWriter {
     writer.append(&started());
     odd_samples().iter().for_each(|entry| writer.append(entry));
     odd_processes().into_iter().for_each(|row| writer.append(&Update::Process(row)));
-    odd_files().into_iter().for_each(|row| writer.append(&Update::FileUse(row)));
+    odd_files().into_iter().for_each(|row| writer.append(&Update::FileUse(Box::new(row))));
     writer.flush();
     assert!(writer.error().is_none());
     writer

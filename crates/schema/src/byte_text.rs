@@ -229,7 +229,6 @@ mod tests {
         // On its way to where it is written, in the form that keeps its bytes.
         "ProcessEnd.command",
         "ProcessEnd.name",
-        "FileUse.path",
     ];
 
     /// The text fields of structures in a source file that are written to files, as `Structure.field`.

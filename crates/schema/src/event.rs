@@ -155,17 +155,6 @@ pub struct ProcessEnd {
     pub swap_peak_bytes: u64,
 }
 
-/// What one process did with one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileUse {
-    /// The process.
-    pub pid: u32,
-    /// The path as the process saw it.
-    pub path: String,
-    /// How often it opened the file.
-    pub opened: u64,
-}
-
 /// The state of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

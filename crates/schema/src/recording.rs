@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::availability::CollectorInfo;
-use crate::io::FileUse;
 use crate::metric::{METRICS, Metric};
-use crate::quality::Quality;
 use crate::unit::Number;
 
 /// The part of a summary's collectors that tells what the recording itself has lost.
@@ -96,23 +94,4 @@ impl ProcessRow {
     pub fn metric_columns() -> impl Iterator<Item = &'static Metric> {
         METRICS.iter().filter(|m| m.is_per_process())
     }
-}
-
-/// What one process did with one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileRow {
-    /// The process.
-    pub pid: u32,
-    /// The path.
-    pub path: String,
-    /// Its bytes in Base64, where they are no UTF-8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path_base64: Option<String>,
-    /// How often it opened the file.
-    pub opened_total: u64,
-    /// Whether every open is in it.
-    pub quality: Quality,
-    /// All that it did with the file, where `--io` has followed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used: Option<Box<FileUse>>,
 }

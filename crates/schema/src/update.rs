@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::call::CallsReport;
-use crate::io::{IoCall, IoFound, Moment, PlaceMoment};
-use crate::recording::{FileRow, ProcessRow};
+use crate::io::{FileUse, IoCall, IoFound, Moment, PlaceMoment};
+use crate::quality::Quality;
+use crate::recording::ProcessRow;
 use crate::region::{PhaseRow, RegionRow};
 use crate::snapshot::Snapshot;
 use crate::summary::Summary;
@@ -35,10 +36,10 @@ pub enum Update {
     Process(ProcessRow),
     /// What one process did with one file.
     #[serde(rename = "file")]
-    FileUse(FileRow),
+    FileUse(#[serde(deserialize_with = "file_use")] Box<FileUse>),
     /// The same as far as it is known; a later one of this file and process takes its place.
     #[serde(rename = "file_so_far")]
-    FileUseSoFar(FileRow),
+    FileUseSoFar(#[serde(deserialize_with = "file_use")] Box<FileUse>),
     /// What was read and written so far, by all files.
     #[serde(rename = "io")]
     IoTotals(Box<IoFound>),
@@ -69,6 +70,33 @@ pub enum Update {
     Unknown,
 }
 
+/// A file as a line has it, or as lines had it before what is known of opened files and of followed ones was one type.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileLine {
+    Now(Box<FileUse>),
+    Followed {
+        used: Box<FileUse>,
+    },
+    Opened {
+        pid: u32,
+        path: String,
+        path_base64: Option<String>,
+        opened_total: u64,
+        quality: Quality,
+    },
+}
+
+fn file_use<'de, D: Deserializer<'de>>(from: D) -> Result<Box<FileUse>, D::Error> {
+    Ok(match FileLine::deserialize(from)? {
+        FileLine::Now(used) | FileLine::Followed { used } => used,
+        FileLine::Opened { pid, path, path_base64, opened_total, quality } => {
+            let opened = FileUse::opened(pid, &path, opened_total, quality);
+            Box::new(FileUse { name_base64: path_base64, ..opened })
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +124,21 @@ mod tests {
         assert_eq!(serde_json::to_string(&update).expect("writes"), line);
         let newer = r#"{"entry":"weather","name":"rain"}"#;
         assert_eq!(serde_json::from_str::<Update>(newer).expect("reads"), Update::Unknown);
+    }
+
+    #[test]
+    fn files_of_an_older_journal_are_read() {
+        let opened =
+            r#"{"entry":"file","pid":7,"path":"/a","opened_total":3,"quality":"estimated"}"#;
+        let expected = FileUse::opened(7, "/a", 3, Quality::Estimated);
+        let read = serde_json::from_str::<Update>(opened).expect("reads");
+        assert_eq!(read, Update::FileUse(Box::new(expected)));
+        let used = FileUse { inode: 9, ..FileUse::followed(7, "/b".to_string()) };
+        let text = serde_json::to_string(&used).expect("writes");
+        let older = format!(
+            r#"{{"entry":"file_so_far","pid":7,"path":"/b","opened_total":0,"quality":"exact","used":{text}}}"#
+        );
+        let read = serde_json::from_str::<Update>(&older).expect("reads");
+        assert_eq!(read, Update::FileUseSoFar(Box::new(used)));
     }
 }

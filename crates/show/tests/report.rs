@@ -10,6 +10,7 @@ use common::sample;
 use common::sample_moments::{HOSTILE, io_over_time, regions, series};
 use serde_json::Value as Json;
 use weigh_schema::METRICS;
+use weigh_schema::io::FileUse;
 use weigh_schema::recording::SampleRow;
 use weigh_show::report::{FileColumns, page};
 
@@ -70,11 +71,7 @@ fn the_page_has_the_digest_and_folds_files_as_io_does() {
     let mut recording = sample::build(4);
     let own = recording.files[0].clone();
     for path in ["/usr/lib/libc.so.6", "/home/user/lib/python3.11/site-packages/x.py"] {
-        recording.files.push(weigh_schema::recording::FileRow {
-            path: path.into(),
-            used: None,
-            ..own.clone()
-        });
+        recording.files.push(FileUse { name: path.into(), ..own.clone() });
     }
     let page = data(&html(&recording, [0; 2]));
     let style = weigh_show::table::Style {
@@ -117,7 +114,7 @@ fn text_of_the_job_stays_text() {
     recording.summary.job.command = vec![nasty.to_string()];
     recording.summary.job.labels.insert(nasty.to_string(), nasty.to_string());
     recording.processes[0].command = nasty.to_string();
-    recording.files[0].path = nasty.to_string();
+    recording.files[0].name = nasty.to_string();
     let html = html(&recording, [0; 2]);
     assert!(!html.contains("<img"), "markup of the job's got into the page");
     assert!(!html.contains("<!--"));

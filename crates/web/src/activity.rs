@@ -9,7 +9,6 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use serde::Serialize;
 use weigh_schema::call::CallsReport;
 use weigh_schema::io::{FileUse, Object};
-use weigh_schema::recording::FileRow;
 use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
 use weigh_schema::update::{Scope, Update};
 
@@ -252,9 +251,9 @@ impl JobActivity {
         }
     }
 
-    fn take_file(&mut self, row: &FileRow) {
-        let Some(used) = row.used.as_deref() else { return };
+    fn take_file(&mut self, used: &FileUse) {
         let kind = match used.object {
+            _ if !used.is_followed() => return,
             Object::Socket | Object::Pipe => ActivityKind::Connections,
             Object::Terminal | Object::Anonymous => return,
             _ => ActivityKind::Files,

@@ -183,7 +183,6 @@ fn keep_busiest(rows: &mut Vec<BusiestRow<'_>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::recording::FileRow;
     use weigh_schema::region::PhaseRow;
     use weigh_schema::update::{Scope, Update};
 
@@ -201,10 +200,7 @@ mod tests {
             "read_bytes": bytes, "read_calls": 3, "written_bytes": 0, "write_calls": 0,
             "by_kind": {}, "numbers": {"read_seconds": seconds}, "again_quality": "exact",
         });
-        let used = Some(Box::new(serde_json::from_value(used).unwrap()));
-        let quality = weigh_schema::Quality::Exact;
-        let (path, path_base64) = (name.to_string(), None);
-        Update::FileUseSoFar(FileRow { pid, path, path_base64, opened_total: 1, quality, used })
+        Update::FileUseSoFar(serde_json::from_value(used).unwrap())
     }
 
     fn report(filter: &BusiestFilter, jobs: &[(JobRow, JobActivity)]) -> serde_json::Value {

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use weigh_schema::Quality;
+use weigh_schema::io::FileUse;
 use weigh_schema::region::{KernelCosts, PhaseRow, RegionRow};
 use weigh_schema::top::TOP;
 use weigh_schema::update::Update;
@@ -242,8 +243,8 @@ fn learn_profiles(types: &mut Types) {
 
 fn one_file() -> JobActivity {
     let mut activity = JobActivity::default();
-    let used = full().files.into_iter().find(|row| row.used.is_some());
-    activity.take(&Update::FileUseSoFar(used.expect("a file that was followed")));
+    let used = full().files.into_iter().find(FileUse::is_followed);
+    activity.take(&Update::FileUseSoFar(Box::new(used.expect("a file that was followed"))));
     activity
 }
 

@@ -50,8 +50,8 @@ fn with_rows(
     let mut slowest = SlowestCalls::default();
     if files_total > 0 && recording.has_io_calls() {
         recording.each_file(|row| {
-            if let Some(used) = row.used.filter(|used| used.object.is_waited_at()) {
-                slowest.waits_at((used.device, used.inode));
+            if row.object.is_waited_at() {
+                slowest.waits_at((row.device, row.inode));
             }
         })?;
     }

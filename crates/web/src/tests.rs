@@ -563,21 +563,12 @@ fn a_spike_in_a_million_samples_of_a_job_that_runs_is_seen_at_every_zoom() {
 fn what_jobs_that_run_are_busy_with() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = begun(&dir.path().join("job"), "job", 3);
-    let (pid, path, path_base64) = (7, "/data/a".to_string(), None);
     let used = serde_json::json!({
         "name": EVIL, "object": "regular", "pid": 7, "process": "sim", "device": 1, "inode": 9,
         "read_bytes": 4_000_003, "read_calls": 3, "written_bytes": 0, "write_calls": 0,
         "by_kind": {}, "numbers": {"read_seconds": 0.75}, "again_quality": "exact",
     });
-    let used = Some(Box::new(serde_json::from_value(used).unwrap()));
-    let row = weigh_schema::recording::FileRow {
-        pid,
-        path,
-        path_base64,
-        opened_total: 1,
-        quality: Quality::Exact,
-        used,
-    };
+    let row = serde_json::from_value(used).unwrap();
     writer.append(&Update::FileUseSoFar(row));
     writer.flush();
     begun(&dir.path().join("old"), "old", 3).finish(&ended("old")).unwrap();

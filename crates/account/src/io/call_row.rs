@@ -3,7 +3,7 @@
 use weigh_schema::call_row::Returned;
 use weigh_schema::io::{Called, Deed, IoCall};
 
-use super::numbers::seconds;
+use super::file_use::seconds;
 use super::usage_table::IoBook;
 
 /// What is told of one call. `epoch_ns` is when the following began, `call` names a call by its number.

@@ -7,11 +7,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use weigh_schema::byte_text;
-use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer};
+use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer, Use, Who};
 
 use super::extents::common;
-use super::packed_row::RowState;
-use super::row::Row;
+use super::packed_row::{RowState, join};
 use super::usage_table::IoBook;
 
 /// More of them are not told.
@@ -23,15 +22,15 @@ const ANYWHERE: Stretch = Stretch { from: 0, to: u64::MAX };
 
 /// The flows, those of most bytes first.
 pub fn flows(book: &IoBook) -> Vec<Flow> {
-    let mut by_file: HashMap<FileId, Vec<(u32, &RowState)>> = HashMap::new();
+    let mut by_file: HashMap<FileId, Vec<(Who, &RowState)>> = HashMap::new();
     for ((file, who), row) in &book.rows {
-        by_file.entry(*file).or_default().push((who.pid, row));
+        by_file.entry(*file).or_default().push((*who, row));
     }
     let mut flows = Vec::new();
     for (file, rows) in by_file.iter().filter(|(_, rows)| rows.len() > 1) {
-        let rows = by_process(rows);
-        let wrote = |row: &Row| bytes(&row.numbers, WRITTEN) > 0;
-        let read = |row: &Row| bytes(&row.numbers, READ) > 0 || loads_unseen(&row.numbers);
+        let rows = by_process(*file, rows);
+        let wrote = |row: &Use| bytes(&row.numbers, WRITTEN) > 0;
+        let read = |row: &Use| bytes(&row.numbers, READ) > 0 || loads_unseen(&row.numbers);
         for (writer, from) in rows.iter().filter(|(_, row)| wrote(row)) {
             for (reader, to) in rows.iter().filter(|(pid, row)| pid != writer && read(row)) {
                 flows.extend(flow(book, *file, (*writer, from), (*reader, to)));
@@ -58,18 +57,19 @@ fn loads_unseen(numbers: &Numbers) -> bool {
 }
 
 /// Threads of a process are one.
-fn by_process(rows: &[(u32, &RowState)]) -> Vec<(u32, Row)> {
-    let mut processes: BTreeMap<u32, Row> = BTreeMap::new();
-    for (pid, row) in rows {
-        match processes.entry(*pid) {
-            Entry::Vacant(new) => drop(new.insert(row.row())),
-            Entry::Occupied(mut known) => known.get_mut().join(&row.row()),
+fn by_process(file: FileId, rows: &[(Who, &RowState)]) -> Vec<(u32, Use)> {
+    let mut processes: BTreeMap<u32, Use> = BTreeMap::new();
+    for (who, row) in rows {
+        let used = row.row(&(file, *who));
+        match processes.entry(who.pid) {
+            Entry::Vacant(new) => drop(new.insert(used)),
+            Entry::Occupied(mut known) => join(known.get_mut(), &used),
         }
     }
     processes.into_iter().collect()
 }
 
-fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Option<Flow> {
+fn flow(book: &IoBook, file: FileId, from: (u32, &Use), to: (u32, &Use)) -> Option<Flow> {
     let object = from.1.object;
     let (bytes, is_upper_bound) = match object {
         Object::Regular | Object::Disk if is_over_before(book, to, from.1) => return None,
@@ -97,7 +97,7 @@ fn flow(book: &IoBook, file: FileId, from: (u32, &Row), to: (u32, &Row)) -> Opti
 
 /// Whether the reader was done with the file before the other one wrote to it. A map outlives its descriptor, as
 /// long as its process lives.
-fn is_over_before(book: &IoBook, reader: (u32, &Row), writer: &Row) -> bool {
+fn is_over_before(book: &IoBook, reader: (u32, &Use), writer: &Use) -> bool {
     let last = match loads_unseen(&reader.1.numbers) {
         true => book.processes.get(&reader.0).map_or(0, |process| process.ended_ns),
         false => reader.1.numbers.get(Field::Last),
@@ -117,7 +117,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(row: &Row, direction: usize) -> Side {
+    fn of(row: &Use, direction: usize) -> Side {
         let most = bytes(&row.numbers, direction);
         if direction == READ && loads_unseen(&row.numbers) {
             return Side { stretches: vec![ANYWHERE], most: u64::MAX, is_exact: false };
@@ -151,7 +151,7 @@ fn is_placed(numbers: &Numbers, direction: usize) -> bool {
 }
 
 /// The places where something was moved, if they have all of it.
-fn rough_places(row: &Row, direction: usize, all: u64) -> Option<Vec<Stretch>> {
+fn rough_places(row: &Use, direction: usize, all: u64) -> Option<Vec<Stretch>> {
     let placed: u64 = row.places.bytes[direction].iter().sum();
     let moved = |place: &(u64, u64, u64, u64)| [place.2, place.3][direction] > 0;
     let used = row.places.used().filter(moved);
@@ -162,7 +162,7 @@ fn rough_places(row: &Row, direction: usize, all: u64) -> Option<Vec<Stretch>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::io::{Process, Use, Who};
+    use weigh_schema::io::Process;
 
     fn used(who: Who, direction: usize, from: u64, to: u64) -> Use {
         let mut used = Use { who, object: Object::Regular, ..Use::default() };

@@ -1,18 +1,20 @@
-//! A row as it is kept: of the some two hundred numbers of a file and process most are nothing, and take no
-//! room here.
+//! A row of the table of usage: how more is added to it, and how it is kept: of the some two hundred numbers of a file
+//! and process most are nothing, and take no room here.
 
 use std::sync::LazyLock;
 
-use weigh_schema::io::{Direction, Field, Numbers, Object, OffsetHistogram, PLACES, Sources, Use};
+use weigh_schema::io::{
+    Direction, Field, FileId, Numbers, Object, OffsetHistogram, PLACES, Sources, Use, Who,
+};
 
-use super::row::Row;
+use super::extents;
 
 /// The numbers, how wide the places are, and their bytes.
 const WORDS: usize = Numbers::WORDS + 1 + 2 * PLACES;
 const MASKS: usize = WORDS.div_ceil(64);
 
 /// What stands for nothing: of some numbers that is not 0.
-static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Row::default()).collect());
+static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Use::default()).collect());
 
 /// What is kept of a row.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +34,7 @@ pub struct RowState {
 
 impl RowState {
     /// Of a row.
-    pub(super) fn of(row: Row) -> RowState {
+    pub(super) fn of(row: Use) -> RowState {
         let mut kept = RowState {
             object: row.object,
             is_deleted: row.is_deleted,
@@ -57,24 +59,24 @@ impl RowState {
         kept
     }
 
-    /// The row.
-    pub fn row(&self) -> Row {
-        self.with(self.directions.clone())
+    /// The row of this file and process.
+    pub fn row(&self, key: &(FileId, Who)) -> Use {
+        Use { file: key.0, who: key.1, ..self.with(self.directions.clone()) }
     }
 
-    /// The row but for what was read and written where: for sums.
-    pub(super) fn amounts(&self) -> Row {
+    /// The row but for whose it is, and for what was read and written where: for sums.
+    pub(super) fn amounts(&self) -> Use {
         self.with(Default::default())
     }
 
-    fn with(&self, directions: [Direction; 2]) -> Row {
-        let mut row = Row {
+    fn with(&self, directions: [Direction; 2]) -> Use {
+        let mut row = Use {
             object: self.object,
             is_deleted: self.is_deleted,
             sources: self.sources,
             directions,
             slowest: self.slowest,
-            ..Row::default()
+            ..Use::default()
         };
         let mut some = self.words.iter().copied();
         let mut places = [0; 1 + 2 * PLACES];
@@ -93,12 +95,55 @@ impl RowState {
     pub(super) fn fold(&mut self, more: &Use) {
         let directions = std::mem::take(&mut self.directions);
         let mut row = self.with(directions);
-        row.fold(more);
+        fold(&mut row, more);
         *self = RowState::of(row);
     }
 }
 
-fn words(row: &Row) -> impl Iterator<Item = u64> {
+/// Takes in what another thread did at the same time: each byte was read, or written, again by nobody but
+/// who read it before.
+pub(super) fn join(row: &mut Use, other: &Use) {
+    row.numbers.fold(&other.numbers);
+    row.places.fold(&other.places);
+    for (mine, theirs) in row.directions.iter_mut().zip(&other.directions) {
+        extents::join(&mut mine.seen, &theirs.seen);
+    }
+}
+
+/// Takes in what was done later: what it has in common with before was read, or written, again.
+pub(super) fn fold(row: &mut Use, more: &Use) {
+    let again = [Field::Reread, Field::Rewritten];
+    row.numbers.fold(&more.numbers);
+    row.places.fold(&more.places);
+    for (which, field) in again.into_iter().enumerate() {
+        let (mine, theirs) = (&mut row.directions[which], &more.directions[which]);
+        let twice = row.numbers.get(field) + extents::common(&mine.seen, &theirs.seen);
+        row.numbers.set(field, twice);
+        let forgotten = extents::join(&mut mine.seen, &theirs.seen);
+        let forgotten = row.numbers.get(Field::Forgotten) + forgotten;
+        row.numbers.set(Field::Forgotten, forgotten);
+        fold_strides(&mut mine.strides, &theirs.strides);
+    }
+    if more.object != Object::Unknown {
+        row.object = more.object;
+    }
+    row.is_deleted |= more.is_deleted;
+    row.slowest = row.slowest.max(more.slowest);
+    row.sources.join(more.sources);
+}
+
+fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
+    for (bytes, times) in theirs {
+        match mine.iter_mut().find(|(known, _)| known == bytes) {
+            Some((_, sum)) => *sum += times,
+            None => mine.push((*bytes, *times)),
+        }
+    }
+    mine.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
+    mine.truncate(weigh_schema::io::STRIDES);
+}
+
+fn words(row: &Use) -> impl Iterator<Item = u64> {
     let OffsetHistogram { shift, bytes } = &row.places;
     row.numbers.words().chain([u64::from(*shift)]).chain(bytes.iter().flatten().copied())
 }
@@ -110,13 +155,17 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back_as_it_was() {
-        let mut row = Row {
+        let file = FileId { inode: 7, ..FileId::default() };
+        let mut row = Use {
+            file,
+            who: Who { pid: 5, tid: 6 },
             object: Object::Disk,
             slowest: (1, 2, 3),
             sources: Sources::BPF,
-            ..Row::default()
+            ..Use::default()
         };
-        assert_eq!(RowState::of(row.clone()).row(), row);
+        let key = (row.file, row.who);
+        assert_eq!(RowState::of(row.clone()).row(&key), row);
         assert!(RowState::of(row.clone()).words.is_empty());
         for (place, word) in row.numbers.words_mut().enumerate().filter(|(i, _)| i % 3 == 0) {
             *word = 7 + place as u64;
@@ -126,7 +175,7 @@ mod tests {
         row.places.bytes[1][PLACES - 1] = 5;
         row.directions[1].seen.push(Stretch { from: 3, to: 4 });
         let kept = RowState::of(row.clone());
-        assert_eq!(kept.row(), row);
+        assert_eq!(kept.row(&key), row);
         let last = row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast));
         assert_eq!((kept.amounts().numbers, kept.last), (row.numbers.clone(), last));
     }

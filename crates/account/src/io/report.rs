@@ -7,12 +7,11 @@ use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Direction, Field, FileId, FileStates, FileUse, IoFound, IoReport, Numbers, Object, Process,
-    ProcessUse, REPORT, ReportBasis, Rest, Slowest, Stride, Tally, Transferred, Unseen, Who,
+    Field, FileId, FileUse, IoFound, IoReport, Numbers, Process, ProcessUse, REPORT, ReportBasis,
+    Rest, Tally, Transferred, Who,
 };
 
-use super::numbers::{by_calls, lower_bound, moved_quality, seconds, totals};
-use super::row::Row;
+use super::file_use::{by_calls, file_use, lower_bound, moved_quality, seconds, totals};
 use super::usage_table::IoBook;
 use super::{advice, flow};
 
@@ -71,9 +70,8 @@ impl<'a> Files<'a> {
 
     /// One after the other.
     pub fn iter(&self) -> impl Iterator<Item = FileUse> {
-        let row = |key: &(FileId, Who)| Some((*key, self.book.row(key)?));
-        let rows = self.keys.iter().filter_map(row);
-        rows.map(|(key, row)| file_use(self.book, key, &row, self.call))
+        let rows = self.keys.iter().filter_map(|key| self.book.row(key));
+        rows.map(|row| file_use(self.book, &row, self.call))
     }
 }
 
@@ -129,106 +127,6 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
         qualities: run.grounds.qualities.clone(),
         notes: notes(book, run),
     }
-}
-
-/// A thread, if it is one.
-pub(super) fn told_tid(who: Who) -> Option<u32> {
-    Some(who.tid).filter(|tid| *tid != 0)
-}
-
-/// What one process, or one thread of it, did with one file.
-pub fn file_use(
-    book: &IoBook,
-    (file, who): (FileId, Who),
-    row: &Row,
-    call: &dyn Fn(u64) -> String,
-) -> FileUse {
-    let slowest = Slowest {
-        call: call(row.slowest.1),
-        seconds: seconds(row.slowest.0),
-        at_seconds: seconds(row.slowest.2),
-    };
-    // No request moves anything of a directory.
-    let moves_unseen = book.moves_unseen(who.pid) && row.object != Object::Directory;
-    let totals = totals(book, &row.numbers, moves_unseen);
-    FileUse {
-        name: book.name_of(file),
-        name_base64: book.name_base64(file),
-        later_name: book.later_name(file).map(byte_text::shown),
-        later_name_base64: book.later_name(file).and_then(byte_text::base64),
-        object: book.object_of(file, row.object),
-        pid: who.pid,
-        tid: told_tid(who),
-        process: byte_text::shown(book.process_name(who.pid)),
-        process_base64: byte_text::base64(book.process_name(who.pid)),
-        device: file.device,
-        inode: file.inode,
-        generation: Some(file.generation),
-        is_deleted: book.is_end_known(file, row) && book.is_deleted(file).unwrap_or(row.is_deleted),
-        deleted_quality: deleted_quality(book, file, row),
-        states: states(book, file, row),
-        sources: row.sources.mechanisms(),
-        moved_quality: moved_quality(&totals.by_calls, moves_unseen),
-        read_strides: strides(&row.directions[0]),
-        write_strides: strides(&row.directions[1]),
-        again_quality: match totals.by_calls.unseen {
-            _ if book.unseen.any() => Quality::Unavailable,
-            Unseen { reads: true, writes: true } => Quality::Unavailable,
-            _ => again_quality(row, moves_unseen),
-        },
-        readahead_quality: readahead_quality(book, row),
-        slowest: (row.slowest.0 > 0).then_some(slowest),
-        totals,
-    }
-}
-
-/// Of a file that nobody looked for nothing is known; one that is seen to be deleted is not looked for.
-fn states(book: &IoBook, file: FileId, row: &Row) -> FileStates {
-    let is_gone =
-        || book.is_end_known(file, row) && book.is_deleted(file).unwrap_or(row.is_deleted);
-    match book.states(file) {
-        Some(states) => states.clone(),
-        None if is_gone() => FileStates::unknown(FileStates::NO_NAME),
-        None => FileStates::default(),
-    }
-}
-
-fn deleted_quality(book: &IoBook, file: FileId, row: &Row) -> Quality {
-    match book.object_of(file, row.object) {
-        Object::Regular if !book.is_end_known(file, row) => Quality::Unavailable,
-        _ => Quality::Exact,
-    }
-}
-
-/// Bytes read or written again are known where every access was at a known place, and none forgotten.
-fn again_quality(row: &Row, moves_unseen: bool) -> Quality {
-    let accesses = row.numbers.calls_of(0) + row.numbers.calls_of(1);
-    match (row.object, row.numbers.get(Field::Placed)) {
-        (Object::Regular | Object::Disk, _) if moves_unseen => Quality::Estimated,
-        (Object::Regular | Object::Disk, placed) if placed < accesses => Quality::Estimated,
-        (Object::Regular | Object::Disk, _) if row.numbers.get(Field::Forgotten) > 0 => {
-            Quality::Estimated
-        }
-        (Object::Regular | Object::Disk, _) => Quality::Exact,
-        _ => Quality::Unavailable,
-    }
-}
-
-/// What was read ahead in vain is known where nobody may have used it unseen.
-fn readahead_quality(book: &IoBook, row: &Row) -> Quality {
-    match row.numbers.get(Field::AheadDoubts) {
-        _ if book.is_ahead_unseen => Quality::Unavailable,
-        0 => Quality::Exact,
-        _ => Quality::Estimated,
-    }
-}
-
-fn strides(direction: &Direction) -> Vec<Stride> {
-    let strides = direction.strides.iter();
-    let mut strides: Vec<Stride> =
-        strides.map(|(bytes, times)| Stride { bytes: *bytes, times: *times }).collect();
-    strides.sort_by_key(|stride| (Reverse(stride.times), stride.bytes));
-    strides
 }
 
 /// All of a job; of everybody those that did something.
@@ -359,7 +257,7 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::io::IoSeries;
-    use weigh_schema::io::{Transfer, Use};
+    use weigh_schema::io::{Object, Transfer, Unseen, Use};
 
     /// Of one process all is seen, of the other one no more than what it wrote by calls.
     #[test]
@@ -379,7 +277,7 @@ mod tests {
         }
         let of = |pid: u32| {
             let key = (FileId::default(), Who { pid, tid: 0 });
-            file_use(&book, key, &book.row(&key).expect("a row"), &|_| String::new())
+            file_use(&book, &book.row(&key).expect("a row"), &|_| String::new())
         };
         let (seen, bound) = (of(7), of(8));
         assert!(!seen.totals.by_calls.unseen.any());

@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 
 use weigh_schema::byte_text;
-use weigh_schema::io::{FileId, Moment, OffsetHistogram, PlaceMoment, Transfer, Who};
+use weigh_schema::io::{FileId, Moment, OffsetHistogram, PlaceMoment, Transfer, Use, Who};
 
+use super::file_use::told_tid;
 use super::packed_row::RowState;
-use super::report::told_tid;
-use super::row::Row;
 use super::usage_table::IoBook;
 
 /// So many files and processes have rows of their own at a look.
@@ -33,7 +32,7 @@ struct Amounts {
 }
 
 impl Amounts {
-    fn of(row: &Row) -> Amounts {
+    fn of(row: &Use) -> Amounts {
         let numbers = &row.numbers;
         let direction = |which| [numbers.bytes_by_calls(which), numbers.calls_of(which)];
         let [[read, reads], [written, writes]] = [direction(0), direction(1)];
@@ -118,15 +117,15 @@ pub struct Step {
 
 impl IoSeries {
     /// A use leaves the book to make room: it will begin anew if it comes back.
-    pub fn leaves(&mut self, key: &Key, row: &Row) {
-        let known = self.known.remove(key).unwrap_or_default();
+    pub fn leaves(&mut self, row: &Use) {
+        let known = self.known.remove(&(row.file, row.who)).unwrap_or_default();
         let more = Amounts::of(row).since(Amounts::of(&known.amounts()));
         self.left_uses += u64::from(more != Amounts::default());
         self.left = self.left.plus(more);
     }
 
     /// What has come since the last look, which was so many seconds ago. `rest` is what has no file.
-    pub fn step(&mut self, book: &IoBook, rest: Option<&Row>, time_ns: i64, seconds: f64) -> Step {
+    pub fn step(&mut self, book: &IoBook, rest: Option<&Use>, time_ns: i64, seconds: f64) -> Step {
         let mut used: Vec<(Amounts, Key)> = book
             .rows
             .iter()
@@ -196,7 +195,7 @@ impl IoSeries {
         step
     }
 
-    fn since(&self, key: &Key, row: &Row) -> Amounts {
+    fn since(&self, key: &Key, row: &Use) -> Amounts {
         let before = self.known.get(key).map(|known| Amounts::of(&known.amounts()));
         Amounts::of(row).since(before.unwrap_or_default())
     }
@@ -245,7 +244,6 @@ fn place_moments(moment: &Moment, places: &OffsetHistogram) -> impl Iterator<Ite
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::io::Use;
 
     fn used(inode: u64, bytes: u64) -> Use {
         let mut used = Use { file: FileId { inode, ..FileId::default() }, ..Use::default() };
@@ -283,12 +281,10 @@ mod tests {
         book.add_use(&used(1, 1009));
         series.step(&book, None, 1, 0.5);
         book.add_use(&used(1, 5));
-        let (key, row) = book.rows().map(|(key, row)| (*key, row)).next().expect("one");
-        series.leaves(&key, &row);
+        series.leaves(&book.rows().next().expect("one"));
         let mut again = IoBook::default();
         again.add_use(&used(1, 3));
-        let mut rest = Row::default();
-        rest.fold(&used(0, 7));
+        let rest = used(0, 7);
         let step = series.step(&again, Some(&rest), 2, 0.5);
         assert_eq!(sum(&step), (5 + 3 + 7, 3));
         let last = step.moments.last().expect("the others");

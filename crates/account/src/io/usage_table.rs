@@ -10,8 +10,7 @@ use weigh_schema::io::{
 };
 use weigh_schema::{Mechanism, Quality};
 
-use super::packed_row::RowState;
-use super::row::Row;
+use super::packed_row::{RowState, fold};
 
 /// So many files and processes are kept apart.
 const MOST_ROWS: usize = 16_384;
@@ -54,7 +53,7 @@ pub struct IoBook {
     states: HashMap<FileId, FileStates>,
     pub(super) processes: BTreeMap<u32, Process>,
     pub(super) left_processes: LeftProcesses,
-    pub(super) rest: Row,
+    pub(super) rest: Use,
     pub(super) rest_uses: u64,
 }
 
@@ -122,9 +121,9 @@ impl IoBook {
     }
 
     /// Whether it is known that a file has a name in the end, or that it has none.
-    pub fn is_end_known(&self, file: FileId, row: &Row) -> bool {
-        let was_seen = self.deleted.contains_key(&file) || row.is_deleted;
-        self.is_told_of_ends || was_seen && !self.unknown_ends.contains(&file)
+    pub fn is_end_known(&self, row: &Use) -> bool {
+        let was_seen = self.deleted.contains_key(&row.file) || row.is_deleted;
+        self.is_told_of_ends || was_seen && !self.unknown_ends.contains(&row.file)
     }
 
     /// Bytes that came by mapped memory, of files on block devices, beyond what any device read of those files: of
@@ -133,7 +132,7 @@ impl IoBook {
         let mut files: HashMap<FileId, [u64; 2]> = HashMap::new();
         // File systems without a device of their own have no major number.
         for ((file, _), row) in self.rows.iter().filter(|((file, _), _)| file.device >> 20 != 0) {
-            let (row, sums) = (row.row(), files.entry(*file).or_default());
+            let (row, sums) = (row.amounts(), files.entry(*file).or_default());
             sums[0] += row.numbers.bytes[Transfer::Mapped as usize][0];
             sums[1] += row.numbers.get(Field::DeviceRead);
         }
@@ -142,19 +141,18 @@ impl IoBook {
 
     /// Regular files of which it is not.
     pub fn files_of_unknown_end(&self) -> usize {
-        let is_unknown = |(file, row): (FileId, Row)| {
-            let is_regular = self.object_of(file, row.object) == Object::Regular;
-            (is_regular && !self.is_end_known(file, &row)).then_some(file)
+        let is_unknown = |row: Use| {
+            let is_regular = self.object_of(row.file, row.object) == Object::Regular;
+            (is_regular && !self.is_end_known(&row)).then_some(row.file)
         };
-        let rows = self.rows.iter().map(|((file, _), row)| (*file, row.row()));
-        rows.filter_map(is_unknown).collect::<HashSet<_>>().len()
+        self.rows().filter_map(is_unknown).collect::<HashSet<_>>().len()
     }
 
     /// When files without a generation were used first, since the following began.
     pub fn first_uses(&self) -> HashMap<FileId, u64> {
         let mut first = HashMap::new();
         for ((file, _), row) in self.rows.iter().filter(|((file, _), _)| file.generation == 0) {
-            let used_ns = row.row().numbers.known(Field::First).unwrap_or(u64::MAX);
+            let used_ns = row.amounts().numbers.known(Field::First).unwrap_or(u64::MAX);
             let known = first.entry(*file).or_insert(used_ns);
             *known = used_ns.min(*known);
         }
@@ -196,7 +194,7 @@ impl IoBook {
 
     /// Takes in what the kernel side could not keep by file.
     pub fn add_rest(&mut self, rest: &Use) {
-        self.rest.fold(rest);
+        fold(&mut self.rest, rest);
     }
 
     /// Where too many files are kept apart: takes out half of them, those that were used longest ago,
@@ -254,13 +252,13 @@ impl IoBook {
     }
 
     /// What each process did with each file.
-    pub fn rows(&self) -> impl Iterator<Item = (&(FileId, Who), Row)> {
-        self.rows.iter().map(|(key, row)| (key, row.row()))
+    pub fn rows(&self) -> impl Iterator<Item = Use> {
+        self.rows.iter().map(|(key, row)| row.row(key))
     }
 
     /// What a process did with a file.
-    pub fn row(&self, key: &(FileId, Who)) -> Option<Row> {
-        self.rows.get(key).map(RowState::row)
+    pub fn row(&self, key: &(FileId, Who)) -> Option<Use> {
+        self.rows.get(key).map(|row| row.row(key))
     }
 
     /// Whether a process had something moved unseen, by io_uring or AIO where they are not seen.
@@ -407,7 +405,7 @@ mod tests {
         let old = book.make_room();
         assert_eq!(old.len() + book.rows.len(), MOST_ROWS);
         assert!(old.iter().all(|((file, _), _)| file.inode <= MOST_ROWS as u64 / 2));
-        let kept: u64 = book.rows().map(|(_, row)| row.numbers.bytes[0][0]).sum();
+        let kept: u64 = book.rows().map(|row| row.numbers.bytes[0][0]).sum();
         assert_eq!(kept + book.rest.numbers.bytes[0][0], 3 * MOST_ROWS as u64);
         assert_eq!(book.rest_uses as usize, old.len());
         assert!(book.make_room().is_empty());

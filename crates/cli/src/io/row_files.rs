@@ -58,11 +58,7 @@ impl RowFiles {
 impl Sink for RowFiles {
     fn emit(&mut self, update: &Update) {
         match update {
-            Update::FileUse(row) => {
-                if let Some(used) = &row.used {
-                    push(&mut self.parquet, |file| file.push(used));
-                }
-            }
+            Update::FileUse(row) => push(&mut self.parquet, |file| file.push(row)),
             Update::Syscall(row) => push(&mut self.calls, |file| file.push(row)),
             _ => {}
         }

@@ -202,7 +202,7 @@ fn names_that_are_no_text_keep_their_bytes() {
     for options in ["--mechanism ptrace --io", "--mechanism preload --level 3"] {
         let measured = Weigh::bash(SCRIPT).options(options).end();
         let paths: BTreeSet<String> =
-            measured.files().into_iter().filter_map(|row| row.path_base64).collect();
+            measured.files().into_iter().filter_map(|row| row.name_base64).collect();
         let expected = [0xff, 0xfe].map(|byte| encoded(&measured.scratch, byte));
         assert_eq!(paths, BTreeSet::from(expected), "{options}");
         let commands: Vec<(String, String)> = (measured.processes().into_iter())
@@ -375,8 +375,7 @@ fn recordings_keep_the_bytes_of_names_of_processes() {
         }
         measured.check(is_there(&reader), || format!("{mechanism}: {found:?}"));
         let files = measured.files().into_iter();
-        let used: BTreeSet<Option<String>> =
-            files.filter_map(|row| row.used).map(|used| used.process_base64).collect();
+        let used: BTreeSet<Option<String>> = files.map(|used| used.process_base64).collect();
         let both = [&writer, &reader].map(|(_, bytes)| Some(bytes.clone()));
         measured.check(both.iter().all(|name| used.contains(name)), || format!("{used:?}"));
         let mut over_time = BTreeSet::new();

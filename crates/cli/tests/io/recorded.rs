@@ -6,7 +6,6 @@ use crate::support::run::{Weigh, weigh};
 use crate::support::{processes, workload};
 use weigh_keep::Recording;
 use weigh_schema::io::{FileUse, Moment};
-use weigh_schema::recording::FileRow;
 use weigh_schema::{Quality, Value};
 
 const BYTES: u64 = 1_000_003;
@@ -16,11 +15,11 @@ const PAGE: u64 = 4096;
 
 /// What was done with the one file whose path ends so.
 #[track_caller]
-fn used(rows: &[FileRow], end: &str) -> FileUse {
-    let mut found = rows.iter().filter(|row| row.path.ends_with(end));
+fn used(rows: &[FileUse], end: &str) -> FileUse {
+    let mut found = rows.iter().filter(|row| row.name.ends_with(end));
     let row = found.next().unwrap_or_else(|| panic!("no row of {end} in {rows:#?}"));
     assert!(found.next().is_none(), "several rows of {end}");
-    *row.used.clone().expect("it was followed")
+    row.clone()
 }
 
 fn found_metrics(recording: &Recording) -> &std::collections::BTreeMap<String, Value> {
@@ -37,30 +36,26 @@ fn a_recording_has_every_file_and_its_sums() {
     );
     let measured = Weigh::bash(&script).option("--io").measure();
     let rows = measured.files();
-    let writer = rows.iter().find(|row| {
-        row.path.ends_with("/target")
-            && row.used.as_ref().is_some_and(|u| u.totals.by_calls.write_calls > 0)
-    });
-    let writer = writer.expect("the file was written").used.clone().expect("it was followed");
+    let writer = rows
+        .iter()
+        .find(|row| row.name.ends_with("/target") && row.totals.by_calls.write_calls > 0);
+    let writer = writer.expect("the file was written");
     let by = writer.totals.by_calls;
     assert_eq!((by.written_bytes, by.write_calls, by.read_calls), (BYTES, CALLS, 0));
     // Every row is of this source; none comes a second time by another one.
-    assert!(rows.iter().all(|row| row.used.is_some()), "{rows:#?}");
+    assert!(rows.iter().all(FileUse::is_followed), "{rows:#?}");
     let found = measured.summary().io.as_deref().expect("a section of its own");
     assert_eq!(found.uses_total as usize, rows.len());
     assert_eq!(found.wall_seconds, measured.number("wall_seconds"), "both are of the same time");
-    let last = |row: &FileRow| row.used.as_ref()?.totals.numbers.get("last_seconds").copied();
+    let last = |row: &FileUse| row.totals.numbers.get("last_seconds").copied();
     let last = rows.iter().filter_map(last).map(|number| number.as_f64()).fold(0.0, f64::max);
     assert!(last > 0.0 && last <= found.wall_seconds, "{last} {}", found.wall_seconds);
-    let sum: u64 = rows
-        .iter()
-        .map(|row| row.used.as_ref().map_or(0, |u| u.totals.by_calls.written_bytes))
-        .sum();
+    let sum: u64 = rows.iter().map(|row| row.totals.by_calls.written_bytes).sum();
     assert_eq!(sum, found.totals.by_calls.written_bytes);
     assert!(found.advice.iter().any(|advice| advice.rule == "fsync_each_write"), "{found:#?}");
     let hole = used(&rows, "/hole").totals.by_kind.get("mapped").copied().unwrap_or_default();
     assert_eq!(hole.read_bytes, 77 * PAGE);
-    let mapped = rows.iter().filter_map(|row| row.used.as_ref()?.totals.by_kind.get("mapped"));
+    let mapped = rows.iter().filter_map(|row| row.totals.by_kind.get("mapped"));
     let mapped: u64 = mapped.map(|kind| kind.read_bytes).sum();
     assert_eq!(measured.number("mmap_read_bytes_total"), mapped as f64);
     // Some of it came from a hole, of which nobody knows how much was read.
@@ -102,11 +97,9 @@ fn a_recording_has_sizes_and_the_slowest_call_and_shows_them() {
     let script = format!("{} write {BYTES} {CHUNK} target", workload("io"));
     let measured = Weigh::bash(&script).option("--io").measure();
     let rows = measured.files();
-    let wrote = |row: &&FileRow| {
-        let used = row.used.as_ref();
-        row.path.ends_with("/target") && used.is_some_and(|u| u.totals.by_calls.write_calls > 0)
-    };
-    let writer = rows.iter().find(wrote).and_then(|row| row.used.clone()).expect("it was written");
+    let wrote =
+        |row: &&FileUse| row.name.ends_with("/target") && row.totals.by_calls.write_calls > 0;
+    let writer = rows.iter().find(wrote).cloned().expect("it was written");
     assert_eq!(BYTES - (CALLS - 1) * CHUNK, 444);
     assert_eq!(writer.totals.write_sizes, [(256, 1), (512, CALLS - 1)].into());
     let slowest = writer.slowest.expect("a call was the slowest");
@@ -174,7 +167,7 @@ fn what_was_done_over_time_adds_up() {
 fn a_run_that_does_not_ask_for_it_has_the_plain_table() {
     let measured = Weigh::bash("true").measure();
     assert!(measured.summary().io.is_none());
-    assert!(measured.files().iter().all(|row| row.used.is_none()));
+    assert!(!measured.files().iter().any(FileUse::is_followed));
     let parquet =
         std::fs::read(measured.scratch.path("recording/files.parquet")).expect("it is there");
     let holds = |name: &[u8]| parquet.windows(name.len()).any(|part| part == name);

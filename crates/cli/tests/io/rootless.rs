@@ -213,7 +213,7 @@ fn a_recording_has_what_can_be_had_and_says_what_not() {
     let recording = Recording::open(&scratch.path("recording")).expect("it can be read");
     let mut files = Vec::new();
     recording.each_file(|row| files.push(row)).expect("rows");
-    let used = files.iter().find(|row| row.path == from).and_then(|row| row.used.as_deref());
+    let used = files.iter().find(|row| row.name == from && row.is_followed());
     let used = used.expect("the file was followed");
     assert_eq!(used.totals.by_kind["plain"].read_bytes, BYTES);
     let unseen = used.totals.by_kind.get("mapped").map(|kind| kind.unseen);

@@ -8,6 +8,7 @@ use crate::support::measured::Measured;
 use crate::support::run::{Scratch, Weigh, weigh_as};
 use crate::support::workload;
 use serde_json::Value;
+use weigh_schema::io::FileUse;
 use weigh_schema::{Mechanism, Quality};
 
 const NOBODY: u32 = 65534;
@@ -29,9 +30,9 @@ fn run(user: Option<u32>, options: &str, script: &str) -> Weigh {
 
 /// What the recording has of a file: who has counted, and what was moved in that way.
 fn rows(measured: &Measured, path: &str, kind: &str) -> Vec<(Vec<String>, [u64; 4])> {
-    let uses = measured.files().into_iter().filter_map(|row| row.used);
+    let uses = measured.files().into_iter().filter(FileUse::is_followed);
     let uses = uses.filter(|used| used.name == path);
-    let told = uses.map(|used| serde_json::to_value(&*used).expect("words"));
+    let told = uses.map(|used| serde_json::to_value(used).expect("words"));
     let mut rows: Vec<_> = told
         .map(|row: Value| {
             // It is said where several count.

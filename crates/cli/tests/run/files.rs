@@ -20,7 +20,7 @@ fn opened_files() {
         let measured = opens(program, 23, "--files");
         let mut times = BTreeMap::new();
         for row in measured.files() {
-            *times.entry(row.path).or_insert(0) += row.opened_total;
+            *times.entry(row.name.clone()).or_insert(0) += row.opens();
         }
         let folder = measured.scratch.path("work");
         for i in 0..23 {

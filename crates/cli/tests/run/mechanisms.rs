@@ -7,6 +7,7 @@ use crate::support::measured::Measured;
 use crate::support::run::Weigh;
 use crate::support::{amount, is_slow, patience, processes, worth_the_time};
 use weigh_schema::Quality;
+use weigh_schema::io::FileUse;
 use weigh_schema::summary::ExitKind;
 
 const NOBODY: u32 = 65534;
@@ -376,8 +377,8 @@ fn opened_files() {
             let measured = followed(by, &format!("open{program} 23 opened")).measure();
             let rows = measured.files();
             for number in [0, 22] {
-                let ours = rows.iter().filter(|row| row.path.ends_with(&format!("opened{number}")));
-                let count: u64 = ours.map(|row| row.opened_total).sum();
+                let ours = rows.iter().filter(|row| row.name.ends_with(&format!("opened{number}")));
+                let count: u64 = ours.map(FileUse::opens).sum();
                 measured.check(count == 1, || format!("{by}, opened{number}: {count} in {rows:?}"));
             }
         }
@@ -395,9 +396,9 @@ fn a_tracer_counts_every_open() {
         let more = value - nothing.number("files_opened_total");
         some.check(more == 23.0, || format!("{program}: {more} more, expected 23"));
         is_exact(&some, "files_opened_total");
-        let told: u64 = some.files().iter().map(|row| row.opened_total).sum();
+        let told: u64 = some.files().iter().map(FileUse::opens).sum();
         some.check(told as f64 == value, || format!("{program}: {told} in rows, {value} in all"));
-        let own = some.files().iter().any(|row| row.path.ends_with(&format!("/{program}")));
+        let own = some.files().iter().any(|row| row.name.ends_with(&format!("/{program}")));
         some.check(own, || format!("{program} itself: {:?}", some.files()));
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use weigh_keep::Recording;
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::io::FileUse;
+use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Value};
 
@@ -104,7 +105,7 @@ impl Measured {
 
     /// The rows of the table of files.
     #[track_caller]
-    pub fn files(&self) -> Vec<FileRow> {
+    pub fn files(&self) -> Vec<FileUse> {
         self.recording().files(None).expect("the table of files can be read").rows
     }
 

@@ -9,7 +9,7 @@
 #include "file.h"
 #include "access_rules.h"
 #include "offset_histogram.h"
-#include "usage.h"
+#include "maps.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define O_DIRECT_FLAG 040000

@@ -7,7 +7,7 @@
 #ifndef WEIGH_IO_OFFSET_HISTOGRAM_H
 #define WEIGH_IO_OFFSET_HISTOGRAM_H
 
-#include "usage.h"
+#include "maps.h"
 #include "access_rules.h"
 
 /* How many bits a number has up to its highest one. */

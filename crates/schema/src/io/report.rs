@@ -10,7 +10,8 @@ use super::called::Untold;
 use super::file_state::FileStates;
 use super::object::Object;
 use super::provenance::{Price, Witness};
-use super::transferred::{Transferred, Trust};
+use super::transferred::{Transferred, Trust, Unseen};
+use crate::byte_text;
 use crate::quality::{Mechanism, Quality};
 use crate::unit::Number;
 use crate::zero::is_zero;
@@ -151,6 +152,50 @@ pub struct Totals {
 }
 
 impl FileUse {
+    const OPENS: &str = "opens_total";
+
+    /// A file of which nothing is known but how often a process opened it. The path is in the form that keeps its bytes.
+    pub fn opened(pid: u32, path: &str, times: u64, quality: Quality) -> FileUse {
+        let unseen = Unseen { reads: true, writes: true };
+        let by_calls = Transferred { unseen, ..Transferred::default() };
+        let mut used = FileUse {
+            name: byte_text::shown(path),
+            name_base64: byte_text::base64(path),
+            pid,
+            totals: Totals { by_calls, ..Totals::default() },
+            opens_quality: Some(quality),
+            ..FileUse::default()
+        };
+        used.set_opens(times);
+        used
+    }
+
+    /// Of which all is known, and nothing was done yet.
+    pub fn followed(pid: u32, name: String) -> FileUse {
+        let (deleted_quality, moved_quality) = (Quality::Exact, Quality::Exact);
+        FileUse { pid, name, deleted_quality, moved_quality, ..FileUse::default() }
+    }
+
+    /// Whether more is known of it than how often it was opened.
+    pub fn is_followed(&self) -> bool {
+        self.opens_quality.is_none()
+    }
+
+    /// How often the process opened it.
+    pub fn opens(&self) -> u64 {
+        match self.totals.numbers.get(FileUse::OPENS) {
+            Some(Number::Whole(times)) => *times,
+            _ => 0,
+        }
+    }
+
+    /// Takes note of that.
+    pub fn set_opens(&mut self, times: u64) {
+        if times > 0 {
+            self.totals.numbers.insert(FileUse::OPENS.to_string(), Number::Whole(times));
+        }
+    }
+
     /// Whether it is a file of which it is known that the process has written to it, by calls or mapped memory.
     pub fn is_output(&self) -> bool {
         let is_written = |moved: &Transferred| moved.written_bytes > 0;
@@ -195,7 +240,7 @@ pub struct Slowest {
 }
 
 /// What one process, or one thread of it, did with one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileUse {
     /// Path when it was first seen, or addresses.
     pub name: String,
@@ -260,6 +305,9 @@ pub struct FileUse {
     /// The slowest call on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowest: Option<Slowest>,
+    /// Where nothing is known but how often it was opened: whether every open is counted. Absent where all was followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opens_quality: Option<Quality>,
 }
 
 /// A process.
@@ -364,7 +412,6 @@ pub struct Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::Unseen;
 
     #[test]
     fn what_is_not_known_is_absent_and_stays_so() {

@@ -41,18 +41,13 @@ pub enum Fold {
 }
 
 impl Fold {
-    /// Of a file whose use is known.
+    /// Of a file, as far as it is known what was done with it.
     pub(crate) fn of_use(file: &FileUse) -> Fold {
         match file {
             _ if file.object.is_waited_at() && !has_own_name(file) => Fold::Waited,
             _ if is_system(file) => Fold::System,
             _ => Fold::Own,
         }
-    }
-
-    /// Of a file of which only opens are known.
-    pub(crate) fn of_path(path: &str) -> Fold {
-        if is_system_path(path) { Fold::System } else { Fold::Own }
     }
 }
 

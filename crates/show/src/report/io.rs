@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 use weigh_schema::Quality;
-use weigh_schema::io::{FileUse, Flow, IoFound, Object, Transfer, Trust};
+use weigh_schema::io::{Flow, IoFound, Object, Transfer, Trust};
 
-use super::io_details::FileDetails;
-use crate::io::{are_devices_unseen, device, flow, is_unavailable, mapped, pattern, rest, sums};
+use crate::io::{are_devices_unseen, flow, is_unavailable, rest, sums};
 
 /// What was found of all files together.
 #[derive(Clone, Debug, Serialize)]
@@ -77,35 +76,6 @@ pub struct FlowRow {
     pub text: String,
 }
 
-/// What was done with files, by column: as many rows as the files have.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct FilesUsed {
-    /// Time in calls, in seconds.
-    pub seconds: Vec<f64>,
-    /// Bytes read by calls; none where they are not known.
-    pub read: Vec<Option<u64>>,
-    /// Calls that read.
-    pub reads: Vec<Option<u64>>,
-    /// Bytes written by calls.
-    pub written: Vec<Option<u64>>,
-    /// Calls that write.
-    pub writes: Vec<Option<u64>>,
-    /// Whether these are lower bounds.
-    pub is_bound: Vec<bool>,
-    /// Bytes moved by mapped memory.
-    pub mapped: Vec<u64>,
-    /// Bytes that devices read for it.
-    pub from_device: Vec<u64>,
-    /// Bytes of it that devices wrote.
-    pub to_device: Vec<u64>,
-    /// The thread; 0 where threads are not told apart.
-    pub tid: Vec<u32>,
-    /// The commonest way through the file, and its share.
-    pub pattern: Vec<String>,
-    /// What else is known of each.
-    pub details: FileDetails,
-}
-
 /// What the page says of all files.
 pub(super) fn io_page(found: &IoFound) -> IoPage {
     let advice = found.advice.iter().map(|advice| AdviceRow {
@@ -145,27 +115,6 @@ fn flow_row(found: &Flow) -> FlowRow {
     }
 }
 
-impl FilesUsed {
-    pub(super) fn push(&mut self, used: Option<&FileUse>) {
-        let totals = used.map(|used| used.totals.clone()).unwrap_or_default();
-        let [from_device, to_device] = device(&totals);
-        self.from_device.push(from_device);
-        self.to_device.push(to_device);
-        self.tid.push(used.and_then(|used| used.tid).unwrap_or(0));
-        let by = totals.by_calls;
-        self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
-        let (reads, writes) = (!by.unseen.reads, !by.unseen.writes);
-        self.read.push(reads.then_some(by.read_bytes));
-        self.reads.push(reads.then_some(by.read_calls));
-        self.written.push(writes.then_some(by.written_bytes));
-        self.writes.push(writes.then_some(by.write_calls));
-        self.is_bound.push(used.is_some_and(|used| used.moved_quality != Quality::Exact));
-        self.mapped.push(mapped(&totals));
-        self.pattern.push(pattern(&totals));
-        self.details.push(used);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,20 +140,5 @@ mod tests {
         for note in &page.notes {
             assert!(terminal.contains(note.as_str()), "{note}: {terminal}");
         }
-    }
-
-    /// What is not known of a file is no zero on the page.
-    #[test]
-    fn what_is_not_known_of_a_file_is_none() {
-        let used = json!({
-            "name": "/a", "object": "regular", "pid": 7, "process": "cat", "device": 1, "inode": 2,
-            "written_bytes": 5, "write_calls": 1, "by_kind": {}, "numbers": {},
-            "moved_quality": "estimated", "again_quality": "estimated",
-        });
-        let used: FileUse = serde_json::from_value(used).expect("a row");
-        let mut files = FilesUsed::default();
-        files.push(Some(&used));
-        assert_eq!((files.read, files.written), (vec![None], vec![Some(5)]));
-        assert_eq!(files.is_bound, [true]);
     }
 }

@@ -127,27 +127,24 @@ fn named(title: &'static str, fields: &[(Field, &'static str)]) -> DetailPart {
 }
 
 impl FileDetails {
-    /// Takes a row in; of none nothing is known.
-    pub(super) fn push(&mut self, used: Option<&FileUse>) {
-        let about = self.text(&used.map(about).unwrap_or_default());
+    /// Takes a row in.
+    pub(super) fn push(&mut self, used: &FileUse) {
+        let about = self.text(&about(used));
         self.about.push(about);
-        self.numbers.push(used.map(numbers).unwrap_or_default());
-        self.kinds.push(used.map(kinds).unwrap_or_default());
-        let sizes = |of: fn(&FileUse) -> &BTreeMap<u64, u64>| {
-            let flat = |used| of(used).iter().flat_map(|(from, count)| [*from, *count]);
-            used.map(|used| flat(used).collect()).unwrap_or_default()
-        };
-        self.read_sizes.push(sizes(|used| &used.totals.read_sizes));
-        self.write_sizes.push(sizes(|used| &used.totals.write_sizes));
-        self.read_strides.push(used.map(|used| strides(&used.read_strides)).unwrap_or_default());
-        self.write_strides.push(used.map(|used| strides(&used.write_strides)).unwrap_or_default());
-        let slowest = used.and_then(|used| used.slowest.as_ref());
+        self.numbers.push(numbers(used));
+        self.kinds.push(kinds(used));
+        let sizes =
+            |of: &BTreeMap<u64, u64>| of.iter().flat_map(|(from, count)| [*from, *count]).collect();
+        self.read_sizes.push(sizes(&used.totals.read_sizes));
+        self.write_sizes.push(sizes(&used.totals.write_sizes));
+        self.read_strides.push(strides(&used.read_strides));
+        self.write_strides.push(strides(&used.write_strides));
+        let slowest = used.slowest.as_ref();
         let call = slowest.map(|slowest| self.text(&slowest.call));
         self.slowest.push(call);
         self.slowest_seconds.push(slowest.map_or(0.0, |slowest| short(slowest.seconds)));
         self.slowest_at.push(slowest.map_or(0.0, |slowest| moment(slowest.at_seconds)));
-        let places = |used| doubts(used).into_iter().map(|doubt| doubt as u32).collect();
-        self.doubts.push(used.map(places).unwrap_or_default());
+        self.doubts.push(doubts(used).into_iter().map(|doubt| doubt as u32).collect());
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -225,8 +222,8 @@ mod tests {
         });
         let used: FileUse = serde_json::from_value(used).expect("a row");
         let mut details = FileDetails::default();
-        details.push(Some(&used));
-        details.push(None);
+        details.push(&used);
+        details.push(&FileUse::followed(7, "/b".to_string()));
         let fields: Vec<_> = details.parts.iter().flat_map(|part| &part.fields).collect();
         let numbers: BTreeMap<_, _> = details.numbers[0]
             .chunks(2)
@@ -242,7 +239,7 @@ mod tests {
         assert_eq!(details.kinds, [vec![0, 5, 1, 0, 0], vec![]]);
         assert_eq!((&details.read_sizes[0], &details.read_strides[0]), (&vec![4, 1], &vec![-8, 2]));
         assert_eq!(details.slowest, [Some(1), None]);
-        assert_eq!(details.texts, ["regular", "read", ""]);
+        assert_eq!(details.texts, ["regular", "read", "unknown"]);
         let reasons: Vec<_> =
             details.doubts[0].iter().map(|i| details.doubt[*i as usize].reason).collect();
         assert!(reasons[0].contains("offset") && reasons[1].contains("upper bound"), "{reasons:?}");

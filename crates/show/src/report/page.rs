@@ -9,20 +9,22 @@ use std::collections::BTreeMap;
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::gpu_use::GpuUse;
+use weigh_schema::io::FileUse;
 use weigh_schema::metric_name;
-use weigh_schema::recording::{FileRow, ProcessRow};
+use weigh_schema::recording::ProcessRow;
 use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 use super::calls::CallsPage;
 use super::columns::{Texts, seconds_since};
-use super::io::{FilesUsed, IoPage, io_page};
+use super::io::{IoPage, io_page};
+use super::io_details::FileDetails;
 use super::io_time::IoOverTime;
 use super::regions::RegionsPage;
 use super::series::{JobSeries, SeriesRows};
 use crate::digest::{advice, labelled};
 use crate::document::{Bundle, bundle, document};
-use crate::io::Fold;
+use crate::io::{Fold, device, mapped, pattern};
 use crate::moments::{Moment, SHOWN, moment};
 use crate::outcome::{Outcome, limit_words, outcome, show_signal};
 use crate::text::shell_words;
@@ -204,6 +206,35 @@ pub struct Files {
     pub used: Option<FilesUsed>,
 }
 
+/// What was done with files, by column: as many rows as the files have.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FilesUsed {
+    /// Time in calls, in seconds.
+    pub seconds: Vec<f64>,
+    /// Bytes read by calls; none where they are not known.
+    pub read: Vec<Option<u64>>,
+    /// Calls that read.
+    pub reads: Vec<Option<u64>>,
+    /// Bytes written by calls.
+    pub written: Vec<Option<u64>>,
+    /// Calls that write.
+    pub writes: Vec<Option<u64>>,
+    /// Whether these are lower bounds.
+    pub is_bound: Vec<bool>,
+    /// Bytes moved by mapped memory.
+    pub mapped: Vec<u64>,
+    /// Bytes that devices read for it.
+    pub from_device: Vec<u64>,
+    /// Bytes of it that devices wrote.
+    pub to_device: Vec<u64>,
+    /// The thread; 0 where threads are not told apart.
+    pub tid: Vec<u32>,
+    /// The commonest way through the file, and its share.
+    pub pattern: Vec<String>,
+    /// What else is known of each.
+    pub details: FileDetails,
+}
+
 /// The data of the page, without what only some recordings have. `processes_total` says how many there are in all,
 /// where the caller passes fewer.
 pub fn page(
@@ -340,16 +371,15 @@ pub struct FileColumns {
 
 impl FileColumns {
     /// Takes a row in.
-    pub fn push(&mut self, row: &FileRow) {
-        self.files.path.push(self.paths.add(&row.path));
+    pub fn push(&mut self, row: &FileUse) {
+        self.files.path.push(self.paths.add(&row.name));
         self.files.pid.push(row.pid);
-        self.files.opened.push(row.opened_total);
-        self.files.quality.push(row.quality);
-        let used = row.used.as_deref();
-        self.files.fold.push(used.map_or_else(|| Fold::of_path(&row.path), Fold::of_use));
-        self.files.is_waited_at.push(used.is_some_and(|used| used.object.is_waited_at()));
-        self.used.push(row.used.as_deref());
-        self.is_used |= row.used.is_some();
+        self.files.opened.push(row.opens());
+        self.files.quality.push(row.opens_quality.unwrap_or(Quality::Exact));
+        self.files.fold.push(Fold::of_use(row));
+        self.files.is_waited_at.push(row.object.is_waited_at());
+        self.used.push(row);
+        self.is_used |= row.is_followed();
     }
 
     /// The columns; what was done with files is among them if any of them was followed.
@@ -357,5 +387,47 @@ impl FileColumns {
         let FileColumns { paths, files, used, is_used } = self;
         let total = total.max(files.path.len() as u64);
         Files { total, paths: paths.into_list(), used: is_used.then_some(used), ..files }
+    }
+}
+
+impl FilesUsed {
+    fn push(&mut self, used: &FileUse) {
+        let totals = &used.totals;
+        let [from_device, to_device] = device(totals);
+        self.from_device.push(from_device);
+        self.to_device.push(to_device);
+        self.tid.push(used.tid.unwrap_or(0));
+        let by = totals.by_calls;
+        self.seconds.push((totals.seconds() * 1e6).round() / 1e6);
+        let (reads, writes) = (!by.unseen.reads, !by.unseen.writes);
+        self.read.push(reads.then_some(by.read_bytes));
+        self.reads.push(reads.then_some(by.read_calls));
+        self.written.push(writes.then_some(by.written_bytes));
+        self.writes.push(writes.then_some(by.write_calls));
+        self.is_bound.push(used.moved_quality != Quality::Exact);
+        self.mapped.push(mapped(totals));
+        self.pattern.push(pattern(totals));
+        self.details.push(used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What is not known of a file is no zero on the page.
+    #[test]
+    fn what_is_not_known_of_a_file_is_none() {
+        let used = json!({
+            "name": "/a", "object": "regular", "pid": 7, "process": "cat", "device": 1, "inode": 2,
+            "written_bytes": 5, "write_calls": 1, "by_kind": {}, "numbers": {},
+            "moved_quality": "estimated", "again_quality": "estimated",
+        });
+        let used: FileUse = serde_json::from_value(used).expect("a row");
+        let mut files = FilesUsed::default();
+        files.push(&used);
+        assert_eq!((files.read, files.written), (vec![None], vec![Some(5)]));
+        assert_eq!(files.is_bound, [true]);
     }
 }

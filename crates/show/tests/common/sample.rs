@@ -16,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::gpu_use::GpuUse;
-use weigh_schema::io::{FileStates, FileUse, Object, Totals};
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::io::{FileUse, Object, Totals};
+use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
@@ -27,7 +27,7 @@ pub struct Recording {
     pub summary: Summary,
     pub samples: Vec<SampleRow>,
     pub processes: Vec<ProcessRow>,
-    pub files: Vec<FileRow>,
+    pub files: Vec<FileUse>,
 }
 
 /// How long the invented job took.
@@ -180,7 +180,7 @@ fn mapping(name: &str, rss_bytes: u64, size_bytes: u64) -> Mapping {
     Mapping { name: name.to_string(), name_base64: None, rss_bytes, size_bytes }
 }
 
-fn summary(processes: &[ProcessRow], files: &[FileRow]) -> Summary {
+fn summary(processes: &[ProcessRow], files: &[FileUse]) -> Summary {
     Summary {
         schema: SCHEMA.to_string(),
         job: Job {
@@ -305,7 +305,7 @@ fn collector(
 
 /// A value for each metric: sums over the processes where there are any, else something of the
 /// right size; of each quality some.
-fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[FileRow]) -> Value {
+fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[FileUse]) -> Value {
     let measured = |number: f64, source, quality, reason: Option<&str>| Value {
         value: Some(m.unit.number(number)),
         unit: m.unit,
@@ -345,7 +345,7 @@ fn value(m: &'static weigh_schema::Metric, processes: &[ProcessRow], files: &[Fi
         "processes_total" => exact(processes.len() as f64),
         "processes_peak" => exact(19.0),
         "threads_peak" => exact(34.0),
-        "files_opened_total" => exact(files.iter().map(|f| f.opened_total as f64).sum()),
+        "files_opened_total" => exact(files.iter().map(|f| f.opens() as f64).sum()),
         _ if m.name.starts_with("mmap_") => {
             Value::unavailable(m.unit, "needs page-cache probes, which `weigh run` does not attach")
         }
@@ -383,28 +383,12 @@ fn cpu_total(processes: &[ProcessRow]) -> f64 {
 /// What one process did with one file, of these sums.
 pub fn used(totals: Totals) -> FileUse {
     FileUse {
-        name: "/a".to_string(),
-        name_base64: None,
-        later_name: None,
-        later_name_base64: None,
         object: Object::Regular,
-        pid: 7,
-        tid: None,
         process: "cat".to_string(),
-        process_base64: None,
         device: 1,
         inode: 2,
-        generation: None,
-        is_deleted: false,
-        deleted_quality: Quality::Exact,
-        states: FileStates::default(),
-        sources: Vec::new(),
         totals,
-        read_strides: Vec::new(),
-        write_strides: Vec::new(),
-        moved_quality: Quality::Exact,
-        again_quality: Quality::Unavailable,
         readahead_quality: Quality::Exact,
-        slowest: None,
+        ..FileUse::followed(7, "/a".to_string())
     }
 }

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::io::{
-    Advice, FileStates, FileUse, Flow, IoFound, Object, Rest, Slowest, Stride, Totals, Transferred,
-    Trust,
+    Advice, FileUse, Flow, IoFound, Object, Rest, Slowest, Stride, Totals, Transferred, Trust,
 };
-use weigh_schema::recording::FileRow;
 use weigh_schema::{Mechanism, Number, Quality};
 
 /// Numbers that differ from row to row.
@@ -33,29 +31,16 @@ fn totals(n: u64) -> Totals {
 }
 
 /// Gives each file what was done with it.
-pub fn follow(files: &mut [FileRow]) {
+pub fn follow(files: &mut [FileUse]) {
     for (n, row) in files.iter_mut().enumerate() {
-        row.used = Some(Box::new(FileUse {
-            sources: Vec::new(),
-            name: row.path.clone(),
-            name_base64: None,
-            later_name: None,
-            later_name_base64: None,
+        *row = FileUse {
             object: Object::Regular,
-            pid: row.pid,
-            tid: None,
             process: "cc1".to_string(),
-            process_base64: None,
             device: 8 << 20,
             inode: 1000 + n as u64,
-            generation: None,
-            is_deleted: false,
-            deleted_quality: Quality::Exact,
-            states: FileStates::default(),
             totals: totals(n as u64),
             read_strides: vec![Stride { bytes: 65_536, times: n as u64 }],
             write_strides: vec![Stride { bytes: -4096, times: 1 }],
-            moved_quality: Quality::Exact,
             again_quality: if n % 2 == 0 { Quality::Exact } else { Quality::Estimated },
             readahead_quality: Quality::Exact,
             slowest: (n > 0).then(|| Slowest {
@@ -63,7 +48,8 @@ pub fn follow(files: &mut [FileRow]) {
                 seconds: 0.0005 * n as f64,
                 at_seconds: 1.25,
             }),
-        }));
+            ..FileUse::followed(row.pid, row.name.clone())
+        };
     }
 }
 

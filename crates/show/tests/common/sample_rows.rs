@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::recording::{FileRow, ProcessRow, SampleRow};
+use weigh_schema::io::FileUse;
+use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
 use weigh_schema::{Group, METRICS, MetricKind, Quality, Unit, Value};
 
@@ -142,12 +143,11 @@ fn with_metrics(mut row: ProcessRow, chance: &mut Chance) -> ProcessRow {
     row
 }
 
-pub fn files(processes: &[ProcessRow]) -> Vec<FileRow> {
+pub fn files(processes: &[ProcessRow]) -> Vec<FileUse> {
     let mut rows = Vec::new();
     for (i, process) in processes.iter().enumerate() {
         let mut add = |path: String, opened_total, quality| {
-            let (pid, path_base64, used) = (process.pid, None, None);
-            rows.push(FileRow { pid, path, path_base64, opened_total, quality, used });
+            rows.push(FileUse::opened(process.pid, &path, opened_total, quality));
         };
         add("/etc/ld.so.cache".to_string(), 1, Quality::Exact);
         add("/usr/lib/x86_64-linux-gnu/libc.so.6".to_string(), 1, Quality::Exact);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weigh_schema::io::{Field, Numbers, Object};
 
-use crate::io::numbers::seconds;
+use crate::io::file_use::seconds;
 use crate::io::packed_row::RowState;
 
 /// So many processes, in words.

@@ -1,13 +1,12 @@
 //! Each rule speaks at its threshold and is silent just below it.
 
-use super::super::row::Row;
 use super::*;
-use weigh_schema::io::{Field, Numbers, Object, Transfer, Who};
+use weigh_schema::io::{Field, Numbers, Object, Transfer, Use, Who};
 
 fn speaks(numbers: Numbers, processes: usize) -> Vec<String> {
     let mut book = IoBook::default();
     for pid in 0..processes {
-        let row = Row { object: Object::Regular, numbers: numbers.clone(), ..Row::default() };
+        let row = Use { object: Object::Regular, numbers: numbers.clone(), ..Use::default() };
         book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), RowState::of(row));
     }
     let advice = advice(&book);
@@ -102,7 +101,7 @@ fn only_those_who_did_it_are_counted() {
         with(moved(0, 20, 512), &[(Field::Opens, 1)]),
     ];
     for (pid, numbers) in used.into_iter().enumerate() {
-        let row = Row { object: Object::Regular, numbers, ..Row::default() };
+        let row = Use { object: Object::Regular, numbers, ..Use::default() };
         book.rows.insert((FileId::default(), Who { pid: pid as u32, tid: 0 }), RowState::of(row));
     }
     let told = advice(&book).into_iter().map(|advice| {

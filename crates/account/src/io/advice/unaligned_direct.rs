@@ -6,7 +6,7 @@ use weigh_schema::io::Field;
 
 use super::file::File;
 use super::rule::{Finding, Rule};
-use crate::io::numbers::seconds;
+use crate::io::file_use::seconds;
 
 const CALLS: u64 = 100;
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
 use weigh_schema::Quality;
+use weigh_schema::io::FileUse;
 
 use super::judge::{Truth, judge_by};
 use super::{Case, How, Outcome, followed};
@@ -124,9 +125,9 @@ fn long_path(case: &Case, how: &How) -> Result<Outcome, String> {
     }
     let path = format!("{path}0");
     let rows = measured.files();
-    let opened: u64 = rows.iter().filter(|row| row.path == path).map(|row| row.opened_total).sum();
+    let opened: u64 = rows.iter().filter(|row| row.name == path).map(FileUse::opens).sum();
     if opened != 1 {
-        let lengths: Vec<_> = rows.iter().map(|row| row.path.len()).collect();
+        let lengths: Vec<_> = rows.iter().map(|row| row.name.len()).collect();
         return Err(format!(
             "the path of {} bytes was opened {opened} times; {lengths:?}",
             path.len()

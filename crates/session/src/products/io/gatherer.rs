@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weigh_account::io::{IoBook, IoSeries, Row, RowState, Run, Step, file_use, io_call};
+use weigh_account::io::{
+    Checkpoint, IoBook, IoSeries, RowState, Run, Step, file_use, io_call, report,
+};
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::MAPPED_READ;
 use weigh_collect::io::last_look::{Generation, LastLook, LastLooks};
-use weigh_schema::io::{Called, Event, FileId, FileStates, FileUse, Trust, Who};
-use weigh_schema::recording::FileRow;
+use weigh_schema::io::{Called, Event, FileId, FileStates, IoFound, Trust, Who};
+use weigh_schema::sink::Sink;
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
 
@@ -67,15 +69,15 @@ impl Gatherer {
         self.epoch_ns = now_ns.saturating_sub_unsigned(self.io.elapsed_ns());
     }
 
-    /// Takes in what has come, but for no longer than [`LOOK`]. `emit` is given what cannot wait for the end: rows
+    /// Takes in what has come, but for no longer than [`LOOK`]. `sink` takes what cannot wait for the end: rows
     /// of files that leave the book to make room, and each call where each is wanted.
-    pub fn take_in(&mut self, emit: &mut dyn FnMut(Update)) {
+    pub fn take_in(&mut self, sink: &mut dyn Sink) {
         let until = Instant::now() + LOOK;
-        while self.take_in_a_batch(emit) && Instant::now() < until {}
+        while self.take_in_a_batch(sink) && Instant::now() < until {}
     }
 
     /// Whether there was anything.
-    fn take_in_a_batch(&mut self, emit: &mut dyn FnMut(Update)) -> bool {
+    fn take_in_a_batch(&mut self, sink: &mut dyn Sink) -> bool {
         let events = self.io.events();
         let is_something = !events.is_empty() || !self.called.is_empty();
         let before = std::mem::take(&mut self.called);
@@ -86,25 +88,26 @@ impl Gatherer {
             }
         }
         for called in &before {
-            emit(Update::Syscall(Box::new(io_call(&self.book, called, self.epoch_ns, &self.name))));
+            let call = io_call(&self.book, called, self.epoch_ns, &self.name);
+            sink.emit(&Update::Syscall(Box::new(call)));
         }
-        self.make_room(emit);
+        self.make_room(sink);
         is_something
     }
 
     /// What processes have open still: a batch after the other, for they may be as many as the kernel has
     /// room for.
-    fn take_in_open(&mut self, emit: &mut dyn FnMut(Update)) -> Result<(), MechanismError> {
+    fn take_in_open(&mut self, sink: &mut dyn Sink) -> Result<(), MechanismError> {
         let Gatherer { io, book, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
             // Names stay: a file that is still open has been named for good.
-            give_room(book, series, *name, emit);
+            give_room(book, series, *name, sink);
         })
     }
 
-    fn make_room(&mut self, emit: &mut dyn FnMut(Update)) {
-        let left = give_room(&mut self.book, &mut self.series, self.name, emit);
+    fn make_room(&mut self, sink: &mut dyn Sink) {
+        let left = give_room(&mut self.book, &mut self.series, self.name, sink);
         if !left.is_empty() {
             let forgotten: Vec<FileId> = self.book.forget_names(&left);
             self.io.forget_names(&forgotten);
@@ -123,14 +126,32 @@ impl Gatherer {
 
     /// What has come since this was asked last; `book` is all that is known.
     pub fn step(&mut self, book: &IoBook, time_ns: i64) -> Step {
-        let rest = self.io.rest().map(|used| {
-            let mut row = Row::default();
-            row.fold(&used);
-            row
-        });
+        let rest = self.io.rest();
         let seconds = self.stepped.elapsed().as_secs_f64();
         self.stepped = Instant::now();
         self.series.step(book, rest.as_ref(), time_ns, seconds)
+    }
+
+    /// Emits rows that have changed since the last time, `most` of them at most; they are not the last.
+    pub fn emit_changed(
+        &self,
+        book: &IoBook,
+        saved: &mut Checkpoint,
+        most: usize,
+        sink: &mut dyn Sink,
+    ) {
+        for row in saved.changed(book, most).iter().filter_map(|key| book.row(key)) {
+            sink.emit(&Update::FileUseSoFar(Box::new(file_use(book, &row, &self.name))));
+        }
+    }
+
+    /// Emits all rows as they are in the end; returns what is known of all files together.
+    pub fn conclude(&self, book: &IoBook, run: &Run, sink: &mut dyn Sink) -> IoFound {
+        let report = report(book, run, &self.name);
+        for used in report.files.iter() {
+            sink.emit(&Update::FileUse(Box::new(used)));
+        }
+        report.found
     }
 
     /// Files may have been renamed and deleted since they were closed.
@@ -198,16 +219,12 @@ impl Gatherer {
     }
 
     /// The end: nothing more is followed, and what is left in the kernel is taken in.
-    pub fn end(
-        &mut self,
-        run: &mut Run,
-        emit: &mut dyn FnMut(Update),
-    ) -> Result<(), MechanismError> {
+    pub fn end(&mut self, run: &mut Run, sink: &mut dyn Sink) -> Result<(), MechanismError> {
         self.io.detach();
         run.grounds = self.io.grounds();
         self.book.stand_on(&run.grounds);
-        while self.take_in_a_batch(emit) {}
-        self.take_in_open(emit)?;
+        while self.take_in_a_batch(sink) {}
+        self.take_in_open(sink)?;
         take_in_processes(&mut self.book, &*self.io)?;
         if let Some(rest) = self.io.rest() {
             self.book.add_rest(&rest);
@@ -234,18 +251,6 @@ impl Gatherer {
     }
 }
 
-/// The row of a recording that says what a process did with a file.
-pub fn file_row(used: FileUse) -> FileRow {
-    FileRow {
-        pid: used.pid,
-        path: used.name.clone(),
-        path_base64: used.name_base64.clone(),
-        opened_total: used.totals.numbers.get("opens_total").map_or(0, |n| n.as_f64() as u64),
-        quality: Quality::Exact,
-        used: Some(Box::new(used)),
-    }
-}
-
 /// Where nobody has seen it deleted. A library may take one for another that was made at the same moment.
 fn may_have_a_name(book: &IoBook, file: FileId, mechanism: Mechanism) -> bool {
     book.is_deleted(file) != Some(true) || mechanism == Mechanism::Preload
@@ -261,13 +266,13 @@ fn give_room(
     book: &mut IoBook,
     series: &mut IoSeries,
     name: fn(u64) -> String,
-    emit: &mut dyn FnMut(Update),
+    sink: &mut dyn Sink,
 ) -> Vec<((FileId, Who), RowState)> {
     let left = book.make_room();
     for (key, row) in &left {
-        let row = row.row();
-        series.leaves(key, &row);
-        emit(Update::FileUse(file_row(file_use(book, *key, &row, &name))));
+        let row = row.row(key);
+        series.leaves(&row);
+        sink.emit(&Update::FileUse(Box::new(file_use(book, &row, &name))));
     }
     left
 }

@@ -7,7 +7,7 @@ pub mod mount;
 mod settings;
 mod sinks;
 
-pub use gatherer::{Gatherer, LOOK, file_row};
+pub use gatherer::{Gatherer, LOOK};
 pub use measurement::{IoOutcome, measure};
 pub use settings::{IoMechanism, IoSettings};
 pub use sinks::{IoSinks, IoView};

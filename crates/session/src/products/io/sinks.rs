@@ -31,7 +31,7 @@ pub struct IoSinks<'a> {
 impl IoSinks<'_> {
     /// Takes in what has come; what leaves the book to make room has its row in the file now.
     pub(super) fn take_in(&mut self, gatherer: &mut Gatherer) {
-        gatherer.take_in(&mut |update| self.rows.emit(&update));
+        gatherer.take_in(self.rows);
     }
 
     /// Takes in what is left at the end.
@@ -40,7 +40,7 @@ impl IoSinks<'_> {
         gatherer: &mut Gatherer,
         run: &mut Run,
     ) -> Result<(), MechanismError> {
-        gatherer.end(run, &mut |update| self.rows.emit(&update))
+        gatherer.end(run, self.rows)
     }
 
     pub(super) fn is_view_due(&self) -> bool {

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 
 use weigh_collect::follow::JobMechanism;
-use weigh_schema::byte_text;
 use weigh_schema::event::FileKey;
+use weigh_schema::io::FileUse;
 use weigh_schema::quality::Quality;
-use weigh_schema::recording::FileRow;
+use weigh_schema::sink::Sink as _;
+use weigh_schema::update::Update;
 
 use super::recorder::Recorder;
 
@@ -33,15 +34,9 @@ impl OpenFiles {
         let Some(opened) = self.by_process.remove(&pid) else { return };
         let Ok(counts) = follower.open_counts() else { return };
         for (key, path) in opened {
-            if let Some(opened_total) = counts.take_opens(&key) {
-                recorder.file(FileRow {
-                    pid,
-                    path: byte_text::shown(&path),
-                    path_base64: byte_text::base64(&path),
-                    opened_total,
-                    quality: Quality::Exact,
-                    used: None,
-                });
+            if let Some(times) = counts.take_opens(&key) {
+                let opened = FileUse::opened(pid, &path, times, Quality::Exact);
+                recorder.emit(&Update::FileUse(Box::new(opened)));
             }
         }
     }

@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use weigh_account::io::Step;
 use weigh_account::{Series, Tree};
 use weigh_collect::clock::Moment;
-use weigh_schema::call::CallsReport;
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
-use weigh_schema::io::{IoCall, IoFound};
+use weigh_schema::io::FileUse;
 use weigh_schema::quality::Value;
-use weigh_schema::recording::FileRow;
-use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::sink::Sink;
 use weigh_schema::snapshot::Snapshot;
 use weigh_schema::update::{Scope, Update};
@@ -90,22 +87,8 @@ impl<'a> Recorder<'a> {
         &self.pids
     }
 
-    /// A file was used. One that was followed is told of once, by who followed it.
-    pub fn file(&mut self, row: FileRow) {
-        self.note_device(&row);
-        if row.used.is_some() == self.with_uses {
-            self.sink.emit(&Update::FileUse(row));
-        }
-    }
-
-    /// A file is in use.
-    pub fn file_so_far(&mut self, row: FileRow) {
-        self.note_device(&row);
-        self.sink.emit(&Update::FileUseSoFar(row));
-    }
-
-    fn note_device(&mut self, row: &FileRow) {
-        if let Some(used) = row.used.as_deref().filter(|used| used.is_output()) {
+    fn note_device(&mut self, used: &FileUse) {
+        if used.is_output() {
             self.written_devices.insert(used.device);
         }
     }
@@ -115,42 +98,12 @@ impl<'a> Recorder<'a> {
         self.written_devices.iter().copied()
     }
 
-    /// What was read and written so far.
-    pub fn io(&mut self, found: IoFound) {
-        self.sink.emit(&Update::IoTotals(Box::new(found)));
-    }
-
     /// What was read and written since the last look.
     pub fn io_step(&mut self, step: Step) {
         let moments = step.moments.into_iter().map(Update::IoInterval);
         for entry in moments.chain(step.places.into_iter().map(Update::OffsetHistogram)) {
             self.sink.emit(&entry);
         }
-    }
-
-    /// A call that was about a file.
-    pub fn io_call(&mut self, call: Box<IoCall>) {
-        self.sink.emit(&Update::Syscall(call));
-    }
-
-    /// What system calls cost so far.
-    pub fn syscalls(&mut self, report: CallsReport) {
-        self.sink.emit(&Update::SyscallTotals(Box::new(report)));
-    }
-
-    /// A region at one place in the call tree of one thread.
-    pub fn region(&mut self, row: RegionRow) {
-        self.sink.emit(&Update::Region(Box::new(row)));
-    }
-
-    /// The same, while its process runs.
-    pub fn region_so_far(&mut self, row: RegionRow) {
-        self.sink.emit(&Update::RegionSoFar(Box::new(row)));
-    }
-
-    /// A phase has ended.
-    pub fn phase(&mut self, row: PhaseRow) {
-        self.sink.emit(&Update::Phase(Box::new(row)));
     }
 
     /// Values of one process: its own counters, its memory on GPUs; now, or at that time since the Unix epoch.
@@ -185,11 +138,6 @@ impl<'a> Recorder<'a> {
         samples.extend(more);
         self.samples(reading.at_ns, samples);
         self.sink.flush();
-    }
-
-    /// Whether somebody watches what is recorded.
-    pub fn is_watched(&self) -> bool {
-        self.sink.is_watched()
     }
 
     /// Ends a window of `cpu_cores_peak` at the last reading.
@@ -250,5 +198,27 @@ impl<'a> Recorder<'a> {
         let time_ns = self.epoch(at_ns);
         let scope = Scope::Job;
         self.sink.emit(&Update::Samples { time_ns, scope, values });
+    }
+}
+
+impl Sink for Recorder<'_> {
+    /// A file that was followed is told of once, by who followed it.
+    fn emit(&mut self, update: &Update) {
+        if let Update::FileUse(used) | Update::FileUseSoFar(used) = update {
+            self.note_device(used);
+        }
+        let is_told_elsewhere =
+            matches!(update, Update::FileUse(used) if used.is_followed() != self.with_uses);
+        if !is_told_elsewhere {
+            self.sink.emit(update);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.sink.flush();
+    }
+
+    fn is_watched(&self) -> bool {
+        self.sink.is_watched()
     }
 }

@@ -32,6 +32,8 @@ use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 use weigh_schema::region::{RegionRow, RegionsFound};
+use weigh_schema::sink::Sink as _;
+use weigh_schema::update::Update;
 use weigh_wire::Peer;
 
 use super::recorder::Recorder;
@@ -324,7 +326,9 @@ impl Regions {
         self.tell_rings(&snapshot, &context, recorder);
         let Some(look) = look else { return };
         let rows = process_rows(&snapshot, &context).rows;
-        rows.into_iter().filter(|row| look.takes(row)).for_each(|row| recorder.region_so_far(row));
+        for row in rows.into_iter().filter(|row| look.takes(row)) {
+            recorder.emit(&Update::RegionSoFar(Box::new(row)));
+        }
     }
 
     fn context(&self, process: u32, snapshot: &ProfileSnapshot) -> Option<ProfileContext> {
@@ -419,7 +423,7 @@ impl Regions {
     fn tell_row(&mut self, row: RegionRow, recorder: &mut Recorder<'_>) {
         self.totals.row(&row);
         if self.budget.takes_row() {
-            recorder.region(row);
+            recorder.emit(&Update::Region(Box::new(row)));
         }
     }
 
@@ -441,7 +445,7 @@ impl Regions {
         let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
         for row in phase_rows(snapshot, context, epoch_ns) {
             if self.budget.takes_phase() {
-                recorder.phase(row);
+                recorder.emit(&Update::Phase(Box::new(row)));
             }
         }
         for event in snapshot.events.iter().filter(|event| event.value.is_finite()) {

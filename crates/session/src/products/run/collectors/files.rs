@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use weigh_collect::fanotify::{Open, OpenEvents, file_uses, is_allowed};
-use weigh_schema::byte_text;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::recording::FileRow;
+use weigh_schema::sink::Sink as _;
+use weigh_schema::update::Update;
 use weigh_schema::{Unit, metric};
 
 use super::collector::{
@@ -132,14 +132,7 @@ impl CollectorSource for FanotifyOpens {
             },
         );
         for used in file_uses(std::mem::take(&mut self.opens)) {
-            recorder.file(FileRow {
-                pid: used.pid,
-                path: byte_text::shown(&used.path),
-                path_base64: byte_text::base64(&used.path),
-                opened_total: used.opened,
-                quality: Quality::Estimated,
-                used: None,
-            });
+            recorder.emit(&Update::FileUse(Box::new(used)));
         }
         self.events.status()
     }

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use weigh_account::io::{Checkpoint, IoBook, Run, file_use, found, report};
+use weigh_account::io::{Checkpoint, IoBook, Run, found};
 use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
 use weigh_collect::io::{MAPPED_READ, MAPPED_WRITTEN, RowScope, Telling, name};
 use weigh_collect::notice;
@@ -16,6 +16,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoFound, Transfer};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::sink::Sink as _;
 use weigh_schema::update::Update;
 
 use super::collector::{
@@ -23,7 +24,7 @@ use super::collector::{
 };
 use super::footprint::settle_growth;
 use crate::products::io::mount::{JobMount, MountEnd};
-use crate::products::io::{Gatherer, LOOK, file_row, mechanism};
+use crate::products::io::{Gatherer, LOOK, mechanism};
 use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::RunSettings;
 use crate::products::run::settings::{RunIoMechanism, RunIoSettings};
@@ -193,12 +194,8 @@ impl FileUses {
 
     /// What has changed goes into the journal.
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder<'_>) {
-        for key in self.saved.changed(book, ROWS_AT_A_TICK) {
-            if let Some(row) = book.row(&key) {
-                recorder.file_so_far(file_row(file_use(book, key, &row, &self.gatherer.name)));
-            }
-        }
-        recorder.io(found(book, &self.run()));
+        self.gatherer.emit_changed(book, &mut self.saved, ROWS_AT_A_TICK, recorder);
+        recorder.emit(&Update::IoTotals(Box::new(found(book, &self.run()))));
     }
 }
 
@@ -215,7 +212,7 @@ impl CollectorSource for FileUses {
     fn attend(&mut self, recorder: &mut Recorder<'_>) {
         if Instant::now() >= self.next_look {
             self.gatherer.set_clock(recorder.now());
-            self.gatherer.take_in(&mut |update| record(recorder, update));
+            self.gatherer.take_in(recorder);
             self.next_look = Instant::now() + LOOK;
         }
     }
@@ -243,29 +240,25 @@ impl CollectorSource for FileUses {
         recorder: &mut Recorder<'_>,
     ) -> CollectorStatus {
         let mut run = self.run();
-        let end = self.gatherer.end(&mut run, &mut |update| record(recorder, update));
+        let end = self.gatherer.end(&mut run, recorder);
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gatherer.book);
         recorder.io_step(self.gatherer.step(&book, recorder.now()));
-        let name = self.gatherer.name;
-        let mut report = report(&book, &run, &name);
-        for used in report.files.iter() {
-            recorder.file(file_row(used));
-        }
+        let mut all = self.gatherer.conclude(&book, &run, recorder);
         if let Err(error) = end {
-            report.found.notes.push(format!("what was open in the end could not be read: {error}"));
+            all.notes.push(format!("what was open in the end could not be read: {error}"));
         }
-        let mechanism = report.found.mechanism;
-        match report.found.qualities.get(Transfer::Mapped.name()) {
+        let mechanism = all.mechanism;
+        match all.qualities.get(Transfer::Mapped.name()) {
             _ if self.mount.is_some() => findings.unavailable(METRICS, ELSEWHERE),
             Some(trust) => findings.unavailable(METRICS, &trust.reason),
-            None => give_mapped(&report.found, lost, &run, findings),
+            None => give_mapped(&all, lost, &run, findings),
         }
         if self.mount.is_none() {
             settle_growth(findings, &run.tally, &run.grounds);
         }
-        let missing = report.found.notes.join("; ");
-        findings.io = Some(Box::new(report.found));
+        let missing = all.notes.join("; ");
+        findings.io = Some(Box::new(all));
         CollectorStatus {
             name: NAME.to_string(),
             mechanism,
@@ -286,15 +279,6 @@ impl FileRows for FileUses {
             notice!("{error}");
             true
         })
-    }
-}
-
-fn record(recorder: &mut Recorder<'_>, update: Update) {
-    match update {
-        Update::FileUse(row) => recorder.file(row),
-        Update::Syscall(call) => recorder.io_call(call),
-        // A gatherer emits nothing else.
-        _ => {}
     }
 }
 

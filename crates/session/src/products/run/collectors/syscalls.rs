@@ -12,6 +12,8 @@ use weigh_collect::notice;
 use weigh_schema::call::{CallsReport, SubsystemState};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::quality::Mechanism;
+use weigh_schema::sink::Sink as _;
+use weigh_schema::update::Update;
 
 use super::collector::{
     ActiveCollector, Claim, CollectorSource, Findings, MissingCollector, Subject, Wakers,
@@ -101,7 +103,7 @@ impl CollectorSource for SyscallTotals {
         }
         // What cannot be read now is told of in the end.
         if let Ok(report) = self.calls.so_far() {
-            recorder.syscalls(report);
+            recorder.emit(&Update::SyscallTotals(Box::new(report)));
         }
         self.next_record = now + PACE.max((now - self.began) / PACE_OF_TIME);
     }

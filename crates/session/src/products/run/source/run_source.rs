@@ -14,6 +14,7 @@ use weigh_collect::notice;
 use weigh_schema::event::{Event, JobReading};
 use weigh_schema::metric_name;
 use weigh_schema::quality::Quality;
+use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Printable};
 

@@ -1,0 +1,193 @@
+//! A row of the table of usage as it is reported: numbers in base units, without what is nothing, each with its quality.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use weigh_schema::byte_text;
+use weigh_schema::io::{
+    Direction, FIELDS, Field, FileStates, FileUse, Fold, Numbers, Object, Slowest, Stride, Totals,
+    Transfer, Transferred, Unseen, Use, Who, bucket_start,
+};
+use weigh_schema::{Number, Quality, Unit};
+
+use super::usage_table::IoBook;
+
+/// A thread, if it is one.
+pub(super) fn told_tid(who: Who) -> Option<u32> {
+    Some(who.tid).filter(|tid| *tid != 0)
+}
+
+/// What one process, or one thread of it, did with one file.
+pub fn file_use(book: &IoBook, row: &Use, call: &dyn Fn(u64) -> String) -> FileUse {
+    let (file, who) = (row.file, row.who);
+    let slowest = Slowest {
+        call: call(row.slowest.1),
+        seconds: seconds(row.slowest.0),
+        at_seconds: seconds(row.slowest.2),
+    };
+    // No request moves anything of a directory.
+    let moves_unseen = book.moves_unseen(who.pid) && row.object != Object::Directory;
+    let totals = totals(book, &row.numbers, moves_unseen);
+    FileUse {
+        name: book.name_of(file),
+        name_base64: book.name_base64(file),
+        later_name: book.later_name(file).map(byte_text::shown),
+        later_name_base64: book.later_name(file).and_then(byte_text::base64),
+        object: book.object_of(file, row.object),
+        pid: who.pid,
+        tid: told_tid(who),
+        process: byte_text::shown(book.process_name(who.pid)),
+        process_base64: byte_text::base64(book.process_name(who.pid)),
+        device: file.device,
+        inode: file.inode,
+        generation: Some(file.generation),
+        is_deleted: book.is_end_known(row) && book.is_deleted(file).unwrap_or(row.is_deleted),
+        deleted_quality: deleted_quality(book, row),
+        states: states(book, row),
+        sources: row.sources.mechanisms(),
+        moved_quality: moved_quality(&totals.by_calls, moves_unseen),
+        read_strides: strides(&row.directions[0]),
+        write_strides: strides(&row.directions[1]),
+        again_quality: match totals.by_calls.unseen {
+            _ if book.unseen.any() => Quality::Unavailable,
+            Unseen { reads: true, writes: true } => Quality::Unavailable,
+            _ => again_quality(row, moves_unseen),
+        },
+        readahead_quality: readahead_quality(book, row),
+        slowest: (row.slowest.0 > 0).then_some(slowest),
+        opens_quality: None,
+        totals,
+    }
+}
+
+/// Of a file that nobody looked for nothing is known; one that is seen to be deleted is not looked for.
+fn states(book: &IoBook, row: &Use) -> FileStates {
+    let is_gone = || book.is_end_known(row) && book.is_deleted(row.file).unwrap_or(row.is_deleted);
+    match book.states(row.file) {
+        Some(states) => states.clone(),
+        None if is_gone() => FileStates::unknown(FileStates::NO_NAME),
+        None => FileStates::default(),
+    }
+}
+
+fn deleted_quality(book: &IoBook, row: &Use) -> Quality {
+    match book.object_of(row.file, row.object) {
+        Object::Regular if !book.is_end_known(row) => Quality::Unavailable,
+        _ => Quality::Exact,
+    }
+}
+
+/// Bytes read or written again are known where every access was at a known place, and none forgotten.
+fn again_quality(row: &Use, moves_unseen: bool) -> Quality {
+    let accesses = row.numbers.calls_of(0) + row.numbers.calls_of(1);
+    match (row.object, row.numbers.get(Field::Placed)) {
+        (Object::Regular | Object::Disk, _) if moves_unseen => Quality::Estimated,
+        (Object::Regular | Object::Disk, placed) if placed < accesses => Quality::Estimated,
+        (Object::Regular | Object::Disk, _) if row.numbers.get(Field::Forgotten) > 0 => {
+            Quality::Estimated
+        }
+        (Object::Regular | Object::Disk, _) => Quality::Exact,
+        _ => Quality::Unavailable,
+    }
+}
+
+/// What was read ahead in vain is known where nobody may have used it unseen.
+fn readahead_quality(book: &IoBook, row: &Use) -> Quality {
+    match row.numbers.get(Field::AheadDoubts) {
+        _ if book.is_ahead_unseen => Quality::Unavailable,
+        0 => Quality::Exact,
+        _ => Quality::Estimated,
+    }
+}
+
+fn strides(direction: &Direction) -> Vec<Stride> {
+    let strides = direction.strides.iter();
+    let mut strides: Vec<Stride> =
+        strides.map(|(bytes, times)| Stride { bytes: *bytes, times: *times }).collect();
+    strides.sort_by_key(|stride| (Reverse(stride.times), stride.bytes));
+    strides
+}
+
+/// The numbers of a file and process, or of several, as far as they are seen; `moves_unseen` says whether more may
+/// have been moved by kinds that are not. A kind of transfer that cannot be seen at all is there without numbers.
+/// So is mapped memory where only a part of it is seen, for that is by no call.
+pub fn totals(book: &IoBook, numbers: &Numbers, moves_unseen: bool) -> Totals {
+    let unseen = book.unseen;
+    let is_hidden = |kind: Transfer| {
+        book.unseen_kinds.contains(&kind) || kind == Transfer::Mapped && unseen.any()
+    };
+    let of_kind = |kind: Transfer| Transferred {
+        read_bytes: numbers.bytes[kind as usize][0],
+        read_calls: numbers.calls[kind as usize][0],
+        written_bytes: numbers.bytes[kind as usize][1],
+        write_calls: numbers.calls[kind as usize][1],
+        // A mechanism that does not see reads and writes still sees copies: they are requests of their own.
+        unseen: match kind {
+            _ if book.unseen_kinds.contains(&kind) => Unseen { reads: true, writes: true },
+            Transfer::Copied => Unseen::default(),
+            _ => unseen,
+        },
+    };
+    let is_any = |kind: &Transferred| {
+        Transferred { unseen: Unseen::default(), ..*kind } != Transferred::default()
+    };
+    let kinds = Transfer::ALL.iter().map(|kind| (*kind, of_kind(*kind)));
+    let told = kinds.filter(|(kind, of)| is_hidden(*kind) || is_any(of));
+    let sizes = |direction: usize| -> BTreeMap<u64, u64> {
+        let counts = numbers.sizes[direction].iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, count)| (bucket_start(bucket), *count)).collect()
+    };
+    let known = FIELDS.iter().filter_map(|field| Some((*field, numbers.known(*field)?)));
+    let number = |(field, raw): (Field, u64)| {
+        let number = match field.unit() {
+            Unit::Seconds => Number::Real(seconds(raw)),
+            _ => Number::Whole(raw),
+        };
+        (field.key(), number)
+    };
+    Totals {
+        by_calls: lower_bound(by_calls(numbers, unseen), moves_unseen),
+        by_kind: told.map(|(kind, of)| (kind.name().to_string(), of)).collect(),
+        read_sizes: sizes(0),
+        write_sizes: sizes(1),
+        numbers: known
+            .filter(|(field, raw)| *raw > 0 || field.fold() == Fold::Least)
+            .filter(|(field, _)| !book.unseen_fields.contains(field))
+            .map(number)
+            .collect(),
+    }
+}
+
+/// Bytes and calls without what is mapped.
+pub fn by_calls(numbers: &Numbers, unseen: Unseen) -> Transferred {
+    Transferred {
+        read_bytes: numbers.bytes_by_calls(0),
+        read_calls: numbers.calls_of(0),
+        written_bytes: numbers.bytes_by_calls(1),
+        write_calls: numbers.calls_of(1),
+        unseen,
+    }
+}
+
+/// Where more may have been moved unseen: what was seen is a lower bound, and where that is nothing, nothing is known.
+pub fn lower_bound(seen: Transferred, moves_unseen: bool) -> Transferred {
+    let unseen = Unseen {
+        reads: seen.unseen.reads || moves_unseen && seen.read_calls == 0,
+        writes: seen.unseen.writes || moves_unseen && seen.write_calls == 0,
+    };
+    Transferred { unseen, ..seen }
+}
+
+/// How far those bytes and calls that are known can be trusted.
+pub fn moved_quality(seen: &Transferred, moves_unseen: bool) -> Quality {
+    match seen.unseen {
+        Unseen { reads: true, writes: true } => Quality::Unavailable,
+        _ if moves_unseen => Quality::Estimated,
+        _ => Quality::Exact,
+    }
+}
+
+/// Nanoseconds in the base unit.
+pub fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
