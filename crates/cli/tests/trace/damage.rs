@@ -1,5 +1,5 @@
 //! What programs have written into a ring that is damaged, and what no reader can read of it, is lost, and counted: in the
-//! end and while the stream runs, by whoever reads. The damage is done by a program in the kernel, to a record that waits.
+//! end and while the stream runs, by each reader. The damage is done by a program in the kernel, to a record that waits.
 
 use std::process::{Command, Stdio};
 

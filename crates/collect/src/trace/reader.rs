@@ -89,8 +89,9 @@ impl Reader {
         self.broken
     }
 
-    /// Remembers what was reserved until now.
+    /// Remembers what was reserved until now: all of which the counts tell that were read before.
     pub fn mark(&mut self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
         self.marked = self.heads();
     }
 
