@@ -48,8 +48,8 @@ const SOCKET_LAYERS: [&str; 2] = [
 const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
 const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
-/// Bytes of each ring: at least, at most. To make and map one takes about 1 us for each 4 KiB of it, whether packets come
-/// or not.
+/// Bytes of each ring: at least, at most. To make, map and free it takes a microsecond or more for each page, whether
+/// packets come or not.
 const RING: (u64, u64) = (4 << 20, 32 << 20);
 /// The same of a journey's.
 const RING_OF_JOURNEY: usize = 8 << 20;

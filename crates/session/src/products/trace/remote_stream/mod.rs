@@ -293,8 +293,8 @@ impl RemoteStream {
 
     /// What the side says that has attached the probes for the rings' owner.
     fn register(&self) -> Option<Box<Register>> {
-        match self.ask(Ask::List) {
-            Ok(Answer::Register(register)) if self.is_owner() => Some(register),
+        match self.is_owner().then(|| self.ask(Ask::List))? {
+            Ok(Answer::Register(register)) => Some(register),
             _ => None,
         }
     }
