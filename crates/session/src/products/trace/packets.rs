@@ -55,6 +55,8 @@ const RING: (u64, u64) = (4 << 20, 32 << 20);
 const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
 const PACKETS_OF_RING: u64 = 8192;
+/// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
+const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
 const BESIDES: u64 = 128;
 /// All rings together take one part in so many of the memory that is available.
@@ -92,7 +94,9 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
             let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
             let usual = || ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
-            settings.ring_bytes = settings.ring_bytes.or_else(|| Some(usual()));
+            let bytes = settings.ring_bytes.unwrap_or_else(usual);
+            settings.ring_bytes = Some(bytes);
+            settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
             let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
             let points = points.into_iter().filter(|(_, is_wanted)| *is_wanted);
             settings.events = points.map(|(point, _)| event(point, snap_bytes, comments)).collect();
@@ -179,6 +183,8 @@ mod tests {
             let wanted =
                 PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments: leaving };
             follow_packets(&mut settings, wanted);
+            let quarter = settings.ring_bytes.map(|bytes| bytes as u64 / 4);
+            assert!(quarter.is_some() && settings.wake_bytes == quarter);
             settings.events
         };
         let (both, coming) = (events(true, true), events(false, true));
