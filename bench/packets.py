@@ -239,9 +239,9 @@ def page(figures, path):
         "# Packets", "",
         f"Written by `bench/packets.py`: {figures['count']:,} datagrams of {SIZE} bytes over loopback, kept in tmpfs by `tcpdump`",
         "(2 MiB for what waits) or by `weigh trace packets`, in turns. Medians. The reader's CPU time is that of its whole process;",
-        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them (–: less than starts differ by;",
-        "to make and map the rings is most of weigh's start). The sender's CPU time is a ratio to that without any reader, taken",
-        "in the same round. As the figures 5 to 8 and the table 3 of the published system",
+        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them (–: less than starts differ",
+        "by). The sender's CPU time is a ratio to that without any reader, taken in the same round. As the figures 5 to 8 and the table 3",
+        "of the published system",
         f"(MAGNET). Machine: {figures['machine']}.", "",
     ]
     for snap in sorted({one["snap"] for one in figures["ways"]}):
