@@ -10,7 +10,8 @@ medians over the rounds: CPU time of the reader (rusage of its whole process), t
 datagram without beginning and end (what COUNT costs more than a fifth of it), packets that are missing, the sender's CPU
 time for each datagram as a ratio to that without any reader, bytes of the file for each packet. `--loss` has one run of
 COUNT datagrams for each of so many rounds, and tells what is missing in each. `--json` adds all figures to FILE, from
-which `weigh-bench packets` draws the pictures and `--page` writes docs/measurements/packets.md. Needs root, tcpdump, and tests/workloads/bin/datagrams.
+which `weigh-bench packets` draws the pictures and `--page` writes docs/measurements/packets.md. Needs root, tcpdump, and
+tests/workloads/bin/datagrams; the way `arrow` needs pyarrow.
 """
 import argparse, contextlib, json, os, platform, re, signal, statistics, subprocess, tempfile, time
 
@@ -24,13 +25,15 @@ HEADERS, TCPDUMP_BYTES, RECORD_BYTES = 42, 16, 96
 POINT = "netif_receive_skb"
 IN = ["--direction", "in"]
 # The program's options; of tcpdump its filter. What none of them can be cheaper than: a program that does nothing where
-# packets come in; one that puts as many bytes into a ring, which nobody reads; and to write as many bytes as tcpdump does.
+# packets come in; one that puts as many bytes into a ring, which nobody reads; to write as many bytes as tcpdump does; and
+# what Arrow's library takes to write the columns of a .parquet from memory.
 WAYS = {
     "tcpdump": ["udp"],
     "tcpdump-none": ["udp port 9"],
     "nothing": None,
     "ring": None,
     "writes": None,
+    "arrow": None,
     "in": IN,
     "in-bare": [*IN, "--no-comments"],
     "both": [],
@@ -103,11 +106,38 @@ def write(size, folder):
     return took
 
 
+def write_columns(asked, snap, count, folder):
+    """CPU seconds of pyarrow's for the columns of what weigh has recorded, those with few values by dictionaries, as weigh
+    has them; bytes of the file."""
+    from pyarrow import parquet
+    path = os.path.join(folder, "packets.parquet")
+    record(asked, "parquet", snap, count, path)
+    table = parquet.read_table(path)
+    few = [name for name in table.schema.names if name not in ("time", "id", "packet")]
+    began = time.process_time()
+    parquet.write_table(table, path, compression="none", use_dictionary=few)
+    took = time.process_time() - began
+    size = os.path.getsize(path)
+    os.unlink(path)
+    return took, size
+
+
 def once(asked, way, snap, count, folder):
     """Reader's CPU seconds, sender's ns, lost, bytes of the file."""
+    if way == "arrow":
+        took, size = write_columns(asked, snap, count, folder)
+        return took, 0, 0, size
     if WAYS[way] is None:
         return floor(way, snap, count, folder)
     path = os.path.join(folder, "packets." + ("parquet" if way == "parquet" else "pcapng"))
+    used, cost, lost = record(asked, way, snap, count, path)
+    size = os.path.getsize(path)
+    os.unlink(path)
+    return used, cost, lost, size
+
+
+def record(asked, way, snap, count, path):
+    """Reader's CPU seconds, sender's ns, lost."""
     line = command(asked, way, snap, path)
     reader = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     wait_until_ready(way, reader)
@@ -116,10 +146,7 @@ def once(asked, way, snap, count, folder):
     time.sleep(1.2 if way.startswith("tcpdump") else 0.2)
     reader.send_signal(signal.SIGINT)
     _, _, used = os.wait4(reader.pid, 0)
-    said = reader.stderr.read()
-    size = os.path.getsize(path)
-    os.unlink(path)
-    return used.ru_utime + used.ru_stime, cost, told(way, said), size
+    return used.ru_utime + used.ru_stime, cost, told(way, reader.stderr.read())
 
 
 def figures(asked, snap, ways, folder):
@@ -184,6 +211,7 @@ MEANS = {
     "nothing": "floor: a program that does nothing where packets come in",
     "ring": "floor: a program that puts as many bytes into a ring of the kernel's, which nobody reads",
     "writes": "floor: to write as many bytes as `tcpdump` does",
+    "arrow": "floor: `pyarrow` writes the columns of the `.parquet` from memory",
 }
 IMAGES = {
     "packets.svg": "CPU time of the reader, of the sender, packets that are missing (figures 5, 6, table 3)",
@@ -195,12 +223,13 @@ IMAGES = {
 def row(count, way, rounds):
     middle = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
     is_floor = WAYS[way] is None
-    reader = "" if is_floor and way != "writes" else f"{middle['reader_s'] * 1e3:.0f} ms"
+    is_of_reader = way in ("writes", "arrow")
+    reader = "" if is_floor and not is_of_reader else f"{middle['reader_s'] * 1e3:.0f} ms"
     started = "" if is_floor else f"{middle['nothing_s'] * 1e3:.0f} ms"
     each = "" if is_floor else f"{middle['each_ns']:.0f} ns" if middle["each_ns"] > 0 else "–"
     lost = "" if is_floor else f"{middle['lost'] / count * 100:.1f} %"
     size = f"{middle['bytes']:.0f}" if middle["bytes"] else ""
-    sender = "" if way == "writes" else f"{middle['sender']:.2f}"
+    sender = "" if is_of_reader else f"{middle['sender']:.2f}"
     return f"| {MEANS[way]} | {reader} | {started} | {each} | {lost} | {sender} | {size} | {len(rounds)} |"
 
 
@@ -210,9 +239,9 @@ def page(figures, path):
         "# Packets", "",
         f"Written by `bench/packets.py`: {figures['count']:,} datagrams of {SIZE} bytes over loopback, kept in tmpfs by `tcpdump`",
         "(2 MiB for what waits) or by `weigh trace packets`, in turns. Medians. The reader's CPU time is that of its whole process;",
-        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them (–: less than starts differ by;",
-        "to make and map the rings is most of a start at 4096 bytes). The sender's CPU time is a ratio to that without any reader, taken",
-        "in the same round. As the figures 5 to 8 and the table 3 of the published system",
+        "beside it that with nothing sent, and for each datagram what all cost more than a fifth of them (–: less than starts differ",
+        "by). The sender's CPU time is a ratio to that without any reader, taken in the same round. As the figures 5 to 8 and the table 3",
+        "of the published system",
         f"(MAGNET). Machine: {figures['machine']}.", "",
     ]
     for snap in sorted({one["snap"] for one in figures["ways"]}):

@@ -244,7 +244,10 @@ static bool account(weigh_trace *t)
 		uint64_t at = place->position, stream = t->positions[ring];
 
 		place->is_overtaken |= head(t, ring) - at > WEIGH_RING_KEPT(t->ring_bytes);
-		/* Nothing overtakes the stream: where the reader was overtaken, the stream is ahead of it. */
+		/* Nothing overtakes the stream: where the reader was overtaken, the stream is ahead of it, or it has not yet
+		 * come to what cannot be read. */
+		if (place->is_overtaken && stream < at)
+			return false;
 		if (place->is_overtaken)
 			continue;
 		if (!walk(t, ring, at, stream, lost, (uint64_t)-1) || !walk(t, ring, stream, at, lost, 1))

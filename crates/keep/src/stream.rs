@@ -278,6 +278,9 @@ impl StreamWriter {
                 }
             };
             group.append_column(&pages, closed)?;
+            if let Values::Texts(texts) = column {
+                texts.reuse(pages);
+            }
         }
         group.close().map(drop)
     }

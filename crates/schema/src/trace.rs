@@ -158,6 +158,9 @@ pub struct FollowedNote {
     pub sent_total: u64,
     /// Events for which there was no room.
     pub lost_total: u64,
+    /// Records that were written and could not be read, for a ring was damaged.
+    #[serde(default)]
+    pub unread_total: u64,
     /// Events that met their own program at work.
     pub missed_total: u64,
     /// Events that the filter let through, where there is sampling after it.
@@ -181,7 +184,7 @@ pub struct ThreadNote {
 impl FollowedNote {
     /// Events of which there is no record.
     pub fn gone(&self) -> u64 {
-        self.lost_total + self.missed_total
+        self.lost_total + self.unread_total + self.missed_total
     }
 }
 

@@ -5,9 +5,9 @@
 //! lead nowhere or in a circle.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use memchr::memmem;
 use thiserror::Error;
 
 /// Why type information cannot be read.
@@ -108,15 +108,11 @@ pub struct Btf {
     strings: (usize, usize),
     /// Where names begin in all strings: those of the kernel come first.
     first_string: usize,
-    /// Where each type lies.
+    /// Where each type lies, and its name: what is looked for by a name is found there sooner than among the types.
     types: Vec<u32>,
+    names: Vec<u32>,
     /// The number of the first of them.
     first: u32,
-    tracepoints: HashMap<String, u32>,
-    /// The functions that call the programs of tracepoints.
-    callers: HashMap<String, u32>,
-    /// The types of tracepoints' records.
-    records: HashMap<String, u32>,
 }
 
 const HEADER: usize = 24;
@@ -164,7 +160,8 @@ impl Btf {
         };
         let (mut at, end) = part(8, 12)?;
         let strings = part(16, 20)?;
-        let mut types = Vec::with_capacity((end - at.min(end)) / BYTES_OF_TYPE);
+        let about = (end - at.min(end)) / BYTES_OF_TYPE;
+        let (mut types, mut names) = (Vec::with_capacity(about), Vec::with_capacity(about));
         while at < end {
             let info = word(&bytes, at + 4)?;
             let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
@@ -172,6 +169,7 @@ impl Btf {
                 return Err(BtfError::TypeKind { id: types.len() + 1, kind });
             };
             types.push(at as u32);
+            names.push(word(&bytes, at)?);
             at += TYPE + rest;
         }
         if at > end {
@@ -182,31 +180,7 @@ impl Btf {
             (kernel.first + kernel.types.len() as u32, kernel.first_string + names)
         };
         let (first, first_string) = of.as_ref().map_or((1, 0), |(_, kernel)| end_of(kernel));
-        let (tracepoints, callers) = (HashMap::new(), HashMap::new());
-        let records = HashMap::new();
-        let mut btf =
-            Btf { of, bytes, strings, first_string, types, first, tracepoints, callers, records };
-        btf.find_tracepoints();
-        Ok(btf)
-    }
-
-    fn find_tracepoints(&mut self) {
-        let (mut tracepoints, mut callers) = (HashMap::new(), HashMap::new());
-        let mut records = HashMap::new();
-        for id in self.ids() {
-            let (all, before) = match self.raw_kind(id) {
-                TYPEDEF => (&mut tracepoints, OF_TRACEPOINT),
-                FUNCTION => (&mut callers, CALLS_TRACEPOINT),
-                STRUCT => (&mut records, OF_RECORD),
-                _ => continue,
-            };
-            if self.rest_of_name(id, before).is_some()
-                && let Some(name) = self.name(id).strip_prefix(before)
-            {
-                all.insert(name.to_string(), id);
-            }
-        }
-        (self.tracepoints, self.callers, self.records) = (tracepoints, callers, records);
+        Ok(Btf { of, bytes, strings, first_string, types, names, first })
     }
 
     /// Its own types.
@@ -245,15 +219,37 @@ impl Btf {
         std::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// What follows such a beginning of a type's name, with all that lies behind; none if it begins otherwise. Of a hundred
-    /// thousand names this is known sooner than where each ends.
-    fn rest_of_name(&self, id: u32, before: &str) -> Option<&[u8]> {
-        let (own, at) = self.place(id)?;
-        own.strings_from(own.word(at)).strip_prefix(before.as_bytes())
+    /// The first type of its own of that kind and name.
+    fn find(&self, kind: u32, name: &str) -> Option<u32> {
+        let is_it = |place: usize| {
+            let id = self.first + place as u32;
+            (self.raw_kind(id) == kind && self.name(id) == name).then_some(id)
+        };
+        // A name stands once in all strings, and of a module's some stand in the kernel's.
+        let kernel = self.kernel();
+        let offset = self.offset_of(name).or_else(|| kernel.and_then(|of| of.offset_of(name)))?;
+        let mut from = 0;
+        while let Some(next) = self.names[from..].iter().position(|other| *other == offset) {
+            if let Some(id) = is_it(from + next) {
+                return Some(id);
+            }
+            from += next + 1;
+        }
+        None
     }
 
-    fn is_named(&self, id: u32, name: &str) -> bool {
-        self.rest_of_name(id, name).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
+    /// Where a name stands in its own strings.
+    fn offset_of(&self, name: &str) -> Option<u32> {
+        let strings = self.bytes.get(self.strings.0..self.strings.1)?;
+        let whole = [&[0], name.as_bytes(), &[0]].concat();
+        let at = memmem::find(strings, &whole)? + 1;
+        u32::try_from(self.first_string + at).ok()
+    }
+
+    /// The names of its own types of that kind that begin so, without that beginning.
+    fn names_of(&self, kind: u32, before: &'static str) -> impl Iterator<Item = (u32, &str)> {
+        let all = self.ids().filter(move |id| self.raw_kind(*id) == kind);
+        all.filter_map(move |id| Some((id, self.name(id).strip_prefix(before)?)))
     }
 
     /// The name of a type; empty if it has none.
@@ -263,38 +259,37 @@ impl Btf {
 
     /// The names of all tracepoints.
     pub fn tracepoints(&self) -> impl Iterator<Item = &str> {
-        self.tracepoints.keys().map(String::as_str)
+        self.names_of(TYPEDEF, OF_TRACEPOINT).map(|(_, name)| name)
     }
 
     /// The type of the programs of a tracepoint: what they are attached by.
     pub fn tracepoint(&self, name: &str) -> Option<u32> {
-        self.tracepoints.get(name).copied()
+        self.find(TYPEDEF, &format!("{OF_TRACEPOINT}{name}"))
     }
 
     /// The type of a tracepoint's record in the kernel's own ring, if it has one of its name.
     pub fn record(&self, tracepoint: &str) -> Option<u32> {
-        self.records.get(tracepoint).copied()
+        self.find(STRUCT, &format!("{OF_RECORD}{tracepoint}"))
     }
 
     /// The function that calls the programs of a tracepoint: its arguments have names.
     pub fn caller(&self, tracepoint: &str) -> Option<u32> {
-        self.callers.get(tracepoint).copied()
+        self.find(FUNCTION, &format!("{CALLS_TRACEPOINT}{tracepoint}"))
     }
 
     /// All functions; of a module, its own.
     pub fn functions(&self) -> impl Iterator<Item = (u32, &str)> {
-        let all = self.ids().filter(|id| self.raw_kind(*id) == FUNCTION);
-        all.map(|id| (id, self.name(id)))
+        self.names_of(FUNCTION, "")
     }
 
     /// A function by its name.
     pub fn function(&self, name: &str) -> Option<u32> {
-        self.ids().find(|id| self.raw_kind(*id) == FUNCTION && self.is_named(*id, name))
+        self.find(FUNCTION, name)
     }
 
     /// A structure by its name.
     pub fn structure(&self, name: &str) -> Option<u32> {
-        self.ids().find(|id| self.raw_kind(*id) == STRUCT && self.is_named(*id, name))
+        self.find(STRUCT, name)
     }
 
     /// How far behind its beginning a `struct task_struct` has its name; none if that is another place than loads reach.

@@ -25,7 +25,7 @@ use weigh_schema::membership::Stage;
 use crate::assemble::{Helper, Label, Op, R, TooFar, When};
 use crate::probe::Probe;
 use crate::record::offset;
-use crate::state::{Count, OfBuffer, State};
+use crate::state::{OfBuffer, State};
 pub use writer::{Access, Buffer, Maps, PageBases, Slot};
 use writer::{CPU, TGID_TID, Writer};
 
@@ -64,7 +64,7 @@ impl Writer<'_> {
         }
         self.find_cpu_part();
         if let Some(sampling) = self.probe.sampling {
-            self.count(Count::Matched);
+            self.count_at(self.state.of_cpu_matched(self.slot.number as usize));
             self.sample(sampling);
         }
         self.learn_packet();

@@ -26,10 +26,12 @@ pub const CONSTANTS: usize = 8;
 const CPU_BUFFER: usize = 32;
 /// Bytes before the counts of a CPU.
 const CPU_HEAD: usize = BUFFERS * CPU_BUFFER;
-/// Bytes before what a CPU has lost of a probe's records, by buffer.
-const LOST_BY_BUFFER: usize = 32;
+/// Bytes of what a CPU counts of a probe's records in a buffer.
+const IN_BUFFER: usize = 16;
+/// Bytes before that.
+const BEFORE_BUFFERS: usize = 16;
 /// Bytes of what a CPU counts for a probe.
-const COUNTS: usize = LOST_BY_BUFFER + BUFFERS * 8;
+const COUNTS: usize = BEFORE_BUFFERS + BUFFERS * IN_BUFFER;
 
 /// Where things lie in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,19 +52,15 @@ pub enum OfBuffer {
     Ring = 8,
     /// Records that the buffer's predicate did not let in.
     Passed = 16,
-    /// Records for which there was no room.
-    Lost = 24,
 }
 
-/// What a CPU has counted of a probe.
+/// What a CPU has counted of a probe in a buffer, since the stream began: another buffer of this number goes on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum InBuffer {
     /// Records that were written.
     Sent = 0,
     /// Events for which the ring had no room.
     Lost = 8,
-    /// Events that the filter let through, where there is sampling after it.
-    Matched = 16,
 }
 
 impl State {
@@ -137,24 +135,25 @@ impl State {
         self.cpu(cpu) + self.of_buffer(buffer, what)
     }
 
-    /// Where a count lies behind the beginning of a CPU.
-    pub fn of_cpu(&self, probe: usize, count: Count) -> usize {
-        CPU_HEAD + probe * COUNTS + count as usize
-    }
-
-    /// Where the records of a probe that found no room in a buffer are counted, behind the beginning of a CPU.
-    pub fn of_cpu_lost_in(&self, probe: usize, buffer: usize) -> usize {
-        CPU_HEAD + probe * COUNTS + LOST_BY_BUFFER + buffer % BUFFERS * 8
+    /// Where a CPU counts the events of a probe that its filter let through, where there is sampling after it; behind the
+    /// beginning of a CPU.
+    pub fn of_cpu_matched(&self, probe: usize) -> usize {
+        CPU_HEAD + probe * COUNTS
     }
 
     /// Where that lies.
-    pub fn lost_in(&self, cpu: usize, probe: usize, buffer: usize) -> usize {
-        self.cpu(cpu) + self.of_cpu_lost_in(probe, buffer)
+    pub fn matched(&self, cpu: usize, probe: usize) -> usize {
+        self.cpu(cpu) + self.of_cpu_matched(probe)
     }
 
-    /// Where a count lies.
-    pub fn count(&self, cpu: usize, probe: usize, count: Count) -> usize {
-        self.cpu(cpu) + self.of_cpu(probe, count)
+    /// Where a count of a probe in a buffer lies behind the beginning of a CPU.
+    pub fn of_cpu_in(&self, probe: usize, buffer: usize, count: InBuffer) -> usize {
+        CPU_HEAD + probe * COUNTS + BEFORE_BUFFERS + buffer % BUFFERS * IN_BUFFER + count as usize
+    }
+
+    /// Where it lies.
+    pub fn count_in(&self, cpu: usize, probe: usize, buffer: usize, count: InBuffer) -> usize {
+        self.cpu(cpu) + self.of_cpu_in(probe, buffer, count)
     }
 }
 
@@ -181,14 +180,15 @@ mod tests {
         }
         for cpu in 0..2 {
             for buffer in 0..BUFFERS {
-                let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
+                let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed];
                 places.extend(of.map(|what| state.buffer(cpu, buffer, what)));
             }
             for probe in 0..3 {
-                for count in [Count::Sent, Count::Lost, Count::Matched] {
-                    places.push(state.count(cpu, probe, count));
+                places.push(state.matched(cpu, probe));
+                for buffer in 0..BUFFERS {
+                    let count = |count| state.count_in(cpu, probe, buffer, count);
+                    places.extend([InBuffer::Sent, InBuffer::Lost].map(count));
                 }
-                places.extend((0..BUFFERS).map(|buffer| state.lost_in(cpu, probe, buffer)));
             }
         }
         assert!(places.is_sorted_by(|a, b| a + 8 <= *b), "{places:?}");

@@ -122,7 +122,8 @@ fn table(register: &Value) -> String {
     );
     let _ = writeln!(told, "{:>4} {:>12} {:>8}  EVENT", "ID", "RECORDS", "LOST");
     for probe in register["probes"].as_array().into_iter().flatten() {
-        let lost = probe["lost"].as_u64().unwrap_or(0) + probe["missed"].as_u64().unwrap_or(0);
+        let gone = ["lost", "unread", "missed"].map(|key| probe[key].as_u64().unwrap_or(0));
+        let lost: u64 = gone.iter().sum();
         let (id, sent, event) = (text(&probe["id"]), text(&probe["sent"]), text(&probe["event"]));
         let _ = write!(told, "{id:>4} {sent:>12} {lost:>8}  {event}");
         if let Some(filter) = probe["filter"].as_str() {

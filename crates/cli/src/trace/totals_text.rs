@@ -32,6 +32,12 @@ pub fn render(totals: &Totals) -> String {
             told += "\n";
         }
     }
+    if totals.unread() > 0 {
+        told += &format!(
+            "weigh: {} of the lost were written and could not be read: a ring was damaged\n",
+            totals.unread()
+        );
+    }
     if totals.lost_threads > 0 {
         told += &format!("weigh: {} threads could not be followed\n", totals.lost_threads);
     }

@@ -7,6 +7,7 @@ mod support;
 mod agent;
 mod clients;
 mod ctl;
+mod damage;
 mod end;
 mod formats;
 mod into_buffers;

@@ -91,6 +91,10 @@ impl Follower {
         for (ring, other) in others.iter().take(self.at.len()).enumerate() {
             let at = self.at[ring];
             self.overtaken[ring] |= self.rings.has_overtaken(ring, at);
+            if self.overtaken[ring] && *other < at {
+                // It has met what cannot be read, and they have not yet.
+                return false;
+            }
             if self.overtaken[ring] {
                 continue;
             }

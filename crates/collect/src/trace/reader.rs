@@ -38,6 +38,8 @@ pub struct Reader {
     /// Its position in each.
     at: Vec<u64>,
     broken: u64,
+    /// Where the heads were at [`Reader::mark`].
+    marked: Vec<u64>,
 }
 
 impl Reader {
@@ -59,7 +61,7 @@ impl Reader {
         let consumers = Memory::map(fds.consumers.as_fd(), layout.consumers(), 0, Access::Write)?;
         let doorbell = Doorbell::new(fds.doorbell)?;
         let at = (0..layout.rings).map(|ring| consumers.get(layout.consumer(ring))).collect();
-        Ok(Reader { rings, consumers, doorbell, at, broken: 0 })
+        Ok(Reader { rings, consumers, doorbell, at, broken: 0, marked: Vec::new() })
     }
 
     /// How the rings lie.
@@ -87,6 +89,22 @@ impl Reader {
         self.broken
     }
 
+    /// Remembers what was reserved until now: all of which the counts tell that were read before.
+    pub fn mark(&mut self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        self.marked = self.heads();
+    }
+
+    /// Whether all of that has been shown, or passed over.
+    pub fn has_passed_mark(&self) -> bool {
+        let mut each = self.at.iter().zip(&self.marked);
+        !self.marked.is_empty() && each.all(|(at, head)| at >= head)
+    }
+
+    fn heads(&self) -> Vec<u64> {
+        (0..self.at.len()).map(|ring| self.rings.head(ring)).collect()
+    }
+
     /// Bytes that were reserved and have not been shown yet, of all rings.
     pub fn waiting(&self) -> u64 {
         let each = self.at.iter().enumerate();
@@ -112,7 +130,7 @@ impl Reader {
         mut visit: impl FnMut(&[&[u8]]),
     ) -> (u64, bool) {
         self.doorbell.has_been_heard();
-        let heads: Vec<u64> = (0..self.at.len()).map(|ring| self.rings.head(ring)).collect();
+        let heads = self.heads();
         let half = self.rings.layout().bytes as u64 / 2;
         // A ring is looked at for the time of its first record: nothing is as old as that is to be.
         let mut next = Vec::with_capacity(heads.len());
@@ -203,7 +221,10 @@ impl Reader {
                     records += 1;
                     at = next;
                 }
-                RingItem::Pending if at == head && self.rings.head(ring) != head => {
+                // Of a damaged ring no more is shown than there was at first: what is missing of that is counted.
+                RingItem::Pending
+                    if at == head && self.broken == 0 && self.rings.head(ring) != head =>
+                {
                     head = self.rings.head(ring);
                 }
                 RingItem::Pending => break true,

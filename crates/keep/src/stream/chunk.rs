@@ -90,22 +90,22 @@ impl Chunk {
         self.is_compressed.get_or_insert(false);
     }
 
-    /// One more page.
+    /// One more page, which is given back.
     pub(super) fn add(
         &mut self,
-        page: Vec<u8>,
+        page: Bytes,
         rows: usize,
         values: usize,
         how: How,
-    ) -> ParquetResult<()> {
+    ) -> ParquetResult<Bytes> {
         self.rows += rows;
         self.values += values;
         if !self.hows.contains(&how) {
             self.hows.push(how);
         }
         let length = page.len();
-        let page = Page::DataPage {
-            buf: self.compress(page)?,
+        let written = Page::DataPage {
+            buf: self.compress(&page)?,
             num_values: rows as u32,
             encoding: how.encoding(),
             def_level_encoding: Encoding::RLE,
@@ -113,24 +113,38 @@ impl Chunk {
             statistics: None,
         };
         let mut pages = TrackedWrite::new(std::mem::take(&mut self.pages));
-        let spec = write(&mut pages, page, length)?;
+        let spec = write(&mut pages, written, length)?;
         self.pages = pages.into_inner()?;
         self.uncompressed += spec.uncompressed_size;
-        Ok(())
+        Ok(page)
     }
 
-    fn compress(&mut self, page: Vec<u8>) -> ParquetResult<Bytes> {
+    fn compress(&mut self, page: &Bytes) -> ParquetResult<Bytes> {
         if self.is_compressed == Some(false) {
-            return Ok(page.into());
+            return Ok(page.clone());
         }
         let failed = |error: snap::Error| ParquetError::External(Box::new(error));
-        let compressed = self.encoder.compress_vec(&page).map_err(failed)?;
+        let compressed = self.encoder.compress_vec(page).map_err(failed)?;
         // A short page says nothing of those that follow.
         let is_short = page.len() < 256;
         let is_worth_it = is_short || compressed.len() < page.len() - page.len() / 8;
         match *self.is_compressed.get_or_insert(is_worth_it) {
             true => Ok(compressed.into()),
-            false => Ok(page.into()),
+            false => Ok(page.clone()),
+        }
+    }
+
+    /// What waits is not wanted any more.
+    pub(super) fn forget(&mut self) {
+        let mut pages = std::mem::take(&mut self.pages);
+        pages.clear();
+        *self = Chunk { pages, ..Chunk::new() };
+    }
+
+    /// Memory of pages that have been written, for the next ones.
+    pub(super) fn reuse(&mut self, pages: Pages) {
+        if self.pages.is_empty() {
+            self.pages = emptied(pages.data);
         }
     }
 
@@ -147,7 +161,7 @@ impl Chunk {
         if self.hows.contains(&How::Dictionary) {
             let length = dictionary.len();
             let page = Page::DictionaryPage {
-                buf: self.compress(dictionary)?,
+                buf: self.compress(&dictionary.into())?,
                 num_values: count as u32,
                 encoding: Encoding::PLAIN,
                 is_sorted: false,
@@ -182,6 +196,12 @@ impl Chunk {
         };
         Ok(Filled { pages: Pages { dictionary, data }, closed })
     }
+}
+
+/// The memory of bytes that nobody has any more.
+pub(super) fn emptied(mut bytes: Bytes) -> Vec<u8> {
+    bytes.truncate(0);
+    bytes.into()
 }
 
 fn write(

@@ -111,7 +111,7 @@ impl Numbers {
         let how = self.encode(&mut page);
         let count = self.values.len();
         self.values.clear();
-        self.chunk.add(page, rows, count, how)
+        self.chunk.add(page.into(), rows, count, how).map(drop)
     }
 
     fn encode(&mut self, page: &mut Vec<u8>) -> How {
@@ -163,7 +163,7 @@ impl Numbers {
         self.values.clear();
         self.present.clear();
         self.range = None;
-        self.chunk = Chunk::new();
+        self.chunk.forget();
         match &mut self.known {
             Codes::Values(dictionary, is_full) => {
                 dictionary.clear();

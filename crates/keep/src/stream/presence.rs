@@ -5,6 +5,9 @@ use super::pack;
 /// Rows of a page: what all columns of it take stays in a processor's cache.
 pub(super) const PAGE_ROWS: usize = 8192;
 
+/// Bytes of what a page begins with, at most: how long that is, how many words follow, and they.
+pub(super) const MOST_BYTES: usize = 4 + 8 + PAGE_ROWS / 8;
+
 /// None where all rows have one.
 pub(super) struct Presence(Option<Box<[u64; PAGE_ROWS / 64]>>);
 

@@ -5,20 +5,23 @@
 
 use std::collections::HashMap;
 
+use bytes::Bytes;
 use parquet::data_type::ByteArray;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::chunk::{Chunk, Filled, How};
+use super::chunk::{Chunk, Filled, How, Pages, emptied};
 use super::pack;
-use super::presence::Presence;
+use super::presence::{self, Presence};
 
 /// More of them are too many for a dictionary, and so are longer ones.
 const MOST: usize = 2048;
 const LONGEST: usize = 64;
 /// To compress bytes that are shorter, as the beginnings of packets, takes longer than to write them.
 const SHORT_BYTES: usize = 256;
+/// Room that is kept before the values of a page: they need not be copied when it is known which rows have one.
+const HEAD_BYTES: usize = presence::MOST_BYTES;
 
 /// A column.
 pub(super) struct Texts {
@@ -26,7 +29,8 @@ pub(super) struct Texts {
     /// Whether they are texts, not bytes.
     is_text: bool,
     present: Presence,
-    /// Of the page that is being made: which of the dictionary each is; or, once that has ended, they themselves.
+    /// Of the page that is being made: which of the dictionary each is; or, once that has ended, they themselves, behind
+    /// room for what goes before them.
     indices: Vec<u16>,
     plain: Vec<u8>,
     values: usize,
@@ -68,13 +72,22 @@ impl Texts {
                 None => self.end_dictionary(),
             }
         }
+        self.put_into_page(text);
+    }
+
+    fn put_into_page(&mut self, text: &[u8]) {
+        if self.plain.is_empty() {
+            self.plain.resize(HEAD_BYTES, 0);
+        }
         put_plain(&mut self.plain, text);
     }
 
     /// Those of this page that have come are written as the others will be.
     fn end_dictionary(&mut self) {
-        for index in self.indices.drain(..) {
-            put_plain(&mut self.plain, &self.dictionary.all[usize::from(index)]);
+        for index in std::mem::take(&mut self.indices) {
+            let text = std::mem::take(&mut self.dictionary.all[usize::from(index)]);
+            self.put_into_page(&text);
+            self.dictionary.all[usize::from(index)] = text;
         }
         self.dictionary.has_ended = true;
     }
@@ -90,31 +103,40 @@ impl Texts {
         if rows == 0 {
             return Ok(());
         }
-        let mut page = Vec::with_capacity(self.plain.len() + self.indices.len() * 2 + 64);
-        self.present.write(rows, self.values, &mut page);
-        let how = match self.indices.first() {
-            Some(first) => {
-                let most = self.dictionary.all.len().saturating_sub(1) as u64;
-                let width = pack::width(most).max(1);
-                page.push(width as u8);
-                match self.indices.iter().all(|index| index == first) {
-                    true => pack::run(*first, width, self.indices.len(), &mut page),
-                    false => pack::packed(&self.indices, width, &mut page),
-                }
-                How::Dictionary
-            }
-            None => {
-                page.extend_from_slice(&self.plain);
-                How::Plain
-            }
-        };
         let values = std::mem::take(&mut self.values);
-        if !self.is_text && self.plain.len() < values * SHORT_BYTES {
+        let mut head = Vec::with_capacity(self.indices.len() * 2 + HEAD_BYTES);
+        self.present.write(rows, values, &mut head);
+        let Some(first) = self.indices.first() else {
+            return self.end_plain_page(&head, rows, values);
+        };
+        let most = self.dictionary.all.len().saturating_sub(1) as u64;
+        let width = pack::width(most).max(1);
+        head.push(width as u8);
+        match self.indices.iter().all(|index| index == first) {
+            true => pack::run(*first, width, self.indices.len(), &mut head),
+            false => pack::packed(&self.indices, width, &mut head),
+        }
+        self.keep_short_ones_plain(0, values);
+        self.indices.clear();
+        self.chunk.add(head.into(), rows, values, How::Dictionary).map(drop)
+    }
+
+    /// What goes before the values is put into the room that is there for it.
+    fn end_plain_page(&mut self, head: &[u8], rows: usize, values: usize) -> ParquetResult<()> {
+        let mut page = std::mem::take(&mut self.plain);
+        page.resize(page.len().max(HEAD_BYTES), 0);
+        let first = HEAD_BYTES - head.len();
+        page[first..HEAD_BYTES].copy_from_slice(head);
+        self.keep_short_ones_plain(page.len() - HEAD_BYTES, values);
+        let page = self.chunk.add(Bytes::from(page).slice(first..), rows, values, How::Plain)?;
+        self.plain = emptied(page);
+        Ok(())
+    }
+
+    fn keep_short_ones_plain(&mut self, bytes: usize, values: usize) {
+        if !self.is_text && bytes < values * SHORT_BYTES {
             self.chunk.keep_plain();
         }
-        self.indices.clear();
-        self.plain.clear();
-        self.chunk.add(page, rows, values, how)
     }
 
     /// What waits is not wanted any more.
@@ -124,7 +146,12 @@ impl Texts {
         self.values = 0;
         self.present.clear();
         self.dictionary = Dictionary::default();
-        self.chunk = Chunk::new();
+        self.chunk.forget();
+    }
+
+    /// Memory of pages that have been written, for the next ones.
+    pub(super) fn reuse(&mut self, pages: Pages) {
+        self.chunk.reuse(pages);
     }
 
     /// What the row group gets. All pages have been ended.

@@ -5,7 +5,7 @@ use weigh_schema::ring::{ALIGNMENT, LINE, STAMP, stamp, step, word};
 use super::writer::{Buffer, KEY, POSITION, RING, TAIL, Writer};
 use crate::assemble::{Helper, Label, Op, R, When};
 use crate::record::offset;
-use crate::state::{Count, OfBuffer};
+use crate::state::{InBuffer, OfBuffer};
 
 /// `BPF_RB_FORCE_WAKEUP` of `<linux/bpf.h>`.
 const LOUDLY: u64 = 2;
@@ -34,9 +34,7 @@ impl Writer<'_> {
             (0..TRIES).for_each(|_| self.try_place(buffer, has_room, is_full));
         }
         self.code.place(is_full);
-        self.count(Count::Lost);
-        self.count_at(self.state.of_buffer(buffer.number, OfBuffer::Lost));
-        self.count_at(self.state.of_cpu_lost_in(self.slot.number as usize, buffer.number));
+        self.count_in(buffer, InBuffer::Lost);
         self.code.jump(next);
         self.code.place(has_room);
         let code = &mut self.code;
@@ -85,7 +83,7 @@ impl Writer<'_> {
 
     /// Hands the record over; wakes who reads if so much has been written since the last time.
     pub(super) fn submit(&mut self, buffer: &Buffer, next: Label) {
-        self.count(Count::Sent);
+        self.count_in(buffer, InBuffer::Sent);
         let written = self.state.of_buffer(buffer.number, OfBuffer::Written) as i16;
         let watermark = self.state.watermark(buffer.number) as u32;
         let state = self.maps.state;
@@ -111,6 +109,10 @@ impl Writer<'_> {
         // When it is full, the reader has not looked since it rang.
         code.call(Helper::RingOutput);
         code.jump(next);
+    }
+
+    fn count_in(&mut self, buffer: &Buffer, count: InBuffer) {
+        self.count_at(self.state.of_cpu_in(self.slot.number as usize, buffer.number, count));
     }
 
     /// R9 is how far it is to the next record. Room behind the content of the last field is given back, if nobody has

@@ -9,7 +9,7 @@ use crate::path_resolve::Hop;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::signature::{Attach, Site};
-use crate::state::{BANK, CONSTANTS, Count, HOLDING, State};
+use crate::state::{BANK, CONSTANTS, HOLDING, State};
 
 /// Rings that programs write into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,13 +262,8 @@ impl<'p> Writer<'p> {
         code.with(Op::Add, R::R8, R::R1);
     }
 
-    /// One more, of this CPU. Nobody else writes there; but a program at a program's function may have to
-    /// leave its CPU to another thread that meets the same, so there it is done at once.
-    pub(super) fn count(&mut self, count: Count) {
-        self.count_at(self.state.of_cpu(self.slot.number as usize, count));
-    }
-
-    /// The same of what lies so far behind the CPU's beginning.
+    /// One more of what lies so far behind the CPU's beginning. Nobody else writes there; but a program at a program's
+    /// function may have to leave its CPU to another thread that meets the same, so there it is done at once.
     pub(super) fn count_at(&mut self, place: usize) {
         let place = place as i32;
         let code = &mut self.code;

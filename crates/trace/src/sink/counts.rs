@@ -17,6 +17,9 @@ pub struct ProbeCounts {
     pub sent: u64,
     /// Records for which the ring had no room.
     pub lost: u64,
+    /// Records that were written and could not be read, for a ring was damaged: while the stream runs, at least so many.
+    #[serde(default)]
+    pub unread: u64,
     /// Events that met their own program at work.
     pub missed: u64,
     /// Events that the filter let through, where there is sampling after it.
@@ -24,6 +27,11 @@ pub struct ProbeCounts {
 }
 
 impl ProbeCounts {
+    /// Events of which there is no record.
+    pub fn gone(&self) -> u64 {
+        self.lost + self.unread + self.missed
+    }
+
     /// What a recording says of it.
     pub fn note(
         self,
@@ -31,7 +39,7 @@ impl ProbeCounts {
         filter: Option<String>,
         sampling: Option<String>,
     ) -> FollowedNote {
-        let ProbeCounts { event, sent, lost, missed, matched } = self;
+        let ProbeCounts { event, sent, lost, unread, missed, matched } = self;
         FollowedNote {
             event,
             asked,
@@ -39,6 +47,7 @@ impl ProbeCounts {
             sampling,
             sent_total: sent,
             lost_total: lost,
+            unread_total: unread,
             missed_total: missed,
             matched_total: matched,
         }
@@ -55,7 +64,7 @@ pub struct BufferCounts {
     pub taken: u64,
     /// Events that its predicate did not let in.
     pub passed_over: u64,
-    /// Events for which it had no room.
+    /// Events for which it had no room, and records of it that could not be read.
     pub lost: u64,
     /// Records that came when its file could not be written any more.
     #[serde(default)]
@@ -92,6 +101,11 @@ impl Totals {
     /// Events of which there is no record.
     pub fn lost(&self) -> u64 {
         self.followed.iter().map(FollowedNote::gone).sum()
+    }
+
+    /// Records that were written and could not be read.
+    pub fn unread(&self) -> u64 {
+        self.followed.iter().map(|followed| followed.unread_total).sum()
     }
 
     /// What a recording says of itself, but for its rows.

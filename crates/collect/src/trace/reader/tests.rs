@@ -318,3 +318,44 @@ fn room_that_was_given_back_is_the_next_record_s() {
     made.write(0, 56, 56);
     assert_eq!((lengths(&mut reader), reader.broken()), (vec![56], 0));
 }
+
+#[test]
+fn a_mark_is_passed_when_all_before_it_was_shown_or_passed_over() {
+    let mut made = Made::new(1);
+    let mut reader = made.reader().unwrap();
+    assert!(!reader.has_passed_mark(), "there is none yet");
+    made.write(0, 40, 3);
+    made.write(0, 40, 40);
+    reader.mark();
+    assert!(!reader.has_passed_mark());
+    assert_eq!((lengths(&mut reader).len(), reader.broken()), (0, 1));
+    assert!(reader.has_passed_mark());
+    // One that is not whole yet is neither lost nor taken.
+    made.put(0, word::HEAD, made.heads[0] + step(40) as u64);
+    reader.mark();
+    lengths(&mut reader);
+    assert!(!reader.has_passed_mark());
+    made.write(0, 40, 40);
+    assert_eq!(lengths(&mut reader), [40]);
+    assert!(reader.has_passed_mark());
+}
+
+#[test]
+fn who_reads_along_goes_on_behind_damage_when_the_owner_has_passed_it() {
+    let mut made = Made::new(1);
+    let mut follower = crate::trace::Follower::new(made.files[0].as_fd(), vec![0]).unwrap();
+    made.write(0, 40, 40);
+    made.write(0, 40, 3);
+    let mut seen = 0;
+    follower.drain(|_| seen += 1);
+    assert_eq!((seen, follower.is_overtaken()), (1, true));
+    // An owner that is behind says nothing of it yet.
+    assert!(!follower.between(&[0], |_, _| ()));
+    assert!(follower.is_overtaken());
+    let head = made.heads[0];
+    assert!(follower.between(&[head], |_, _| ()));
+    follower.resume(&[head]);
+    made.write(0, 56, 56);
+    follower.drain(|record| assert_eq!(record.len(), 56));
+    assert_eq!((follower.is_overtaken(), follower.positions()[0]), (false, made.heads[0]));
+}

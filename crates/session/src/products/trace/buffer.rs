@@ -11,7 +11,7 @@ use weigh_trace::condition::Test;
 use weigh_trace::generate;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{BufferCounts, Meaning, ProbeCounts, Totals};
-use weigh_trace::state::{CONSTANTS, OfBuffer, State};
+use weigh_trace::state::{CONSTANTS, InBuffer, OfBuffer, State};
 use weigh_trace::synthesis::merge::SLACK_NS;
 
 use super::pipeline::{Pipeline, Probes};
@@ -63,6 +63,11 @@ pub struct StreamBuffer {
     pub taken: u64,
     taken_of: Vec<u64>,
     pub seen: Vec<u64>,
+    /// What a buffer of this number before it had of each event: written, and without room.
+    before: Vec<[u64; 2]>,
+    /// A ring was damaged; and of each event what is known to be missing of what was written.
+    is_damaged: bool,
+    unread_of: Vec<u64>,
 }
 
 impl StreamBuffer {
@@ -97,6 +102,9 @@ impl StreamBuffer {
             taken: 0,
             taken_of: Vec::new(),
             seen: Vec::new(),
+            before: Vec::new(),
+            is_damaged: false,
+            unread_of: Vec::new(),
         }
     }
 
@@ -127,22 +135,50 @@ impl StreamBuffer {
         })
     }
 
-    /// What another buffer of this number has left behind does not count.
-    pub fn begin(&self, kernel: &KernelTrace, state: &State) {
+    /// What another buffer of this number has left behind, of so many events, does not count.
+    pub fn begin(&mut self, kernel: &KernelTrace, state: &State, events: usize) {
         for cpu in 0..state.cpus {
-            let of = [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed, OfBuffer::Lost];
-            for what in of {
+            for what in [OfBuffer::Written, OfBuffer::Ring, OfBuffer::Passed] {
                 kernel.set_word(state.buffer(cpu, self.number, what), 0);
             }
         }
-        for (cpu, probe) in (0..state.cpus).flat_map(|cpu| (0..state.probes).map(move |p| (cpu, p)))
-        {
-            let place = state.lost_in(cpu, probe, self.number);
-            if kernel.word(place) != 0 {
-                kernel.set_word(place, 0);
-            }
-        }
+        self.before = (0..events).map(|event| self.written_of(kernel, state, event)).collect();
         kernel.set_word(state.predicate_holding(self.number), State::bank_word(0));
+    }
+
+    /// What programs have written into it of an event, and had no room for.
+    fn written_of(&self, kernel: &KernelTrace, state: &State, event: usize) -> [u64; 2] {
+        let before = self.before.get(event).copied().unwrap_or_default();
+        let counts = [InBuffer::Sent, InBuffer::Lost].map(|count| -> u64 {
+            let word = |cpu| kernel.word(state.count_in(cpu, event, self.number, count));
+            (0..state.cpus).map(word).sum()
+        });
+        [counts[0].wrapping_sub(before[0]), counts[1].wrapping_sub(before[1])]
+    }
+
+    /// What was written of each event until now, of which nothing may be missing.
+    fn written(&self, kernel: &KernelTrace, state: &State, events: usize) -> Vec<u64> {
+        (0..events).map(|event| self.written_of(kernel, state, event)[0]).collect()
+    }
+
+    /// All of that has been taken in, or never can be.
+    fn note_unread(&mut self, written: &[u64]) {
+        self.unread_of.resize(written.len().max(self.unread_of.len()), 0);
+        for (event, (unread, written)) in self.unread_of.iter_mut().zip(written).enumerate() {
+            let taken = self.taken_of.get(event).copied().unwrap_or(0);
+            *unread = written.saturating_sub(taken).max(*unread);
+        }
+    }
+
+    /// Nothing more can come, of so many events: what was written and not taken in is lost.
+    pub fn settle(&mut self, kernel: &KernelTrace, state: &State, events: usize) {
+        if self.pipeline.is_some() {
+            self.note_unread(&self.written(kernel, state, events));
+        }
+    }
+
+    fn all_rings(&mut self) -> impl Iterator<Item = &mut Rings> {
+        self.retired.iter_mut().map(|(rings, _)| rings).chain(&mut self.rings)
     }
 
     /// Who reads along wants weigh to be waked when a CPU has written so much; none: nobody does.
@@ -252,8 +288,32 @@ impl StreamBuffer {
         }
     }
 
-    /// Takes in what is there, if it is time; whether that was all. What cannot be kept is counted, and passed over.
+    /// Takes in what is there, if it is time; whether that was all. What cannot be kept, or read, is counted, and passed
+    /// over.
     pub fn take_in(
+        &mut self,
+        before_ns: u64,
+        probe: Probes<'_>,
+        meaning: &Meaning,
+        how: (bool, bool),
+        (kernel, state, events): (&KernelTrace, &State, usize),
+    ) -> bool {
+        let written = self.is_damaged.then(|| self.written(kernel, state, events));
+        if written.is_some() {
+            self.all_rings().for_each(|rings| rings.reader.mark());
+        }
+        let is_all = self.take_some_in(before_ns, probe, meaning, how);
+        if let Some(written) = written
+            && self.all_rings().all(|rings| rings.reader.has_passed_mark())
+        {
+            self.note_unread(&written);
+        }
+        let is_damaged = self.all_rings().any(|rings| rings.reader.broken() > 0);
+        self.is_damaged |= is_damaged;
+        is_all
+    }
+
+    fn take_some_in(
         &mut self,
         before_ns: u64,
         probe: Probes<'_>,
@@ -281,7 +341,9 @@ impl StreamBuffer {
             return true;
         };
         let (mut is_all, is_removed) = (true, rings.is_none());
-        let until = if is_end { u64::MAX } else { before_ns.saturating_sub(SLACK_NS) };
+        // What waits in a damaged ring could not be told from what is missing.
+        let is_now = is_end || self.is_damaged;
+        let until = if is_now { u64::MAX } else { before_ns.saturating_sub(SLACK_NS) };
         let last = retired.len().wrapping_sub(1);
         let retired_ones = retired.iter_mut().enumerate();
         // The last that it had when it was removed are still its own.
@@ -290,19 +352,24 @@ impl StreamBuffer {
         for (rings, is_current) in retired_ones.chain(rings.as_mut().map(|rings| (rings, true))) {
             // The probe of a record that can be kept.
             let mut admit = |record: Record<'_>, has_failed: bool| {
+                // What is of no event is no record.
+                let probe = probe(record.event())?;
+                *taken += 1;
                 count(taken_of, record.event());
                 if is_current {
                     count(seen, record.event());
                 }
-                *unkept += u64::from(has_failed);
-                let probe = if has_failed { None } else { probe(record.event()) }?;
+                if has_failed {
+                    *unkept += 1;
+                    return None;
+                }
                 if wants_names {
                     // Before it waits for others: its process may be gone then.
                     meaning.names.borrow_mut().meet(record.tgid(), probe.has_user_stack());
                 }
                 Some(probe)
             };
-            let (records, all) = match *is_in_place {
+            let (_, all) = match *is_in_place {
                 true => rings.reader.drain_in_order(until, time_of, |run| {
                     let records = run.iter().filter_map(|bytes| Record::new(bytes));
                     let admitted = records
@@ -321,7 +388,6 @@ impl StreamBuffer {
                     }
                 }),
             };
-            *taken += records;
             is_all &= all;
         }
         if failed.is_none() {
@@ -353,13 +419,12 @@ impl StreamBuffer {
         &mut self,
         totals: &Totals,
         meaning: &Meaning,
-        kernel: &KernelTrace,
-        state: &State,
+        (kernel, state): (&KernelTrace, &State),
     ) {
         let Some(pipeline) = self.pipeline.take() else { return };
         let finished = pipeline.finish(totals, meaning);
         self.failed = self.failed.take().or(finished.err());
-        self.counted = Some(self.counted(kernel, state));
+        self.counted = Some(self.counted(kernel, state, totals.followed.len()));
     }
 
     /// What was counted of an event, as far as this buffer's records go: what another one had no room for is no gap here.
@@ -372,27 +437,33 @@ impl StreamBuffer {
         if !self.takes(&of_all.event) {
             return ProbeCounts { event: of_all.event, ..ProbeCounts::default() };
         }
-        let lost = |cpu| kernel.word(state.lost_in(cpu, number, self.number));
         ProbeCounts {
             sent: self.taken_of.get(number).copied().unwrap_or(0),
-            lost: (0..state.cpus).map(lost).sum(),
+            lost: self.written_of(kernel, state, number)[1],
+            unread: self.unread_of(number),
             ..of_all
         }
     }
 
+    /// Records of an event that were written and could not be read.
+    pub fn unread_of(&self, number: usize) -> u64 {
+        self.unread_of.get(number).copied().unwrap_or(0)
+    }
+
     /// What was counted.
-    pub fn counted(&self, kernel: &KernelTrace, state: &State) -> BufferCounts {
+    pub fn counted(&self, kernel: &KernelTrace, state: &State, events: usize) -> BufferCounts {
         if let Some(counted) = &self.counted {
             return counted.clone();
         }
         let sum = |what| -> u64 {
             (0..state.cpus).map(|cpu| kernel.word(state.buffer(cpu, self.number, what))).sum()
         };
+        let lost = |event| self.written_of(kernel, state, event)[1] + self.unread_of(event);
         BufferCounts {
             name: self.name.clone(),
             taken: self.taken,
             passed_over: sum(OfBuffer::Passed),
-            lost: sum(OfBuffer::Lost),
+            lost: (0..events).map(lost).sum(),
             unkept: self.unkept,
             failed: self.failed.as_ref().map(|error| format!("{error:#}")),
         }

@@ -24,7 +24,7 @@ use weigh_trace::buffer_spec::Spread;
 use weigh_trace::generate::{self, Access, Maps, Slot};
 use weigh_trace::probe::Probe;
 use weigh_trace::sink::{MAIN, ProbeCounts};
-use weigh_trace::state::{CONSTANTS, Count, State};
+use weigh_trace::state::{BUFFERS, CONSTANTS, InBuffer, State};
 use weigh_trace::synthesis::Gaps;
 
 use super::adaptation_plan::PlannedAdaptation;
@@ -224,17 +224,21 @@ impl LocalStream {
     }
 
     fn counted(&self, number: usize) -> ProbeCounts {
-        let sum = |count| -> u64 {
-            let of = |cpu| self.kernel.word(self.state.count(cpu, number, count));
-            (0..self.state.cpus).map(of).sum()
+        let sum = |of: &dyn Fn(usize) -> usize| -> u64 {
+            (0..self.state.cpus).map(|cpu| self.kernel.word(of(cpu))).sum()
+        };
+        let in_all = |count| -> u64 {
+            let of = |buffer| sum(&|cpu| self.state.count_in(cpu, number, buffer, count));
+            (0..BUFFERS).map(of).sum()
         };
         let probe = &self.traced[number].resolved.probe;
         ProbeCounts {
             event: probe.name.clone(),
-            sent: sum(Count::Sent),
-            lost: sum(Count::Lost),
+            sent: in_all(InBuffer::Sent),
+            lost: in_all(InBuffer::Lost),
+            unread: self.buffers.iter().map(|held| held.unread_of(number)).sum(),
             missed: self.kernel.missed(number),
-            matched: probe.sampling.map(|_| sum(Count::Matched)),
+            matched: probe.sampling.map(|_| sum(&|cpu| self.state.matched(cpu, number))),
         }
     }
 
@@ -245,8 +249,7 @@ impl LocalStream {
 
     /// Of each event, what a buffer lacks.
     fn lost_in(&self, held: &StreamBuffer) -> Vec<u64> {
-        let counted = (0..self.traced.len()).map(|number| self.counted_in(held, number));
-        counted.map(|counted| counted.lost + counted.missed).collect()
+        (0..self.traced.len()).map(|number| self.counted_in(held, number).gone()).collect()
     }
 
     /// What a recording says of a probe.

@@ -48,10 +48,15 @@ const SOCKET_LAYERS: [&str; 2] = [
 const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
 const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
-/// Bytes of each ring: at least, at most.
-const RING: (u64, u64) = (8 << 20, 256 << 20);
+/// Bytes of each ring: at least, at most. To make, map and free it takes a microsecond or more for each page, whether
+/// packets come or not.
+const RING: (u64, u64) = (4 << 20, 32 << 20);
+/// The same of a journey's.
+const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
-const PACKETS_OF_RING: u64 = 65_536;
+const PACKETS_OF_RING: u64 = 8192;
+/// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
+const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
 const BESIDES: u64 = 128;
 /// All rings together take one part in so many of the memory that is available.
@@ -79,7 +84,7 @@ pub enum PacketsRequest {
 pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
     match wanted {
         PacketsRequest::Journey => {
-            settings.ring_bytes = settings.ring_bytes.or(Some(RING.0 as usize));
+            settings.ring_bytes = settings.ring_bytes.or(Some(RING_OF_JOURNEY));
             let tells_sockets = SOCKETS.iter().all(|event| is_listed(Some("sock"), name_of(event)));
             let is_filtered = !settings.filters.is_empty();
             let (events, layers) = journey(tells_sockets, is_filtered);
@@ -89,7 +94,9 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
             let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
             let usual = || ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
-            settings.ring_bytes = settings.ring_bytes.or_else(|| Some(usual()));
+            let bytes = settings.ring_bytes.unwrap_or_else(usual);
+            settings.ring_bytes = Some(bytes);
+            settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
             let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
             let points = points.into_iter().filter(|(_, is_wanted)| *is_wanted);
             settings.events = points.map(|(point, _)| event(point, snap_bytes, comments)).collect();
@@ -143,9 +150,9 @@ mod tests {
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
         let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
-        assert_eq!([96, 256, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [16, 32, 128, 256]);
-        assert_eq!([64, 1024, 16384].map(|memory| mib(4096, 2, memory)), [8, 64, 256]);
-        assert_eq!((mib(4096, 64, 16384), mib(4096, 0, 0)), (32, 8));
+        assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [4, 8, 16, 32]);
+        assert_eq!([64, 256, 16384].map(|memory| mib(4096, 2, memory)), [4, 16, 32]);
+        assert_eq!((mib(4096, 64, 4096), mib(4096, 0, 0)), (8, 4));
     }
 
     #[test]
@@ -176,6 +183,8 @@ mod tests {
             let wanted =
                 PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments: leaving };
             follow_packets(&mut settings, wanted);
+            let quarter = settings.ring_bytes.map(|bytes| bytes as u64 / 4);
+            assert!(quarter.is_some() && settings.wake_bytes == quarter);
             settings.events
         };
         let (both, coming) = (events(true, true), events(false, true));

@@ -25,7 +25,7 @@ pub struct EventMeter {
 impl EventMeter {
     /// So many have been counted now. Those that a sampling rule passed over are events, too.
     pub fn advance(&mut self, counted: &ProbeCounts) {
-        let lost = counted.lost + counted.missed;
+        let lost = counted.gone();
         let sent = counted.sent + lost;
         let new = match counted.matched {
             Some(matched) => matched.saturating_sub(self.matched),

@@ -73,7 +73,7 @@ impl LocalStream {
             None => Pipeline::to_sink(self.open_output(&asked, probes)?, has_rings),
         };
         let mut held = StreamBuffer::new(name, number, asked, rings, pipeline);
-        held.begin(&self.kernel, &self.state);
+        held.begin(&self.kernel, &self.state, self.traced.len());
         held.set_predicate(&self.kernel, &self.state, test);
         held.prepare(&self.kernel, &self.state, self.usual_wake);
         self.buffers.push(held);
@@ -266,6 +266,9 @@ impl LocalStream {
         if !self.buffers.iter().any(StreamBuffer::is_over) {
             return;
         }
+        let LocalStream { buffers, traced, kernel, state, .. } = self;
+        let over = buffers.iter_mut().filter(|held| held.is_over());
+        over.for_each(|held| held.settle(kernel, state, traced.len()));
         let now_ns = weigh_collect::clock::Moment::now().ns();
         let seconds = now_ns.saturating_sub(self.origin.began_ns) as f64 * 1e-9;
         let mut totals = self.totals(seconds, now_ns);
@@ -279,7 +282,7 @@ impl LocalStream {
                 found_last.clone_from(&found);
             }
             (totals.taken, totals.followed) = (held.taken, own);
-            held.finish(&totals, meaning, kernel, state);
+            held.finish(&totals, meaning, (kernel, state));
         }
     }
 
@@ -302,7 +305,7 @@ impl LocalStream {
                 output: held.asked.output.as_ref().map(|path| path.display().to_string()),
                 waiting: held.rings.as_ref().map_or(0, |rings| rings.reader.waiting()),
                 is_removed: held.rings.is_none(),
-                counted: held.counted(&self.kernel, &self.state),
+                counted: held.counted(&self.kernel, &self.state, self.traced.len()),
             }
         };
         self.buffers.iter().map(registered).collect()

@@ -65,12 +65,13 @@ impl LocalStream {
 
     fn take_all_in(&mut self, is_end: bool) -> bool {
         let (before, wants_names) = (Moment::now().ns(), self.wants_names());
-        let LocalStream { buffers, traced, meaning, .. } = self;
+        let LocalStream { buffers, traced, meaning, kernel, state, .. } = self;
         let probe = |event: u32| Some(&traced.get(event as usize)?.resolved.probe);
         meaning.names.borrow_mut().next_round();
+        let counts = (&*kernel, &*state, traced.len());
         let mut is_all = true;
         for held in buffers {
-            is_all &= held.take_in(before, &probe, meaning, (is_end, wants_names));
+            is_all &= held.take_in(before, &probe, meaning, (is_end, wants_names), counts);
         }
         is_all
     }
@@ -92,6 +93,8 @@ impl LocalStream {
             before = Some(self.taken());
             while !self.take_all_in(true) {}
         }
+        let LocalStream { buffers, traced, kernel, state, .. } = self;
+        buffers.iter_mut().for_each(|held| held.settle(kernel, state, traced.len()));
     }
 
     /// What was taken is where it belongs.
@@ -112,7 +115,7 @@ impl LocalStream {
         let (taken, followed) = (totals.taken, std::mem::take(&mut totals.followed));
         for (held, own) in self.buffers.iter_mut().zip(own) {
             (totals.taken, totals.followed) = (held.taken, own);
-            held.finish(&totals, &self.meaning, &self.kernel, &self.state);
+            held.finish(&totals, &self.meaning, (&self.kernel, &self.state));
         }
         (totals.taken, totals.followed) = (taken, followed);
         totals.buffers = self.totals(seconds, now_ns).buffers;
@@ -139,7 +142,9 @@ impl LocalStream {
     }
 
     pub(super) fn totals(&self, seconds: f64, ended_ns: u64) -> Totals {
-        let buffers = self.buffers.iter().map(|held| held.counted(&self.kernel, &self.state));
+        let counted =
+            |held: &StreamBuffer| held.counted(&self.kernel, &self.state, self.traced.len());
+        let buffers = self.buffers.iter().map(counted);
         Totals {
             origin: self.origin.clone(),
             followed: (0..self.traced.len())

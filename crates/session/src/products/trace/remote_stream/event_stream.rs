@@ -35,8 +35,12 @@ impl ControlTarget for RemoteStream {
                 register.rules.clone_from(&self.rules);
                 register.taken = self.taken;
                 // Here they are taken in and written, not where the probes are.
+                for (probe, unread) in register.probes.iter_mut().zip(&self.unread) {
+                    probe.counted.unread = *unread;
+                }
                 for buffer in register.buffers.iter_mut().filter(|buffer| buffer.name == MAIN) {
                     buffer.counted.taken = self.taken;
+                    buffer.counted.lost += self.unread.iter().sum::<u64>();
                     buffer.output.clone_from(&self.output);
                 }
                 Answer::Register(register)
@@ -55,10 +59,11 @@ impl ControlTarget for RemoteStream {
     }
 
     fn r#where(&self, _: usize) -> StreamPosition {
-        let lost = match self.ask(Ask::Where) {
+        let mut lost = match self.ask(Ask::Where) {
             Ok(Answer::Where(at)) => at.lost,
             _ => self.last.as_ref().map_or(Vec::new(), |last| last.lost.clone()),
         };
+        lost.iter_mut().zip(&self.unread).for_each(|(lost, unread)| *lost += unread);
         let positions = match &self.reading {
             RingReading::Owner(reader) => reader.positions(),
             RingReading::Along(follower) => follower.positions(),
@@ -85,7 +90,7 @@ impl ControlTarget for RemoteStream {
     fn synthesis_report(&self, rows: usize) -> Option<SynthesisReport> {
         let now = Moment::now().ns();
         let seconds = self.meaning.seconds_since_began(now);
-        self.report(&self.counts(None), rows, (now, seconds))
+        self.report(&self.counts(self.register().as_deref()), rows, (now, seconds))
     }
 
     fn look_after(&mut self, read: &[(usize, u64)]) {
@@ -142,6 +147,7 @@ impl EventStream for RemoteStream {
             let _ = rustix::io::read(wakes, &mut [0; 8]);
         }
         self.notice_end();
+        let marked = self.mark_damaged();
         let (is_all, unknown) = self.drain();
         if !unknown.is_empty() {
             if let Err(error) = self.learn() {
@@ -156,6 +162,11 @@ impl EventStream for RemoteStream {
                     }
                 }
             }
+        }
+        if let (Some(marked), RingReading::Owner(reader)) = (marked, &self.reading)
+            && reader.has_passed_mark()
+        {
+            self.note_unread(&marked);
         }
         let is_overtaken =
             matches!(&self.reading, RingReading::Along(follower) if follower.is_overtaken());
@@ -175,19 +186,16 @@ impl EventStream for RemoteStream {
         let Some(rows) = self.pipeline.due_rows() else { return };
         let now = Moment::now().ns();
         let seconds = now.saturating_sub(self.meaning.began_ns) as f64 / 1e9;
-        let found = self.report(&self.counts(None), rows, (now, seconds));
+        let found = self.report(&self.counts(self.register().as_deref()), rows, (now, seconds));
         if let Some(found) = found {
             self.pipeline.show(&found);
         }
     }
 
     fn event_counts(&mut self) -> Vec<ProbeCounts> {
-        match self.ask(Ask::List) {
-            Ok(Answer::Register(register)) if self.is_owner() => {
-                register.probes.into_iter().map(|probe| probe.counted).collect()
-            }
-            _ => Vec::new(),
-        }
+        let Some(register) = self.register() else { return Vec::new() };
+        let counted = |(id, _)| self.counted(id, Some(&*register));
+        register.probes.iter().enumerate().map(counted).collect()
     }
 
     fn adapt(
@@ -230,10 +238,10 @@ impl EventStream for RemoteStream {
         mut self: Box<Self>,
         (now_ns, seconds): (u64, f64),
     ) -> (Totals, Option<anyhow::Error>) {
-        let register = match self.ask(Ask::List) {
-            Ok(Answer::Register(register)) if self.is_owner() => Some(register),
-            _ => None,
-        };
+        let register = self.register();
+        if let Some(register) = &register {
+            self.note_unread(register);
+        }
         let RemoteStream { pipeline, failed, probes, meaning, .. } = &mut *self;
         let ended = pipeline.end(now_ns, &|event| probes.get(event), meaning);
         if let (None, Err(error)) = (&failed, ended) {

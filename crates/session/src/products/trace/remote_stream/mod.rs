@@ -159,6 +159,7 @@ impl RemoteStream {
             first: r#where,
             seen: Vec::new(),
             overtaken: Vec::new(),
+            unread: Vec::new(),
             last: None,
             taken: 0,
             passed: 0,
@@ -256,18 +257,68 @@ impl RemoteStream {
             event: event.map_or_else(String::new, |event| event.event.clone()),
             sent: of(&self.seen, id),
             lost: of(&self.overtaken, id),
+            unread: of(&self.unread, id),
             ..ProbeCounts::default()
         };
         match told {
             Some(told) if self.is_owner() => {
-                ProbeCounts { event: own.event, ..told.counted.clone() }
+                ProbeCounts { event: own.event, unread: own.unread, ..told.counted.clone() }
             }
             _ => own,
         }
     }
 
+    /// Of each event: with what the side says that has attached the probes, if it can be asked.
     fn counts(&self, register: Option<&Register>) -> Vec<ProbeCounts> {
-        (0..self.probes.read.len()).map(|id| self.counted(id, register)).collect()
+        let missing = if self.is_owner() { Vec::new() } else { self.missing() };
+        let counted = (0..self.probes.read.len()).map(|id| {
+            let counted = self.counted(id, register);
+            ProbeCounts { missed: counted.missed + of(&missing, id), ..counted }
+        });
+        counted.collect()
+    }
+
+    /// What another's stream itself has not had of each event since this reader came.
+    fn missing(&self) -> Vec<u64> {
+        let at = match &self.last {
+            Some(last) => last.clone(),
+            None => match self.ask(Ask::Where) {
+                Ok(Answer::Where(at)) => at,
+                _ => return Vec::new(),
+            },
+        };
+        let since = |(event, lost): (usize, &u64)| lost.saturating_sub(of(&self.first.lost, event));
+        at.lost.iter().enumerate().map(since).collect()
+    }
+
+    /// What the side says that has attached the probes for the rings' owner.
+    fn register(&self) -> Option<Box<Register>> {
+        match self.is_owner().then(|| self.ask(Ask::List))? {
+            Ok(Answer::Register(register)) => Some(register),
+            _ => None,
+        }
+    }
+
+    /// Where the owner's rings are damaged: what was written until now, which is to be held to what is read.
+    fn mark_damaged(&mut self) -> Option<Box<Register>> {
+        match &self.reading {
+            RingReading::Owner(reader) if reader.broken() > 0 => {}
+            _ => return None,
+        }
+        let register = self.register();
+        if let RingReading::Owner(reader) = &mut self.reading {
+            reader.mark();
+        }
+        register
+    }
+
+    /// All that this says was written has been read, or never can be.
+    fn note_unread(&mut self, register: &Register) {
+        self.unread.resize(self.unread.len().max(register.probes.len()), 0);
+        for (id, (unread, probe)) in self.unread.iter_mut().zip(&register.probes).enumerate() {
+            let missing = probe.counted.sent.saturating_sub(of(&self.seen, id));
+            *unread = missing.max(*unread);
+        }
     }
 
     fn report(
@@ -276,7 +327,7 @@ impl RemoteStream {
         rows: usize,
         now: (u64, f64),
     ) -> Option<SynthesisReport> {
-        let lost: Vec<u64> = counted.iter().map(|counted| counted.lost + counted.missed).collect();
+        let lost: Vec<u64> = counted.iter().map(ProbeCounts::gone).collect();
         self.pipeline.report(rows, now, &Gaps { lost: &lost, sampling: &self.sampled })
     }
 }

@@ -53,7 +53,10 @@ impl Probes {
 const MOST_EVENTS: usize = 1024;
 
 pub(super) fn count(counts: &mut Vec<u64>, event: u32, by: u64) {
-    let event = event as usize % MOST_EVENTS;
+    let event = event as usize;
+    if event >= MOST_EVENTS {
+        return;
+    }
     if counts.len() <= event {
         counts.resize(event + 1, 0);
     }
@@ -88,6 +91,8 @@ pub struct RemoteStream {
     pub(super) first: StreamPosition,
     pub(super) seen: Vec<u64>,
     pub(super) overtaken: Vec<u64>,
+    /// What was written of each event and could not be read, where this is the rings' owner.
+    pub(super) unread: Vec<u64>,
     /// The last that the stream said of itself.
     pub(super) last: Option<StreamPosition>,
     pub(super) taken: u64,
