@@ -82,8 +82,8 @@ pub struct RunArguments {
     #[arg(long, visible_alias = "progress")]
     pub live: bool,
 
-    /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, which
-    /// doubles up to 1s; else 1s; windows of 1s].
+    /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, else
+    /// 100ms, which doubles up to 1s; windows of 1s].
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     pub interval: Option<Duration>,
 
