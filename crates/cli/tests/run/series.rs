@@ -146,15 +146,18 @@ fn a_short_job_has_a_series_worth_drawing() {
     let average = measured.number("cpu_cores_average");
     measured
         .check(peak < 1.1 && peak >= average * 0.99, || format!("{peak}, {average} on average"));
-    for (options, expected) in [
-        ("--mechanism ptrace", 10..=18),
-        ("--mechanism preload", 10..=18),
-        ("--mechanism poll", 10..=18),
-        ("--interval 1s", 1..=8),
-    ] {
+    // Where nothing is optimised a look at all processes costs some 6 ms.
+    for (options, least) in
+        [("--mechanism ptrace", 10), ("--mechanism preload", 10), ("--mechanism poll", 4)]
+    {
         let (number, measured) = samples(options);
-        measured.check(expected.contains(&number), || format!("{number} samples by {options}"));
+        let most = measured.number("wall_seconds") / 0.1 + 3.0;
+        measured.check(number >= least && number as f64 <= most, || {
+            format!("{number} samples by {options}")
+        });
     }
+    let (number, measured) = samples("--interval 1s");
+    measured.check(number <= 8, || format!("{number} samples each second"));
 }
 
 /// What weigh's loop takes of a CPU for each sample is read by the job meanwhile: how many there are then is judged by the
