@@ -146,7 +146,7 @@ fn a_short_job_has_a_series_worth_drawing() {
     let average = measured.number("cpu_cores_average");
     measured
         .check(peak < 1.1 && peak >= average * 0.99, || format!("{peak}, {average} on average"));
-    // Where nothing is optimised a look at all processes costs some 6 ms.
+    // What a look costs holds them apart: by polling it is dear where nothing is optimised.
     for (options, least) in
         [("--mechanism ptrace", 10), ("--mechanism preload", 10), ("--mechanism poll", 4)]
     {
