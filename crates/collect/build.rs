@@ -273,6 +273,7 @@ const LEVEL_2: &[&str] = &[
     "processes",
     "system_calls",
     "filters",
+    "lookup",
 ];
 
 /// The parts of the library that only level 3 has.

@@ -166,25 +166,12 @@ EXPORT int ioctl(int fd, unsigned long what, ...)
 	return result;
 }
 
-/* Where a program brings its own malloc(), looking up a function may come here first. */
 #define MAPS(name)                                                                             \
-	typedef void *(*name##_type)(void *, size_t, int, int, int, off64_t);                  \
-	static name##_type name##_found;                                                       \
-	__attribute__((constructor(101))) static void find_##name(void)                        \
-	{                                                                                      \
-		name##_found = (name##_type)dlsym(RTLD_NEXT, #name);                           \
-	}                                                                                      \
+	REAL(void *, name, void *, size_t, int, int, int, off64_t)                             \
 	EXPORT void *name(void *at, size_t size, int rights, int flags, int fd, off64_t from)  \
 	{                                                                                      \
-		if (!name##_found) {                                                           \
-			long raw = raw6(SYS_mmap, (long)at, size, rights, flags, fd, from);    \
-			if (raw >= 0 || raw < -4095)                                           \
-				return (void *)raw;                                            \
-			errno = -raw;                                                          \
-			return MAP_FAILED;                                                     \
-		}                                                                              \
 		IO_BEGIN();                                                                    \
-		void *result = name##_found(at, size, rights, flags, fd, from);                \
+		void *result = real_##name()(at, size, rights, flags, fd, from);               \
                                                                                                \
 		if (!(flags & MAP_ANONYMOUS) && fd >= 0)                                       \
 			io_did(fd, IO_DID_MAP, result == MAP_FAILED, SYS_mmap, io_began);      \

@@ -110,15 +110,15 @@ static void put_in_place(void **from, void **to)
 
 void io_see_streams(void)
 {
-	void **table = dlsym(RTLD_NEXT, "_IO_file_jumps");
+	void **table = next_function("_IO_file_jumps");
 	struct part part = { .holds = table };
 	uintptr_t page = getauxval(AT_PAGESZ);
 
-	own_read = (stream_read)dlsym(RTLD_NEXT, "_IO_file_read");
-	own_write = (stream_write)dlsym(RTLD_NEXT, "_IO_file_write");
-	own_seek = (stream_seek)dlsym(RTLD_NEXT, "_IO_file_seek");
-	own_close = (stream_close)dlsym(RTLD_NEXT, "_IO_file_close");
-	own_stat = (stream_stat)dlsym(RTLD_NEXT, "_IO_file_stat");
+	own_read = (stream_read)next_function("_IO_file_read");
+	own_write = (stream_write)next_function("_IO_file_write");
+	own_seek = (stream_seek)next_function("_IO_file_seek");
+	own_close = (stream_close)next_function("_IO_file_close");
+	own_stat = (stream_stat)next_function("_IO_file_stat");
 	if (!table || !own_read || !own_write || !own_seek || !own_close || !own_stat ||
 	    !dl_iterate_phdr(find_part, &part) || table[READ] != (void *)own_read ||
 	    table[WRITE] != (void *)own_write || table[STAT] != (void *)own_stat)

@@ -17,17 +17,17 @@
 typedef void *(*thread_function)(void *);
 typedef int (*clone_function)(void *);
 
-REAL_AHEAD(void, _exit, int)
-REAL_AHEAD(void, _Exit, int)
-REAL_AHEAD(void, quick_exit, int)
-REAL_AHEAD(pid_t, waitpid, pid_t, int *, int)
-REAL_AHEAD(pid_t, wait3, int *, int, struct rusage *)
-REAL_AHEAD(pid_t, wait4, pid_t, int *, int, struct rusage *)
-REAL_AHEAD(int, waitid, idtype_t, id_t, siginfo_t *, int)
-REAL_AHEAD(pid_t, fork, void)
-REAL_AHEAD(pid_t, _Fork, void)
-REAL_AHEAD(int, pthread_create, pthread_t *, const pthread_attr_t *, thread_function, void *)
-REAL_AHEAD(int, clone, clone_function, void *, int, void *, pid_t *, void *, pid_t *)
+REAL(void, _exit, int)
+REAL(void, _Exit, int)
+REAL(void, quick_exit, int)
+REAL(pid_t, waitpid, pid_t, int *, int)
+REAL(pid_t, wait3, int *, int, struct rusage *)
+REAL(pid_t, wait4, pid_t, int *, int, struct rusage *)
+REAL(int, waitid, idtype_t, id_t, siginfo_t *, int)
+REAL(pid_t, fork, void)
+REAL(pid_t, _Fork, void)
+REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, thread_function, void *)
+REAL(int, clone, clone_function, void *, int, void *, pid_t *, void *, pid_t *)
 
 static void last_words(int status)
 {

@@ -9,7 +9,6 @@
 #define WEIGH_SHIM_H
 
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,6 +57,9 @@ struct known {
 };
 extern struct known known;
 
+/* lookup.c: the function, or table, of that name in the libraries behind this one. */
+void *next_function(const char *name);
+
 /*
  * The function that the program would have called without the library. It is looked up at the
  * first call, for calls may come before the constructor has run.
@@ -70,22 +72,9 @@ extern struct known known;
 		name##_type found = __atomic_load_n(&name##_found, __ATOMIC_RELAXED);              \
 		if (LIKELY(found))                                                                 \
 			return found;                                                              \
-		int before = errno;                                                                \
-		found = (name##_type)dlsym(RTLD_NEXT, #name);                                      \
+		found = (name##_type)next_function(#name);                                         \
 		__atomic_store_n(&name##_found, found, __ATOMIC_RELAXED);                          \
-		errno = before;                                                                    \
 		return found;                                                                      \
-	}
-
-/*
- * The same, looked up ahead. To the loader's lock processes that have memory and thread storage in common (CLONE_VM) are
- * one: two of them that looked up at once would break it, and wait for it without end.
- */
-#define REAL_AHEAD(type, name, ...)                                                                \
-	REAL(type, name, ##__VA_ARGS__)                                                            \
-	__attribute__((constructor(101))) static void find_##name(void)                            \
-	{                                                                                          \
-		real_##name();                                                                     \
 	}
 
 static inline void count(enum counter counter, uint64_t by)

@@ -8,7 +8,7 @@
 
 #include <linux/sched.h>
 
-REAL_AHEAD(long, syscall, long, long, long, long, long, long, long)
+REAL(long, syscall, long, long, long, long, long, long, long)
 
 /* exec.c */
 int execve(const char *path, char *const argv[], char *const envp[]);

@@ -112,16 +112,24 @@ int main(int argc, char **argv)
 		step_by_step(0, number(argv[2], "STEP"), number(argv[3], "STEP_US"), number(argv[4], "MAX"));
 	} else if (!strcmp(how, "children") && argc == 6) {
 		uint64_t n = number(argv[2], "N");
+		int begin[2];
 		open_progress(n);
+		if (pipe(begin))
+			die("pipe");
 		for (uint64_t i = 0; i < n; i++) {
 			pid_t child = fork();
 			if (child < 0)
 				die("fork");
 			if (child == 0) {
+				char nothing;
+				close(begin[1]);
+				if (read(begin[0], &nothing, 1))
+					die("read");
 				step_by_step(i, number(argv[3], "STEP"), number(argv[4], "STEP_US"), number(argv[5], "MAX"));
 				_exit(3);
 			}
 		}
+		close(begin[1]);
 		for (uint64_t i = 0; i < n; i++)
 			wait(NULL);
 	} else if (!strcmp(how, "copies") && argc == 4) {

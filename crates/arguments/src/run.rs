@@ -82,8 +82,8 @@ pub struct RunArguments {
     #[arg(long, visible_alias = "progress")]
     pub live: bool,
 
-    /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, which
-    /// doubles up to 1s; else 1s; windows of 1s].
+    /// Time between samples, from 10ms, and the window of cpu_cores_peak [default: by BPF 10ms at first, else
+    /// 100ms, which doubles up to 1s; windows of 1s].
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     pub interval: Option<Duration>,
 
@@ -170,7 +170,8 @@ pub struct RunArguments {
 
     /// Turn the kernel's delay accounting on for the time of the run, and split the wait for a CPU by who had it,
     /// the job itself or others (needs root); each switch between threads of the machine takes up to 0.3 µs longer
-    /// meanwhile. Afterwards kernel.task_delayacct is what it was, unless somebody else has written it during the run.
+    /// meanwhile. Afterwards kernel.task_delayacct is what it was, unless somebody else has written it during the run;
+    /// a write through another mount of procfs (a container's, say) is not noticed.
     #[arg(long)]
     pub delays: bool,
 

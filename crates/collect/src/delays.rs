@@ -4,7 +4,8 @@
 //! The kernel gives a thread its delay counters when the thread is made, and only while the
 //! switch is on: take the guard before the job is started. The switch is machine-wide, so several
 //! weighs share a lock file; the last one that lets go restores what the first one found. A value that somebody else
-//! wrote meanwhile stays: inotify tells of each write. What a weigh that was killed has left on, the next weigh restores,
+//! wrote meanwhile stays: inotify tells of each write. Each mount of procfs has inodes of its own, so a write through
+//! another one is not noticed, and is lost. What a weigh that was killed has left on, the next weigh restores,
 //! whatever it is to do. Needs root.
 
 use std::fs::{File, OpenOptions};

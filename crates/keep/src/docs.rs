@@ -66,8 +66,8 @@ pub fn recording_markdown() -> String {
          is missing, has room kept for it from the start, where the file system can do that \
          (fallocate).\n\n\
          By BPF `{series}` has samples every 10 ms at first; the interval doubles after the time of 64, up to \
-         1 s. Samples take 2 ms of CPU time and beyond that 0.25 % of a CPU: where one costs much they are further apart. \
-         So a long job has up to 400 samples more than it has seconds. By all other mechanisms a sample is a look at `/proc`, once a second. \
+         1 s. Samples take 2 ms of CPU time and beyond that 0.25 % of a CPU: where one costs much they are further apart, in the first 2 s by 80 ms at most or what takes 2 % of a CPU. \
+         So a long job has up to 400 samples more than it has seconds. By all other mechanisms a sample is a look at `/proc`, every 100 ms at first; the interval doubles after the time of 16. \
          `--interval` fixes the interval. Nothing is thinned out in a recording; `{report}` draws at most \
          4,000 samples of a series, among them the least and the greatest of each stretch and the last.\n\n\
          Columns of `{files}` from `object` on are there with `--io` alone (see [io.md](io.md)). A file \

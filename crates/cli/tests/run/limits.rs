@@ -4,6 +4,7 @@
 //! it (`GROW_PROGRESS`), or read from `/proc` while it is stopped: not by weigh.
 
 mod at_calls;
+mod of_several;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,10 +24,15 @@ fn ended_at(processes: u64) -> u64 {
     100_500_000 + processes * page
 }
 
-/// What the processes of `grow` had touched, in all.
-fn touched(scratch: &Scratch) -> u64 {
+/// What each process of `grow` had touched.
+fn progress(scratch: &Scratch) -> Vec<u64> {
     let bytes = std::fs::read(scratch.path("progress")).expect("grow tells how far it is");
-    bytes.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number)).sum()
+    bytes.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number)).collect()
+}
+
+/// What they had touched in all.
+fn touched(scratch: &Scratch) -> u64 {
+    progress(scratch).iter().sum()
 }
 
 /// A run of `grow` (after a word of options) with one limit, to its end.
@@ -70,6 +76,12 @@ fn ended_by(measured: &Measured, metric: &str) {
 /// The offender is `grow`, looked at when it held what the limit allows.
 #[track_caller]
 fn names_the_offender(measured: &Measured) {
+    names_an_offender_with(measured, |rss_bytes| rss_bytes > 10_000_000);
+}
+
+/// The offender is `grow`, with a mapping of such a size.
+#[track_caller]
+fn names_an_offender_with(measured: &Measured, is_size: impl Fn(u64) -> bool) {
     let offender = measured.summary().limits[0].offender.as_ref();
     let offender = offender.unwrap_or_else(|| panic!("no offender\n{}", measured.everything()));
     let rows = measured.processes();
@@ -81,9 +93,8 @@ fn names_the_offender(measured: &Measured) {
         format!("its command is {:?}", offender.command)
     });
     measured.said(&format!("(PID {})", offender.pid));
-    let largest = offender.mappings.first();
-    measured.check(largest.is_some_and(|m| m.rss_bytes > 10_000_000), || {
-        format!("its largest mapping is {largest:?}")
+    measured.check(offender.mappings.iter().any(|m| is_size(m.rss_bytes)), || {
+        format!("its mappings are {:?}", offender.mappings)
     });
     measured.check(offender.open_files.iter().any(|file| file.contains("/stderr")), || {
         format!("its open files are {:?}", offender.open_files)
@@ -142,68 +153,6 @@ fn a_stopped_offender_holds_what_is_allowed() {
     names_the_offender(&measured);
     let exit = measured.summary().exit.clone().expect("the job has ended");
     assert_eq!((exit.kind, exit.signal), (ExitKind::Signaled, Some(15)));
-}
-
-#[test]
-fn the_sum_of_four_processes() {
-    needs_root!();
-    for metric in ["memory_peak_rss_sum_bytes", "memory_peak_bytes"] {
-        let grow = "grow children 4 1000000 1000 1000000000";
-        let measured = grows_into(&format!("{metric}=100MB"), "", grow);
-        ended_by(&measured, metric);
-        let observed = measured.summary().limits[0].observed.map_or(0.0, |n| n.as_f64());
-        measured.check((1e8..=ended_at(4) as f64).contains(&observed), || {
-            format!("{metric} was {observed} when the limit was found to be passed")
-        });
-        measured.is_between(metric, LIMIT as f64 * 0.99, ended_at(4) as f64);
-        measured.is("processes_total", 5);
-        names_the_offender(&measured);
-        // Those that ended first left room for the others: no more than that.
-        let touched = touched(&measured.scratch);
-        measured.check(touched > 85_000_000, || format!("they had touched {touched} bytes only"));
-    }
-}
-
-/// No counter of the kernel tells of the copies: only a look at the pages does.
-#[test]
-fn copies_of_what_was_inherited() {
-    needs_root!();
-    let measured = grows_into("memory_peak_bytes=100MB", "", "grow copies 4 40000000");
-    ended_by(&measured, "memory_peak_bytes");
-    // While they have only inherited, five processes hold 40 MB.
-    let outcome = &measured.summary().limits[0];
-    let at = outcome.at_seconds.unwrap_or_default();
-    measured.check(at > 0.15, || format!("ended after {at} s, before there were copies"));
-    measured.is_between("memory_peak_bytes", LIMIT as f64, 205e6);
-}
-
-/// While all of them are stopped, the page tables say what they hold together.
-#[test]
-fn four_that_are_stopped_hold_what_is_allowed() {
-    needs_root!();
-    for (metric, field) in [("memory_peak_rss_sum_bytes", "Rss:"), ("memory_peak_bytes", "Pss:")] {
-        let run = Weigh::workload("grow children 4 1000000 1000 1000000000")
-            .options(&format!("--limit {metric}=100MB --on-limit stop"));
-        let mut running = run.start();
-        running.wait_for("the job is stopped");
-        let mark = running.scratch.mark().to_path_buf();
-        running.wait_until("all processes are stopped", 5.0, || {
-            let job = processes::marked(&mark);
-            job.len() == 5 && job.iter().all(|pid| processes::state(*pid) == Some('T'))
-        });
-        let job = running.scratch.survivors();
-        let held: u64 = job.iter().map(|pid| processes::mapped_bytes(*pid, field)).sum();
-        for pid in job {
-            processes::signal(pid, 9);
-        }
-        let measured = running.end();
-        crossed(&measured, metric);
-        // Pages of libraries belong to other processes of the machine too, and so in part only to
-        // these: up to 2 MB of what is counted once is not in the proportional sum.
-        measured.check((97_000_000..=ended_at(5)).contains(&held), || {
-            format!("{field} of all is {held} bytes when {metric} stops them at 100 MB")
-        });
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::mortal::Mortal;
 use crate::support::{processes, wait_until, weigh_binary};
 
-/// Wake-ups of a second at most, two seconds after the start: 25 samples by BPF, else 20 looks at `/proc`; 10 scans of the
+/// Wake-ups of a second at most, two seconds after the start: 25 samples by BPF, else 20 looks at `/proc` and 5 samples; 10 scans of the
 /// current folder, 4 looks at free space, one end of a window. The rest is for locks, and for what the disk takes.
 const MOST: f64 = 60.0;
 

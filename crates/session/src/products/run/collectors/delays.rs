@@ -9,6 +9,7 @@ use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
 use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::Collector;
 
+/// The first is in doubt.
 const DELAYS: &[&str] = &[
     metric_name::delay_block_seconds,
     metric_name::delay_reclaim_seconds,
@@ -46,14 +47,44 @@ struct Delays;
 /// was on all the time (of 300 runs of `dd oflag=direct`, three at once, 31 had one). `/proc/PID/stat` has them, too.
 const DOUBT: &str = "the kernel's own sum; Linux 6.18 was seen to count some waits far too long";
 
+/// Nothing tells when: a write through another mount of procfs makes no event.
+const TURNED_OFF: &str =
+    "kernel.task_delayacct was turned off during the run: what was waited after that is missing";
+
 impl CollectorSource for Delays {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
-        findings.notes.push(Note {
-            metric: metric_name::delay_block_seconds.to_string(),
-            quality: Quality::Estimated,
-            source: None,
-            reason: DOUBT.to_string(),
-        });
-        delays::status(&delays::is_on())
+        let state = delays::is_on();
+        findings.notes.extend(notes(!matches!(state, Ok(false))));
+        let mut status = delays::status(&state);
+        if matches!(state, Ok(false)) {
+            status.reason = Some(TURNED_OFF.to_string());
+        }
+        status
+    }
+}
+
+/// What the values are, given whether the switch is still on at the end.
+fn notes(is_on: bool) -> Vec<Note> {
+    let doubtful = &DELAYS[..1];
+    let (metrics, reason) = if is_on { (doubtful, DOUBT) } else { (DELAYS, TURNED_OFF) };
+    let note = |metric: &&str| Note {
+        metric: metric.to_string(),
+        quality: Quality::Estimated,
+        source: None,
+        reason: reason.to_string(),
+    };
+    metrics.iter().map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_switch_was_turned_off_no_sum_is_exact() {
+        let metrics = |is_on| notes(is_on).into_iter().map(|n| n.metric).collect::<Vec<_>>();
+        assert_eq!(metrics(true), [metric_name::delay_block_seconds]);
+        assert_eq!(metrics(false), DELAYS);
+        assert!(notes(false).iter().all(|note| note.reason == TURNED_OFF));
     }
 }

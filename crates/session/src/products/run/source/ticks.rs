@@ -24,12 +24,13 @@ pub(in crate::products::run) struct SampleCost {
 }
 
 impl Ticks {
-    /// The schedule for a job that begins now. Only BPF's values do not depend on when they are sampled: by all
-    /// other mechanisms a sample is a look at `/proc`, which finds peaks and costs time for each process.
+    /// The schedule for a job that begins now. By all mechanisms but BPF a sample is a look at `/proc`, which costs
+    /// time for each process.
     pub fn new(job: &dyn JobMechanism, interval: Option<Duration>, begun: Instant) -> Ticks {
         let schedule = match (interval, job.mechanism()) {
-            (None, Mechanism::Bpf) => SamplingSchedule::doubling(),
-            (interval, _) => SamplingSchedule::fixed(interval),
+            (Some(interval), _) => SamplingSchedule::fixed(interval),
+            (None, Mechanism::Bpf) => SamplingSchedule::of_counters(),
+            (None, _) => SamplingSchedule::of_looks(),
         };
         Ticks { schedule, begun, costs_elsewhere: job.is_remote(), may_vary: interval.is_none() }
     }
