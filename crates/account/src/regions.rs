@@ -6,6 +6,7 @@
 mod costs;
 mod estimate;
 mod flat;
+mod program;
 mod spans;
 mod ticks;
 mod totals;
@@ -23,7 +24,8 @@ use costs::kernel_costs;
 use estimate::{Estimate, estimates};
 
 pub use flat::FlatRegions;
-pub use spans::{SpanRows, SpanTable};
+pub use program::{program_profile, top_profile};
+pub use spans::{SpanBounds, SpanRows, SpanTable};
 pub use ticks::TickScale;
 pub use totals::{RegionTotals, counter_series};
 pub use tree::{RegionTreeSum, TreeLine, region_tree};

@@ -25,6 +25,7 @@ mod follow;
 mod listener;
 mod otlp_intake;
 mod plain;
+mod profiles;
 mod process;
 mod quota;
 mod rate_limit;
@@ -48,6 +49,7 @@ pub use otlp_intake::{
 };
 pub use plain::PlainServer;
 pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
+pub use profiles::ProfileServer;
 pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
 pub use streams::{

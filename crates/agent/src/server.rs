@@ -18,17 +18,17 @@ use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
 use crate::backoff::Backoff;
-use crate::client::{Attached, Client, Received};
+use crate::client::{Attached, Client, Received, take_profile};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::listener::{ServerError, accept, listen_at, spare};
 use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
-use crate::served::{pass_to_streams, served};
+use crate::served::{pass_profile, pass_to_streams, served};
 use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
-use weigh_wire::AgentRequest;
+use weigh_wire::{AgentRequest, peer_of};
 use weigh_wire::datagram::Datagram;
 use weigh_wire::library::Request;
 
@@ -218,7 +218,7 @@ impl Server {
         }
         for key in self.rounds.choose(&requests) {
             match key % 2 {
-                1 => self.drop_client(key / 2, calls),
+                1 => self.end_process(key / 2, calls),
                 _ => self.serve(key / 2, calls),
             }
         }
@@ -235,6 +235,10 @@ impl Server {
     }
 
     fn take_in(&mut self, connection: OwnedFd, calls: &mut KernelCalls) {
+        // It may have ended since.
+        if let Some(file) = take_profile(&connection) {
+            return self.pass_left_profile(file, &connection, calls);
+        }
         let client = match Client::new(connection, calls) {
             Ok(client) => client,
             // It has ended.
@@ -256,6 +260,25 @@ impl Server {
         if watched.is_ok() {
             self.clients.insert(key, client);
         }
+    }
+
+    /// A profile is there before its program is known.
+    fn pass_left_profile(&mut self, file: OwnedFd, connection: &OwnedFd, calls: &mut KernelCalls) {
+        let Ok(peer) = peer_of(connection) else { return };
+        let found = calls.credentials_of(connection.as_fd(), peer.pid, None).ok().flatten();
+        let user = found.filter(|found| found.has_connected).map_or(peer.uid, |found| found.behind);
+        pass_profile(file, (peer, user), self.door.as_ref(), &mut self.pace);
+    }
+
+    /// A process has ended: what it has said last may be its profile.
+    fn end_process(&mut self, key: u64, calls: &mut KernelCalls) {
+        if let Some(client) = self.clients.get(&key)
+            && let Some(file) = client.take_profile()
+        {
+            let from = (client.peer, client.user);
+            pass_profile(file, from, self.door.as_ref(), &mut self.pace);
+        }
+        self.drop_client(key, calls);
     }
 
     /// Whether there is a place for one more program of a user's.
@@ -296,6 +319,11 @@ impl Server {
         let answered = match client.receive() {
             Received::Nothing => return,
             Received::End => return self.drop_client(key, calls),
+            Received::Profile(file) => {
+                let from = (client.peer, client.user);
+                pass_profile(file, from, self.door.as_ref(), &mut self.pace);
+                Ok(())
+            }
             Received::Message(Err(reason)) => client.answer(reason, 0, 0, None),
             Received::Message(Ok(Datagram::Library(request))) => {
                 self.serve_library(key, request, calls)

@@ -5,6 +5,7 @@
 mod support;
 
 mod agent_node;
+mod agent_profiles;
 mod agent_run;
 mod allowed;
 mod control;
