@@ -32,7 +32,8 @@ const SEARCHES: u8 = 8;
 
 const NOT_HERE: &str = "404 Not Found";
 /// Exporters write it into their programs' logs.
-const WHERE: &str = "metrics are taken at /v1/metrics and spans at /v1/traces; logs are not taken\n";
+const WHERE: &str =
+    "metrics are taken at /v1/metrics and spans at /v1/traces; logs are not taken\n";
 
 /// What woke, if it was no connection.
 const SOCKET: u64 = 0;

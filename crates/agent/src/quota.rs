@@ -87,9 +87,13 @@ mod tests {
         let limit: f64 = limit.unwrap().parse::<f64>().unwrap() * 1024.0;
         let sessions: f64 =
             Followed::ALL.iter().map(|what| all(sessions(*what)) * session(*what)).sum();
-        let sum =
-            AGENT + all(PROGRAMS) * PAGE + all(COPIES) * COPY + all(READERS) * READER + sessions
-                + all(PROFILES) * PROFILE + PROFILE_READ;
+        let sum = AGENT
+            + all(PROGRAMS) * PAGE
+            + all(COPIES) * COPY
+            + all(READERS) * READER
+            + sessions
+            + all(PROFILES) * PROFILE
+            + PROFILE_READ;
         assert!(sum < limit, "{sum} MiB of {limit}");
     }
 

@@ -28,9 +28,9 @@ use crate::rounds::Rounds;
 use crate::served::{pass_profile, pass_to_streams, served};
 use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
-use weigh_wire::{AgentRequest, peer_of};
 use weigh_wire::datagram::Datagram;
 use weigh_wire::library::Request;
+use weigh_wire::{AgentRequest, peer_of};
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::program_profile::{ProgramProfile, ProgramState};
 use crate::rule::{LONGEST_TEXT_BYTES, RuleEvent, Severity};
 use crate::scope::Scope;
 use crate::top::{TopCollector, TopReport};
-pub use crate::program_profile::{ProgramProfile, ProgramState};
 pub use crate::trace_query::{MOST_QUERY_BYTES, TraceQuery};
 use crate::unit::Unit;
 use crate::zero::is_zero;

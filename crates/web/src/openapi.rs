@@ -26,8 +26,8 @@ use weigh_show::shape::shape_of;
 
 use crate::activity::JobActivity;
 use crate::api::{
-    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, ProfileList, PublishedList,
-    SeriesColumns, SeriesRow,
+    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, ProfileList,
+    PublishedList, SeriesColumns, SeriesRow,
 };
 use crate::busiest::{BusiestBuilder, BusiestFilter};
 use crate::error::ErrorBody;

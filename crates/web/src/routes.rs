@@ -135,7 +135,8 @@ async fn asset(State(app): Shared, request: Request) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    let expected = "node, published, profiles, jobs, jobs/ID, busiest, series, stream or openapi.json";
+    let expected =
+        "node, published, profiles, jobs, jobs/ID, busiest, series, stream or openapi.json";
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
 }
 

@@ -130,7 +130,8 @@ impl ProfileServer {
         self.conclude_before(peer.pid);
         let holders = self.programs.values().map(|program| program.user);
         // Of a process that cannot be seen from here nobody would hear the end.
-        let pid = Pid::from_raw(peer.pid.cast_signed()).filter(|_| PROFILES.has_room(user, holders));
+        let pid =
+            Pid::from_raw(peer.pid.cast_signed()).filter(|_| PROFILES.has_room(user, holders));
         let profile = pid.and_then(|_| SharedProfile::map_sealed(file).ok());
         let Some((pid, profile)) = pid.zip(profile) else { return self.streams.refuse() };
         let process = pidfd_open(pid, PidfdFlags::empty());

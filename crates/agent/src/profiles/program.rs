@@ -36,12 +36,7 @@ pub struct Program {
 
 impl Program {
     /// One that has come.
-    pub fn new(
-        profile: SharedProfile,
-        peer: Peer,
-        user: u32,
-        process: Option<OwnedFd>,
-    ) -> Program {
+    pub fn new(profile: SharedProfile, peer: Peer, user: u32, process: Option<OwnedFd>) -> Program {
         let name = process_name(peer.pid).map_or_else(String::new, |name| byte_text::shown(&name));
         Program {
             profile,

@@ -46,7 +46,8 @@ pub fn door() -> io::Result<(StreamDoor, DoorKeeper)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = sync_channel(MOST_WAITING);
     let served = Arc::new(Mutex::new(Vec::new()));
-    let door = StreamDoor { visitors: sender, wake: wake.clone(), served: served.clone(), profiles: None };
+    let door =
+        StreamDoor { visitors: sender, wake: wake.clone(), served: served.clone(), profiles: None };
     Ok((door, DoorKeeper { visitors: receiver, wake, served }))
 }
 

@@ -45,9 +45,8 @@ impl KnownProfiles {
 
     /// Those that are known, by user and process.
     pub fn known(&mut self, now: Instant) -> Vec<TopProfile> {
-        self.0.retain(|_, (row, at)| {
-            !is_over(row) || now.saturating_duration_since(*at) < KNOWN_FOR
-        });
+        self.0
+            .retain(|_, (row, at)| !is_over(row) || now.saturating_duration_since(*at) < KNOWN_FOR);
         self.0.values().map(|(row, _)| row.clone()).collect()
     }
 }

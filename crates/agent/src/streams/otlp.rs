@@ -15,8 +15,8 @@ use weigh_schema::Unit;
 use weigh_schema::stream::{MOST_NAME_BYTES, PushedSample};
 use weigh_schema::update::Scope;
 
-use crate::otlp_intake::{IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal};
 use super::spans::ProgramSpans;
+use crate::otlp_intake::{IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal};
 use crate::rate_limit::RateLimit;
 
 /// Connections, and bytes of a body, at most: they are in the agent's memory.
@@ -97,15 +97,15 @@ impl OtlpInput {
         self.intake.attend(&mut |message| match message.signal {
             OtlpSignal::Traces => spans.take(message, now),
             OtlpSignal::Metrics => match read(message, of_users, now) {
-            Ok((user, read)) => {
-                *refused += read.left_out;
-                let samples = read.samples.into_iter().filter_map(|one| one.add_up(user, sums));
-                let samples: Vec<PushedSample> = samples.collect();
-                *refused += read.count - samples.len() as u64;
-                taken.push(OtlpValues { user, samples });
-                OtlpReply::Accepted
-            }
-            Err(reply) => reply,
+                Ok((user, read)) => {
+                    *refused += read.left_out;
+                    let samples = read.samples.into_iter().filter_map(|one| one.add_up(user, sums));
+                    let samples: Vec<PushedSample> = samples.collect();
+                    *refused += read.count - samples.len() as u64;
+                    taken.push(OtlpValues { user, samples });
+                    OtlpReply::Accepted
+                }
+                Err(reply) => reply,
             },
         });
         taken

@@ -27,10 +27,19 @@ impl StreamServer {
         Ok(server)
     }
 
+    /// Says whether somebody looks: programs that do not publish are read more often then.
+    pub(super) fn note_watched(&self) {
+        let Some(notes) = &self.profile_notes else { return };
+        let has_reader =
+            self.streams.get(PROFILES).is_some_and(|stream| stream.buffer.readers() > 0);
+        notes.set_watched(
+            has_reader || self.connections.values().any(|one| one.looks_at_programs()),
+        );
+    }
+
     /// What was read of programs since.
     pub(super) fn take_profiles(&mut self) {
         let Some(notes) = &self.profile_notes else { return };
-        notes.set_watched(self.connections.values().any(|one| one.looks_at_programs()));
         let (taken, refused) = (notes.take(), notes.take_refused());
         self.refuse_profiles(refused);
         for ProfileNote { source, profile, is_refused } in taken {

@@ -15,8 +15,8 @@ use weigh_account::stream::StreamBuffer;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PROFILES, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody,
-    RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
+    CollectorSwitch, EVENTS, NODE, PROFILES, PUSHED, PageViewer, PushedEvent, PushedSample,
+    RecordBody, RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{PublishedValue, TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};
@@ -209,6 +209,7 @@ impl StreamServer {
         }
         self.write_statsd();
         self.write_spans(false);
+        self.note_watched();
         self.answer_late();
         Ok(())
     }

@@ -25,7 +25,10 @@ pub(super) fn list(report: &TopReport, columns: usize) -> Vec<String> {
         lines.push(cut(&head(program), columns));
         lines.extend(program.regions.iter().map(|region| cut(&line(region), columns)));
         if program.regions_left_out > 0 {
-            lines.push(format!("  and {} more (weigh agent read profiles)", program.regions_left_out));
+            lines.push(format!(
+                "  and {} more (weigh agent read profiles)",
+                program.regions_left_out
+            ));
         }
     }
     if report.profiles_left_out > 0 {
@@ -48,7 +51,8 @@ fn head(program: &TopProfile) -> String {
         ProgramState::CutShort => ", was cut short",
         ProgramState::Left => ", not followed any more",
     };
-    let pid = program.pid.or(program.told_pid).map_or_else(|| UNKNOWN.to_string(), |pid| pid.to_string());
+    let pid =
+        program.pid.or(program.told_pid).map_or_else(|| UNKNOWN.to_string(), |pid| pid.to_string());
     format!("{} {pid} of {}{state}", printable(&program.name), printable(&program.user))
 }
 

@@ -6,7 +6,7 @@ use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 
 use super::view::{TopList, TopView};
-use super::{program_lines, detail_rows, published_lines, rows, rule_lines};
+use super::{detail_rows, program_lines, published_lines, rows, rule_lines};
 
 pub(super) struct TopTable {
     /// Above the title.

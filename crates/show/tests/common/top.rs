@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
-use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::FlatRegion;
+use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::stream::TraceQuery;
 use weigh_schema::top::{
     CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess,
