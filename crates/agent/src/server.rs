@@ -1,6 +1,7 @@
 //! The socket, and what is done for those who connect to it.
 
 mod attaching;
+mod handed_over;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -28,9 +29,9 @@ use crate::rounds::Rounds;
 use crate::served::{pass_profile, pass_to_streams, served};
 use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
+use weigh_wire::AgentRequest;
 use weigh_wire::datagram::Datagram;
 use weigh_wire::library::Request;
-use weigh_wire::{AgentRequest, peer_of};
 
 /// Whom a server serves, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,25 +261,6 @@ impl Server {
         if watched.is_ok() {
             self.clients.insert(key, client);
         }
-    }
-
-    /// A profile is there before its program is known.
-    fn pass_left_profile(&mut self, file: OwnedFd, connection: &OwnedFd, calls: &mut KernelCalls) {
-        let Ok(peer) = peer_of(connection) else { return };
-        let found = calls.credentials_of(connection.as_fd(), peer.pid, None).ok().flatten();
-        let user = found.filter(|found| found.has_connected).map_or(peer.uid, |found| found.behind);
-        pass_profile(file, (peer, user), self.door.as_ref(), &mut self.pace);
-    }
-
-    /// A process has ended: what it has said last may be its profile.
-    fn end_process(&mut self, key: u64, calls: &mut KernelCalls) {
-        if let Some(client) = self.clients.get(&key)
-            && let Some(file) = client.take_profile()
-        {
-            let from = (client.peer, client.user);
-            pass_profile(file, from, self.door.as_ref(), &mut self.pace);
-        }
-        self.drop_client(key, calls);
     }
 
     /// Whether there is a place for one more program of a user's.

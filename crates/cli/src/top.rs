@@ -32,9 +32,7 @@ pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
 
 /// Two looks: rates are between them.
 fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitCode> {
-    let (values, profiles) = PublishedReader::new(weigh_agent::socket()).values();
-    source.set_published(values);
-    source.set_profiles(profiles);
+    source.set_published(PublishedReader::new(weigh_agent::socket()).values());
     source.set_focus(arguments.job.map_or(TopFocus::Node, TopFocus::Whole));
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
     let report = source.take_report().context("interrupted before the second look")?;

@@ -27,9 +27,7 @@ impl NodeFeed for TopFeed {
         loop {
             let wait = self.0.deadline()?.saturating_duration_since(Instant::now());
             std::thread::sleep(wait);
-            let (values, profiles) = self.1.values();
-            self.0.set_published(values);
-            self.0.set_profiles(profiles);
+            self.0.set_published(self.1.values());
             self.0.tick_if_due();
             if let Some(report) = self.0.take_report() {
                 return Some(FeedEvent::Report(report.into()));

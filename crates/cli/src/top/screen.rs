@@ -115,9 +115,7 @@ impl Source for Screen {
 
     fn poll(&mut self, command: &mut Command) -> Result<(), SourceError> {
         if self.source.deadline().is_some_and(|next| Instant::now() >= next) {
-            let (values, profiles) = self.published.values();
-            self.source.set_published(values);
-            self.source.set_profiles(profiles);
+            self.source.set_published(self.published.values());
         }
         self.source.poll(command)?;
         let report = self.source.take_report();

@@ -170,14 +170,10 @@ impl TopSource {
         self.rules = RuleState::new(rules);
     }
 
-    /// Shows these values; rules judge those of metrics that their file declares: nobody publishes in the place of weigh.
-    pub fn set_published(&mut self, values: Vec<PublishedValue>) {
-        self.published = values;
-    }
-
-    /// Shows these programs that have published their regions.
-    pub fn set_profiles(&mut self, profiles: Vec<TopProfile>) {
-        self.profiles = profiles;
+    /// Shows these values and regions of programs; rules judge values of metrics that their file declares: nobody publishes in
+    /// the place of weigh.
+    pub fn set_published(&mut self, published: (Vec<PublishedValue>, Vec<TopProfile>)) {
+        (self.published, self.profiles) = published;
     }
 
     /// What rules have said since this was asked last.
@@ -370,7 +366,7 @@ impl TopSource {
         let now = Instant::now();
         if now >= self.next_unread_look {
             self.next_unread_look = now + UNREAD_LOOKS;
-            self.set_published(published());
+            self.published = published();
             let jobs = self.unread_jobs();
             return self.judge(Timestamp::now(), &jobs);
         }

@@ -167,8 +167,7 @@ impl NodeStreams {
             return self.rest();
         }
         self.unread_ticks = 0;
-        self.top.set_published(self.server.published());
-        self.top.set_profiles(self.server.profiles());
+        self.top.set_published((self.server.published(), self.server.profiles()));
         let report = self.top.make_report();
         self.server.write_node(report, &visibility(self.top.owners().clone()));
     }
