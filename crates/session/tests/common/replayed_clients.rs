@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{RecvFlags, recv};
 use weigh_agent::{ProfileServer, StreamDoor, StreamServer};
 use weigh_schema::profile::{MAGIC, head, layout, name};
-use weigh_schema::stream::{PushedSample, RecordBody, StreamRead, StreamRecords};
+use weigh_schema::stream::{ProgramState, PushedSample, RecordBody, StreamRead, StreamRecords};
 use weigh_wire::{Answer, Peer, StreamRequest, decode, receive, send};
 
 const USER: u32 = 4_000_001;
@@ -32,12 +32,14 @@ pub struct Reader {
     pub records: u64,
     pub lost: u64,
     pub latest: Option<RecordBody>,
+    /// Records of programs that are their last.
+    pub ends: u64,
 }
 
 impl Reader {
     pub fn connect(door: &StreamDoor, name: &'static str) -> Reader {
         let stream = connect(door);
-        Reader { stream, name, next: 1, records: 0, lost: 0, latest: None }
+        Reader { stream, name, next: 1, records: 0, lost: 0, latest: None, ends: 0 }
     }
 
     /// One that goes on where another has been: what that has had and lost counts as had.
@@ -68,6 +70,7 @@ impl Reader {
             self.next = found.next_sequence;
             self.lost += found.lost;
             self.records += found.records.len() as u64;
+            self.ends += found.records.iter().filter(|record| is_end(&record.body)).count() as u64;
             let Some(last) = found.records.into_iter().next_back() else { return };
             self.latest = Some(last.body);
         }
@@ -88,6 +91,10 @@ impl Reader {
             }
         }
     }
+}
+
+fn is_end(body: &RecordBody) -> bool {
+    matches!(body, RecordBody::Profile(profile) if profile.state != ProgramState::Running)
 }
 
 /// A client that publishes, as often as it is let.
