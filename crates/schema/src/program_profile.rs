@@ -38,7 +38,8 @@ impl ProgramState {
 /// Regions of a program as they stood at one moment, from its start on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramProfile {
-    /// The kernel's name for the process; of spans the service's, as it says.
+    /// The kernel's name for the process, or for its first thread, as the profile says, where the process had ended; of spans the
+    /// service's, as it says.
     pub name: String,
     /// Of spans: the process, as the program says; null where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -94,13 +94,19 @@ impl Program {
         totals.publishes_read(self.publishes_read);
         totals.lose("rows", made.left_out);
         made.rows.iter().for_each(|row| totals.row(row));
-        let mut profile = program_profile(totals, self.name.clone(), state);
+        let mut profile = program_profile(totals, self.name_by(snapshot), state);
         if state != ProgramState::CutShort {
             profile.regions.cut_short_total = 0;
         }
         // Phases and events are added up here, and not kept one by one.
         profile.regions.lost.retain(|what, _| !["phases", "events"].contains(&what.as_str()));
         Some(profile)
+    }
+
+    /// Of one that had ended before it was heard what its first thread was called, as the profile says.
+    fn name_by(&self, snapshot: &ProfileSnapshot) -> String {
+        let first = snapshot.threads.first().filter(|_| self.name.is_empty());
+        first.map_or_else(|| self.name.clone(), |thread| byte_text::shown(&thread.name))
     }
 
     /// Whether anything was done since the last record.
