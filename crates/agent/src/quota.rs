@@ -62,7 +62,7 @@ mod tests {
     /// An answer with one of the largest records.
     const READER: f64 = 1.3;
     const PROFILE: f64 = 0.2;
-    /// While the largest profile is read; one at a time.
+    /// While the largest profile is read, one at a time: by the sizes of what is made of it, not measured.
     const PROFILE_READ: f64 = 300.0;
 
     fn session(what: Followed) -> f64 {
