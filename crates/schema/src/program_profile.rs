@@ -41,6 +41,9 @@ pub struct ProgramProfile {
     /// The kernel's name for the process, or for its first thread, as the profile says, where the process had ended; of spans the
     /// service's, as it says.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Of spans: the process, as the program says; null where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_pid: Option<u32>,

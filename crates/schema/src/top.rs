@@ -77,6 +77,9 @@ pub struct TopProfile {
     pub told_pid: Option<u32>,
     /// The kernel's name for the process; of spans the service's, as it says.
     pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
     /// Whether more is to come.
     pub state: ProgramState,
     /// The session of `weigh run` that the process belongs to, by its PID.

@@ -1,6 +1,7 @@
 //! What the agent tells of a program's regions: a record of its stream, and a row of a report of the node.
 
 use jiff::Timestamp;
+use weigh_schema::byte_text;
 use weigh_schema::program_profile::{MOST_PROFILE_REGIONS, ProgramProfile, ProgramState};
 use weigh_schema::region::FlatRegion;
 use weigh_schema::top::TopProfile;
@@ -15,7 +16,7 @@ const ROW_REGIONS: usize = 5;
 const ROW_NAME: usize = 80;
 
 /// A record of what a program has told so far.
-pub fn program_profile(totals: RegionTotals, name: String, state: ProgramState) -> ProgramProfile {
+pub fn program_profile(totals: RegionTotals, name: &str, state: ProgramState) -> ProgramProfile {
     let (mut regions, regions_left_out) = totals.finish_with(MOST_PROFILE_REGIONS);
     let counters_left_out = regions.counters.len().saturating_sub(COUNTERS) as u64;
     regions.counters.truncate(COUNTERS);
@@ -23,7 +24,8 @@ pub fn program_profile(totals: RegionTotals, name: String, state: ProgramState) 
     regions.metadata = regions.metadata.into_iter().take(METADATA).collect();
     let told_pid = None;
     ProgramProfile {
-        name,
+        name: byte_text::shown(name),
+        name_base64: byte_text::base64(name),
         told_pid,
         state,
         regions,
@@ -49,6 +51,7 @@ pub fn top_profile(
         pid,
         told_pid: profile.told_pid,
         name: cut(&profile.name),
+        name_base64: profile.name_base64.clone(),
         state: profile.state,
         job: None,
         time,
@@ -60,13 +63,7 @@ pub fn top_profile(
 }
 
 fn short(region: &FlatRegion) -> FlatRegion {
-    FlatRegion {
-        name: cut(&region.name),
-        name_base64: None,
-        kernel_costs: None,
-        ranks: None,
-        ..region.clone()
-    }
+    FlatRegion { name: cut(&region.name), kernel_costs: None, ranks: None, ..region.clone() }
 }
 
 fn cut(name: &str) -> String {
@@ -98,7 +95,7 @@ mod tests {
                 ..RegionRow::default()
             });
         }
-        let profile = program_profile(totals, "solver".into(), ProgramState::Running);
+        let profile = program_profile(totals, "solver", ProgramState::Running);
         assert_eq!((profile.regions.top.len(), profile.regions_left_out), (50, 7));
         assert_eq!(profile.regions.calls_total, (0..57).sum::<u64>());
         let row = top_profile(&profile, (7, "ann".into()), Some(9), Timestamp::UNIX_EPOCH);

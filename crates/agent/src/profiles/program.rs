@@ -8,7 +8,6 @@ use weigh_account::regions::{
 };
 use weigh_collect::host::process_name;
 use weigh_collect::profile::{SharedProfile, clock_pair};
-use weigh_schema::byte_text;
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::program_profile::{ProgramProfile, ProgramState};
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
@@ -37,7 +36,7 @@ pub struct Program {
 impl Program {
     /// One that has come.
     pub fn new(profile: SharedProfile, peer: Peer, user: u32, process: Option<OwnedFd>) -> Program {
-        let name = process_name(peer.pid).map_or_else(String::new, |name| byte_text::shown(&name));
+        let name = process_name(peer.pid).unwrap_or_default();
         Program {
             profile,
             peer,
@@ -104,9 +103,9 @@ impl Program {
     }
 
     /// Of one that had ended before it was heard what its first thread was called, as the profile says.
-    fn name_by(&self, snapshot: &ProfileSnapshot) -> String {
+    fn name_by<'a>(&'a self, snapshot: &'a ProfileSnapshot) -> &'a str {
         let first = snapshot.threads.first().filter(|_| self.name.is_empty());
-        first.map_or_else(|| self.name.clone(), |thread| byte_text::shown(&thread.name))
+        first.map_or(&self.name, |thread| &thread.name)
     }
 
     /// Whether anything was done since the last record.

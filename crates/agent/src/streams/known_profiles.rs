@@ -69,6 +69,7 @@ mod tests {
             pid: Some(pid),
             told_pid: None,
             name: "solver".into(),
+            name_base64: None,
             state,
             job: None,
             time: Timestamp::UNIX_EPOCH,

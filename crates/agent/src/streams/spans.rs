@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use weigh_account::regions::{RegionTotals, SpanBounds, SpanTable, program_profile};
 use weigh_collect::otlp::{each_span, peer_user};
-use weigh_schema::byte_text;
 use weigh_schema::stream::{ProgramProfile, ProgramState};
 use weigh_wire::Payload as _;
 
@@ -192,7 +191,7 @@ impl SpanProgram {
         totals.lose("names", made.lost_names);
         totals.lose("rows", made.left_out);
         made.rows.iter().for_each(|row| totals.row(row));
-        let profile = program_profile(totals, byte_text::shown(service), state);
+        let profile = program_profile(totals, service, state);
         ProgramProfile { told_pid: (*process != 0).then_some(*process), ..profile }
     }
 }

@@ -35,7 +35,7 @@ fn run(agent: &NodeAgent, regions: Option<&str>, arguments: &[&str]) -> Output {
     let mut command = Command::new(program("regions_run"));
     command.args(arguments).env("WEIGH_SOCKET", agent.scratch.path("socket"));
     command.env_remove("WEIGH_REGIONS");
-    regions.into_iter().for_each(|value| drop(command.env("WEIGH_REGIONS", value)));
+    command.envs(regions.map(|value| ("WEIGH_REGIONS", value)));
     if is_root() {
         command.uid(SOMEBODY).gid(SOMEBODY);
     }

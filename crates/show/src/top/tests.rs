@@ -209,6 +209,7 @@ fn program() -> TopProfile {
         pid: Some(4711),
         told_pid: None,
         name: EVIL.into(),
+        name_base64: None,
         state: ProgramState::CutShort,
         job: None,
         time: "2026-01-02T03:04:05Z".parse().unwrap(),

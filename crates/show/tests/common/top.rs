@@ -112,6 +112,7 @@ fn profile() -> TopProfile {
         pid: Some(8),
         told_pid: Some(8),
         name: "solver".into(),
+        name_base64: Some("/w==".into()),
         state: ProgramState::Running,
         job: Some(7),
         time: "2026-01-02T03:04:05Z".parse().expect("a time"),
@@ -146,6 +147,7 @@ pub fn first() -> TopReport {
     report.published_left_out = 0;
     for profile in &mut report.profiles {
         (profile.pid, profile.told_pid, profile.job) = (None, None, None);
+        profile.name_base64 = None;
     }
     for value in &mut report.published {
         (value.unit, value.query, value.user, value.pid, value.job) =
