@@ -714,6 +714,7 @@ export interface TopProfile {
   pid: number | null;
   told_pid?: number | null;
   name: string;
+  name_base64?: string | null;
   state: ProgramState;
   job?: number | null;
   time: string;
