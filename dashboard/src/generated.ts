@@ -76,6 +76,8 @@ export type Mechanism = "bpf" | "preload+bpf" | "ptrace" | "preload" | "preload+
 
 export type MetricKind = "counter" | "peak" | "floor" | "gauge";
 
+export type ProgramState = "running" | "ended" | "cut_short" | "left";
+
 export type Quality = "exact" | "sampled" | "estimated" | "unavailable";
 
 export type RegionKind = "thread" | "region" | "phase" | "range";
@@ -706,6 +708,22 @@ export interface TopProcess {
   job?: number | null;
 }
 
+export interface TopProfile {
+  uid: number;
+  user: string;
+  pid: number | null;
+  told_pid?: number | null;
+  name: string;
+  name_base64?: string | null;
+  state: ProgramState;
+  job?: number | null;
+  time: string;
+  calls_total: number;
+  publishes_total: number;
+  regions: FlatRegion[];
+  regions_left_out: number;
+}
+
 export interface TopReport {
   schema: string;
   node: string;
@@ -718,10 +736,12 @@ export interface TopReport {
   rules: RuleStatus[];
   jobs: TopJob[];
   processes: TopProcess[];
+  profiles: TopProfile[];
   processes_unreadable: number;
   processes_left_out?: number;
   published: PublishedValue[];
   published_left_out?: number;
+  profiles_left_out: number;
 }
 
 export interface TopValue {

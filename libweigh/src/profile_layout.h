@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #define PROFILE_LAYOUT 0x54000c95de17e7d0ULL
+#define PROFILE_TO_AGENT "agent"
 #define PROFILE_IS 0x00656c69666f7270ULL
 #define PROFILE_OTHER_NAME "(other)"
 #define PROFILE_VARIABLE "WEIGH_REGIONS"

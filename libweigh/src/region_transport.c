@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Where a profile lies, and how it comes to who reads it: in memory whose descriptor is sent to a listener, or in a file.
- * A program with more rights than its user ignores both variables.
+ * Where a profile lies, and how it comes to who reads it: in memory whose descriptor is sent to a listener or to the agent,
+ * or in a file. A program with more rights than its user ignores all variables.
  */
 #include "region.h"
 #include <errno.h>
@@ -31,10 +31,15 @@
 #define F_SEAL_SHRINK 2
 #define F_SEAL_GROW 4
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 16
+#endif
 
 /* As the variables were when the library was loaded. */
 static char listener[2 * DIGITS + 2];
 static char file[PATH_MAX];
+/* Where the agent listens, if the profile is to go there. */
+static char agent[sizeof(((struct sockaddr_un *)0)->sun_path)];
 /* The connection, or the file's name, until the profile is ready. */
 static int connection = -1;
 static char made[PATH_MAX + 32];
@@ -67,6 +72,16 @@ static void keep_file(const char *path)
 		*file = 0;
 }
 
+/* At a place whose name is too long for an address nobody can listen. */
+static void keep_agent(void)
+{
+	const char *path = secure_getenv(WEIGH_AGENT_VARIABLE);
+
+	path = path && *path ? path : WEIGH_AGENT_SOCKET;
+	if (strlen(path) < sizeof(agent))
+		strcpy(agent, path);
+}
+
 __attribute__((constructor(101))) static void read_variables(void)
 {
 	const char *text = secure_getenv(PROFILE_VARIABLE), *path = secure_getenv(PROFILE_FILE_VARIABLE);
@@ -74,9 +89,11 @@ __attribute__((constructor(101))) static void read_variables(void)
 
 	if (text && is_listener(text))
 		memcpy(listener, text, sizeof(listener));
+	else if (text && !strcmp(text, PROFILE_TO_AGENT))
+		keep_agent();
 	if (path && *path)
 		keep_file(path);
-	weigh_regions_active = *listener || *file;
+	weigh_regions_active = *listener || *agent || *file;
 	errno = before;
 }
 
@@ -97,19 +114,14 @@ static bool is_trusted(int socket)
 	       (!peer.uid || peer.uid == geteuid());
 }
 
-static int connect_listener(void)
+static int connect_to(const struct sockaddr_un *address, socklen_t length)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	size_t prefix = strlen(PROFILE_ADDRESS_PREFIX);
-	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + prefix + DIGITS);
 	int socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (socket_ < 0)
 		return -1;
-	memcpy(address.sun_path + 1, PROFILE_ADDRESS_PREFIX, prefix);
-	memcpy(address.sun_path + 1 + prefix, listener, DIGITS);
 	for (int i = 0; i < CONNECT_TRIES; i++) {
-		if (!connect(socket_, (struct sockaddr *)&address, length))
+		if (!connect(socket_, (const struct sockaddr *)address, length))
 			return socket_;
 		/* Its queue is full: many programs begin at once. */
 		if (errno != EAGAIN && errno != EINTR)
@@ -118,6 +130,24 @@ static int connect_listener(void)
 	}
 	close(socket_);
 	return -1;
+}
+
+static int connect_listener(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t prefix = strlen(PROFILE_ADDRESS_PREFIX);
+
+	memcpy(address.sun_path + 1, PROFILE_ADDRESS_PREFIX, prefix);
+	memcpy(address.sun_path + 1 + prefix, listener, DIGITS);
+	return connect_to(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + prefix + DIGITS));
+}
+
+static int connect_agent(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(address.sun_path, agent);
+	return connect_to(&address, sizeof(address));
 }
 
 static int new_memory(uint64_t bytes)
@@ -129,30 +159,44 @@ static int new_memory(uint64_t bytes)
 		memory = (int)syscall(SYS_memfd_create, "weigh-profile", flags);
 	if (memory < 0)
 		return -1;
-	if (!ftruncate(memory, (off_t)bytes) && !fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (!ftruncate(memory, (off_t)bytes) && !fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		return memory;
 	close(memory);
 	return -1;
 }
 
-static int open_memory(uint64_t bytes, const char **why)
+static int memory_for_connection(uint64_t bytes, const char **why)
 {
-	int memory = -1;
+	int memory = may_be_so_long(bytes) ? new_memory(bytes) : -1;
 
-	*why = "no listener is there";
-	connection = *listener ? connect_listener() : -1;
-	if (connection < 0)
-		return -1;
-	*why = "the listener is another user's";
-	if (is_trusted(connection)) {
-		*why = "there is no memory for a profile, or RLIMIT_FSIZE is too low";
-		memory = may_be_so_long(bytes) ? new_memory(bytes) : -1;
-	}
+	*why = "there is no memory for a profile, or RLIMIT_FSIZE is too low";
 	if (memory < 0) {
 		close(connection);
 		connection = -1;
 	}
 	return memory;
+}
+
+static int open_memory(uint64_t bytes, const char **why)
+{
+	*why = "no listener is there";
+	connection = *listener ? connect_listener() : -1;
+	if (connection < 0)
+		return -1;
+	if (is_trusted(connection))
+		return memory_for_connection(bytes, why);
+	*why = "the listener is another user's";
+	close(connection);
+	connection = -1;
+	return -1;
+}
+
+/* It is known by its place: a user's own, or root's. */
+static int open_agent(uint64_t bytes, const char **why)
+{
+	*why = "no agent is there";
+	connection = *agent ? connect_agent() : -1;
+	return connection < 0 ? -1 : memory_for_connection(bytes, why);
 }
 
 static uint64_t hexadecimal(const char *text)
@@ -168,7 +212,6 @@ static bool send_hello(int memory)
 {
 	struct profile_hello hello = {
 		.layout = PROFILE_LAYOUT,
-		.token = { hexadecimal(listener + DIGITS + 1), hexadecimal(listener + DIGITS + 17) },
 		.pid = (uint64_t)getpid(),
 	};
 	union {
@@ -181,6 +224,10 @@ static bool send_hello(int memory)
 	};
 	ssize_t sent;
 
+	if (*listener) {
+		hello.token[0] = hexadecimal(listener + DIGITS + 1);
+		hello.token[1] = hexadecimal(listener + DIGITS + 17);
+	}
 	memcpy(CMSG_DATA(&control.header), &memory, sizeof(int));
 	do {
 		sent = sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -188,9 +235,9 @@ static bool send_hello(int memory)
 	return sent == sizeof(hello);
 }
 
-static bool give_memory(int memory, bool is_ready, const char **why)
+static bool give_sealed(int memory, int seals, bool is_ready, const char **why)
 {
-	bool is_given = is_ready && send_hello(memory);
+	bool is_given = is_ready && !fcntl(memory, F_ADD_SEALS, seals | F_SEAL_SEAL) && send_hello(memory);
 
 	if (!is_given)
 		*why = is_ready ? "the listener does not take the profile" : "there is no memory for a profile";
@@ -198,6 +245,17 @@ static bool give_memory(int memory, bool is_ready, const char **why)
 	close(connection);
 	connection = -1;
 	return is_given;
+}
+
+static bool give_memory(int memory, bool is_ready, const char **why)
+{
+	return give_sealed(memory, 0, is_ready, why);
+}
+
+/* What was written stays there from now on: the agent never makes memory by reading. It cannot write. */
+static bool give_agent(int memory, bool is_ready, const char **why)
+{
+	return give_sealed(memory, F_SEAL_FUTURE_WRITE, is_ready, why);
 }
 
 /* $WEIGH_PROFILE with the process's number in the place of %p, and behind it in later tries. */
@@ -268,6 +326,7 @@ static bool give_file(int descriptor, bool is_ready, const char **why)
 
 static const struct transport transports[] = {
 	{ .open = open_memory, .give = give_memory, .share = 1 },
+	{ .open = open_agent, .give = give_agent, .share = 1 },
 	{ .open = open_file, .give = give_file, .share = FILE_SHARE },
 };
 

@@ -1,19 +1,34 @@
-//! Of the values that clients of the agent have published those that a report of the node has room for.
+//! Of the values and regions that clients of the agent have published those that a report of the node has room for.
 
 use std::collections::BTreeMap;
 
-use weigh_schema::top::{PublishedValue, TopJob, TopProcess};
+use weigh_schema::top::{PublishedValue, TopJob, TopProcess, TopProfile};
 
 /// Values of a report.
 pub const MOST_SHOWN: usize = 256;
+/// Programs with regions of a report.
+pub const MOST_PROGRAMS: usize = 64;
 
 /// As many as there is room for, in their order, and how many are left out. What one user has too many of makes no other's go:
 /// each has a value in turn until there is no room.
 pub fn shown(values: &[PublishedValue], most: usize) -> (Vec<PublishedValue>, u64) {
+    in_turn(values, most, |value| value.user.as_deref())
+}
+
+/// The same of programs.
+pub fn shown_programs(programs: &[TopProfile], most: usize) -> (Vec<TopProfile>, u64) {
+    in_turn(programs, most, |program| Some(&program.user))
+}
+
+fn in_turn<T: Clone>(
+    values: &[T],
+    most: usize,
+    user: impl Fn(&T) -> Option<&str>,
+) -> (Vec<T>, u64) {
     let mut of_users: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {
-        let rank = of_users.entry(value.user.as_deref()).or_default();
+        let rank = of_users.entry(user(value)).or_default();
         ranked.push((*rank, at));
         *rank += 1;
     }
@@ -26,7 +41,11 @@ pub fn shown(values: &[PublishedValue], most: usize) -> (Vec<PublishedValue>, u6
 }
 
 /// Says of which session of `weigh run` each is: by the process that a stream of `weigh trace` follows, else by who has published it.
-pub fn set_jobs(values: &mut [PublishedValue], jobs: &[TopJob], processes: &[TopProcess]) {
+pub fn set_jobs(
+    (values, programs): (&mut [PublishedValue], &mut [TopProfile]),
+    jobs: &[TopJob],
+    processes: &[TopProcess],
+) {
     let of_processes = processes.iter().filter_map(|process| Some((process.pid, process.job?)));
     let mut job_of: BTreeMap<u32, u32> = of_processes.collect();
     job_of.extend(jobs.iter().filter(|job| job.group.is_none()).map(|job| (job.pid, job.pid)));
@@ -34,6 +53,9 @@ pub fn set_jobs(values: &mut [PublishedValue], jobs: &[TopJob], processes: &[Top
         let followed = value.query.as_ref().and_then(|query| query.followed_pid);
         let found = followed.and_then(|pid| job_of.get(&pid));
         value.job = found.or_else(|| job_of.get(&value.pid?)).copied();
+    }
+    for program in programs {
+        program.job = program.pid.and_then(|pid| job_of.get(&pid)).copied();
     }
 }
 
@@ -101,7 +123,7 @@ mod tests {
             PublishedValue { pid: None, ..value("ann", "a") },
             PublishedValue { pid: Some(10), ..value("ann", "a") },
         ];
-        set_jobs(&mut values, &[job(7), job(3)], &processes);
+        set_jobs((&mut values, &mut []), &[job(7), job(3)], &processes);
         let found: Vec<_> = values.iter().map(|value| value.job).collect();
         assert_eq!(found, [Some(7), Some(7), Some(3), Some(3), None, None]);
     }

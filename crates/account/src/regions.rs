@@ -6,6 +6,7 @@
 mod costs;
 mod estimate;
 mod flat;
+mod program;
 mod spans;
 mod ticks;
 mod totals;
@@ -23,7 +24,8 @@ use costs::kernel_costs;
 use estimate::{Estimate, estimates};
 
 pub use flat::FlatRegions;
-pub use spans::{SpanRows, SpanTable};
+pub use program::{program_profile, top_profile};
+pub use spans::{SpanBounds, SpanRows, SpanTable};
 pub use ticks::TickScale;
 pub use totals::{RegionTotals, counter_series};
 pub use tree::{RegionTreeSum, TreeLine, region_tree};
@@ -59,6 +61,7 @@ pub fn process_rows(snapshot: &ProfileSnapshot, context: &ProfileContext) -> Pro
         estimates: estimates(snapshot),
         open: open_calls(snapshot, context),
         children: children(snapshot),
+        seen: vec![false; snapshot.nodes.len()],
         path_bytes: 0,
         found: ProcessRows::default(),
     };
@@ -139,6 +142,8 @@ struct Rows<'a> {
     estimates: Vec<Estimate>,
     open: OpenCalls,
     children: Vec<Vec<usize>>,
+    /// Nodes that have been come to: each is in the tree of one thread, whatever others say.
+    seen: Vec<bool>,
     path_bytes: usize,
     found: ProcessRows,
 }
@@ -180,7 +185,8 @@ impl Rows<'_> {
         }
         let until = thread.ended.unwrap_or(self.context.until.max(thread.begun));
         let wall = until.saturating_sub(thread.begun) as f64;
-        let top = if root.is_some() { self.children[thread.root].clone() } else { Vec::new() };
+        let is_own = root.is_some() && !std::mem::replace(&mut self.seen[thread.root], true);
+        let top = if is_own { self.children[thread.root].clone() } else { Vec::new() };
         let inside = ended + Self::open_ticks(thread, until);
         let is_sampled = top.iter().any(|number| self.estimates[*number].is_sampled);
         self.found.rows.push(RegionRow {
@@ -204,6 +210,9 @@ impl Rows<'_> {
         let mut left: Vec<(usize, usize)> = top.into_iter().rev().map(|node| (node, 0)).collect();
         let mut path: Vec<usize> = Vec::new();
         while let Some((number, depth)) = left.pop() {
+            if std::mem::replace(&mut self.seen[number], true) {
+                continue;
+            }
             path.truncate(depth);
             path.push(number);
             if let Some(node) = self.snapshot.nodes[number] {

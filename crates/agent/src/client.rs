@@ -10,9 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use weigh_collect::calls::clients::{Copy, Page, Serial};
 use weigh_collect::calls::{ANYTHING, KernelCalls};
 use weigh_schema::library::Reason;
-use weigh_wire::datagram::{Datagram, MOST_BYTES, parse};
+use weigh_wire::datagram::{Datagram, MOST_BYTES, is_profile, parse};
 use weigh_wire::library::reply;
-use weigh_wire::{Peer, peer_of, send_parts};
+use weigh_wire::{Peer, peer_of, receive_parts, send_parts};
 
 /// A program that is served.
 pub struct Client {
@@ -54,6 +54,8 @@ pub enum Received {
     End,
     /// A message, or why it is none.
     Message(Result<Datagram, Reason>),
+    /// The profile of its regions.
+    Profile(OwnedFd),
 }
 
 impl Client {
@@ -96,9 +98,14 @@ impl Client {
         self.process.as_fd()
     }
 
-    /// The next message. Descriptors that come with it are not taken.
+    /// The next message. Descriptors that come with it are closed, but for that of a profile.
     pub fn receive(&self) -> Received {
         receive(&self.connection)
+    }
+
+    /// Its profile, if that is the next message.
+    pub fn take_profile(&self) -> Option<OwnedFd> {
+        take_profile(&self.connection)
     }
 
     /// Answers. A program that does not take its answers is one that has gone.
@@ -238,15 +245,36 @@ impl Watched {
     }
 }
 
+/// The profile that a program has sent, if that is the next message.
+pub fn take_profile(connection: &OwnedFd) -> Option<OwnedFd> {
+    let mut bytes = [0; MOST_BYTES + 1];
+    let (length, _) = recv(connection, &mut bytes, RecvFlags::DONTWAIT | RecvFlags::PEEK).ok()?;
+    match is_profile(&bytes[..length]).then(|| receive(connection))? {
+        Received::Profile(file) => Some(file),
+        _ => None,
+    }
+}
+
 /// The next message of a connection.
 pub fn receive(connection: &OwnedFd) -> Received {
     // One byte more than a message has, to see that it is too long.
     let mut bytes = [0; MOST_BYTES + 1];
-    match recv(connection, &mut bytes, RecvFlags::DONTWAIT) {
+    match receive_parts(connection, &mut bytes, RecvFlags::DONTWAIT) {
         Ok((0, _)) => Received::End,
-        Ok((length, _)) => Received::Message(parse(&bytes[..length])),
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Received::Nothing,
-        Err(_) => Received::End,
+        Ok((length, files)) => message(&bytes[..length], files),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock => Received::Nothing,
+            // More descriptors than any message has.
+            io::ErrorKind::InvalidData => Received::Message(Err(Reason::NotUnderstood)),
+            _ => Received::End,
+        },
+    }
+}
+
+fn message(bytes: &[u8], mut files: Vec<OwnedFd>) -> Received {
+    match files.pop().filter(|_| is_profile(bytes) && files.is_empty()) {
+        Some(file) => Received::Profile(file),
+        None => Received::Message(parse(bytes)),
     }
 }
 

@@ -26,6 +26,7 @@ mod listener;
 mod otlp_intake;
 mod plain;
 mod process;
+mod profiles;
 mod quota;
 mod rate_limit;
 mod rounds;
@@ -48,6 +49,7 @@ pub use otlp_intake::{
 };
 pub use plain::PlainServer;
 pub use process::{Refusal, command_of, give_way_to_agent, may_ask, may_follow};
+pub use profiles::ProfileServer;
 pub use quota::{PROGRAMS, SlotQuota};
 pub use server::{Server, Settings};
 pub use streams::{

@@ -32,7 +32,8 @@ const SEARCHES: u8 = 8;
 
 const NOT_HERE: &str = "404 Not Found";
 /// Exporters write it into their programs' logs.
-const NO_SPANS: &str = "metrics are taken at /v1/metrics; spans of a job are by its weigh run --regions=otlp, which says where in its environment\n";
+const WHERE: &str =
+    "metrics are taken at /v1/metrics and spans at /v1/traces; logs are not taken\n";
 
 /// What woke, if it was no connection.
 const SOCKET: u64 = 0;
@@ -42,8 +43,8 @@ const SOCKET: u64 = 0;
 pub struct IntakeSettings {
     /// What [`HEADER`] has to be; none for anybody on the machine.
     pub token: Option<String>,
-    /// Messages of this kind are taken.
-    pub signal: OtlpSignal,
+    /// Messages of these kinds are taken.
+    pub signals: &'static [OtlpSignal],
     /// Whether others are accepted and left out; if not, there is no such path.
     pub accepts_others: bool,
     /// So many connections at one time: who came first goes when one more comes.
@@ -54,6 +55,8 @@ pub struct IntakeSettings {
 
 /// A message.
 pub struct OtlpMessage<'a> {
+    /// What is in it.
+    pub signal: OtlpSignal,
     /// Its bytes: protobuf.
     pub body: &'a [u8],
     /// The connection by which it has come.
@@ -247,19 +250,14 @@ impl OtlpIntake {
 
     fn refuse_request(&mut self, connection: &mut Connection, status: &'static str) -> bool {
         self.refuse("a request that brings no message of OpenTelemetry");
-        let why = match (status, self.settings.signal) {
-            (NOT_HERE, OtlpSignal::Metrics) => NO_SPANS,
-            _ => "",
-        };
+        let why = if status == NOT_HERE { WHERE } else { "" };
         let _ = connection.answer(status, false, ("text/plain", why));
         false
     }
 
-    fn form(&self) -> &'static OtlpForm {
-        match self.settings.signal {
-            OtlpSignal::Traces => &SPANS,
-            OtlpSignal::Metrics => &METRICS,
-        }
+    /// What a request has, if it is taken.
+    fn signal(&self, head: &Head) -> Option<OtlpSignal> {
+        head.signal.filter(|signal| self.settings.signals.contains(signal))
     }
 
     fn refuse(&mut self, why: &'static str) {
@@ -274,7 +272,7 @@ impl OtlpIntake {
         if !head.is_post {
             return Err("405 Method Not Allowed");
         }
-        if head.signal != Some(self.settings.signal) && !self.settings.accepts_others {
+        if self.signal(head).is_none() && !self.settings.accepts_others {
             return Err(NOT_HERE);
         }
         match head.body_bytes {
@@ -291,16 +289,14 @@ impl OtlpIntake {
         connection: &mut Connection,
         take: TakeMessage<'_>,
     ) -> Verdict {
-        if head.signal != Some(self.settings.signal) {
-            return ("200 OK", head.keeps_alive);
-        }
+        let Some(signal) = self.signal(head) else { return ("200 OK", head.keeps_alive) };
         let Some(body) = head.encoding.unpack(body, self.settings.body_bytes) else {
             self.refuse("a message that is packed in an unknown way, or too long");
             return ("415 Unsupported Media Type", false);
         };
         let body = match head.form {
             Some(BodyForm::Protobuf) => body,
-            Some(BodyForm::Json) => match protobuf_of_json(&body, self.form()) {
+            Some(BodyForm::Json) => match protobuf_of_json(&body, form_of(signal)) {
                 Ok(body) => body,
                 Err(_) => {
                     self.refuse("a message of OpenTelemetry in JSON that makes no sense");
@@ -313,7 +309,7 @@ impl OtlpIntake {
             }
         };
         let Connection { stream, peer, .. } = connection;
-        match take(OtlpMessage { body: &body, stream, peer }) {
+        match take(OtlpMessage { signal, body: &body, stream, peer }) {
             OtlpReply::Accepted => ("200 OK", head.keeps_alive),
             OtlpReply::Busy => ("429 Too Many Requests\r\nretry-after: 1", head.keeps_alive),
             OtlpReply::Refused(why) => {
@@ -321,6 +317,13 @@ impl OtlpIntake {
                 ("400 Bad Request", head.keeps_alive)
             }
         }
+    }
+}
+
+fn form_of(signal: OtlpSignal) -> &'static OtlpForm {
+    match signal {
+        OtlpSignal::Traces => &SPANS,
+        OtlpSignal::Metrics => &METRICS,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::listener::{ServerError, accept, listen_at, spare};
 use crate::quota::PROGRAMS;
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
+use crate::served::pass_profile;
 use crate::streams::StreamDoor;
 
 /// Serves streams alone at a socket.
@@ -118,6 +119,10 @@ impl PlainServer {
             Received::Nothing => return Ok(()),
             Received::End => return Err(io::ErrorKind::NotConnected.into()),
             Received::Message(request) => request,
+            Received::Profile(file) => {
+                pass_profile(file, (*peer, peer.uid), Some(&self.door), &mut self.pace);
+                return Ok(());
+            }
         };
         match request {
             Err(reason) => answer(connection, reason, None),

@@ -35,6 +35,8 @@ impl SlotQuota {
 pub const PROGRAMS: SlotQuota = SlotQuota { of_users: 512, of_a_user: 256, of_root: 64 };
 /// Programs whose accounts others read: each has a copy of its page.
 pub const COPIES: SlotQuota = SlotQuota { of_users: 48, of_a_user: 24, of_root: 16 };
+/// Profiles of regions that programs share.
+pub const PROFILES: SlotQuota = SlotQuota { of_users: 128, of_a_user: 64, of_root: 64 };
 /// Clients of streams: each has what it is sent, and has not taken yet.
 pub const READERS: SlotQuota = SlotQuota { of_users: 48, of_a_user: 16, of_root: 16 };
 
@@ -59,6 +61,9 @@ mod tests {
     const COPY: f64 = 1.5;
     /// An answer with one of the largest records.
     const READER: f64 = 1.3;
+    const PROFILE: f64 = 0.2;
+    /// While the largest profile is read, one at a time: by the sizes of what is made of it, not measured.
+    const PROFILE_READ: f64 = 300.0;
 
     fn session(what: Followed) -> f64 {
         match what {
@@ -82,8 +87,13 @@ mod tests {
         let limit: f64 = limit.unwrap().parse::<f64>().unwrap() * 1024.0;
         let sessions: f64 =
             Followed::ALL.iter().map(|what| all(sessions(*what)) * session(*what)).sum();
-        let sum =
-            AGENT + all(PROGRAMS) * PAGE + all(COPIES) * COPY + all(READERS) * READER + sessions;
+        let sum = AGENT
+            + all(PROGRAMS) * PAGE
+            + all(COPIES) * COPY
+            + all(READERS) * READER
+            + sessions
+            + all(PROFILES) * PROFILE
+            + PROFILE_READ;
         assert!(sum < limit, "{sum} MiB of {limit}");
     }
 
@@ -94,6 +104,7 @@ mod tests {
             ("programs with libweigh", PROGRAMS),
             ("programs whose accounts others read", COPIES),
             ("clients of streams", READERS),
+            ("programs that publish their regions", PROFILES),
             ("jobs", sessions(Followed::Job)),
             ("jobs whose files are followed", sessions(Followed::Files)),
             ("jobs whose writes to devices are followed", sessions(Followed::Writes)),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
 use weigh_schema::library::Reason;
 use weigh_schema::stream::ServedUser;
+use weigh_wire::Peer;
 
 use crate::client::Client;
 use crate::rate_limit::RateLimit;
@@ -26,6 +27,20 @@ pub fn pass_to_streams(
     match stream {
         Some(stream) => client.answer(Reason::Measured, 0, 0, Some(stream.as_fd())),
         None => client.answer(Reason::TooMany, 0, 0, None),
+    }
+}
+
+/// Hands a program's profile on. Nobody waits for an answer: one that is not taken is counted, where streams are served.
+pub fn pass_profile(
+    file: OwnedFd,
+    (peer, user): (Peer, u32),
+    door: Option<&StreamDoor>,
+    pace: &mut RateLimit,
+) {
+    let Some(profiles) = door.and_then(StreamDoor::profiles) else { return };
+    match pace.allows(user, Instant::now()) {
+        true => profiles.pass(file, peer, user),
+        false => profiles.refuse(),
     }
 }
 

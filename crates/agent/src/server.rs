@@ -1,6 +1,7 @@
 //! The socket, and what is done for those who connect to it.
 
 mod attaching;
+mod handed_over;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -18,14 +19,14 @@ use weigh_schema::subsystem::Account;
 
 use crate::access::{self, may_look};
 use crate::backoff::Backoff;
-use crate::client::{Attached, Client, Received};
+use crate::client::{Attached, Client, Received, take_profile};
 use crate::configured::{self, ConfiguredFile, LeftOut};
 use crate::follow::Sessions;
 use crate::listener::{ServerError, accept, listen_at, spare};
 use crate::quota::{COPIES, PROGRAMS, SlotQuota};
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
-use crate::served::{pass_to_streams, served};
+use crate::served::{pass_profile, pass_to_streams, served};
 use crate::streams::StreamDoor;
 use crate::subscriptions::Subscriptions;
 use weigh_wire::AgentRequest;
@@ -218,7 +219,7 @@ impl Server {
         }
         for key in self.rounds.choose(&requests) {
             match key % 2 {
-                1 => self.drop_client(key / 2, calls),
+                1 => self.end_process(key / 2, calls),
                 _ => self.serve(key / 2, calls),
             }
         }
@@ -235,6 +236,10 @@ impl Server {
     }
 
     fn take_in(&mut self, connection: OwnedFd, calls: &mut KernelCalls) {
+        // It may have ended since.
+        if let Some(file) = take_profile(&connection) {
+            return self.pass_left_profile(file, &connection, calls);
+        }
         let client = match Client::new(connection, calls) {
             Ok(client) => client,
             // It has ended.
@@ -296,6 +301,11 @@ impl Server {
         let answered = match client.receive() {
             Received::Nothing => return,
             Received::End => return self.drop_client(key, calls),
+            Received::Profile(file) => {
+                let from = (client.peer, client.user);
+                pass_profile(file, from, self.door.as_ref(), &mut self.pace);
+                Ok(())
+            }
             Received::Message(Err(reason)) => client.answer(reason, 0, 0, None),
             Received::Message(Ok(Datagram::Library(request))) => {
                 self.serve_library(key, request, calls)

@@ -39,6 +39,7 @@ many, and `next_sequence` where it goes on.
 
 Examples:
   weigh agent read pushed                                what clients have published
+  weigh agent read profiles                              regions that your programs have published
   weigh agent read events --follow | jq .body.event.text
   weigh agent read node --newest --follow --interval 100ms --count 50";
 

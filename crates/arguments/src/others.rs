@@ -221,7 +221,7 @@ pub struct AgentArguments {
     /// Take datagrams of StatsD at this address of the machine itself, as 127.0.0.1:8125.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub statsd: Option<SocketAddr>,
-    /// Take metrics of OpenTelemetry (OTLP/HTTP, protobuf) at this address of the machine itself, as 127.0.0.1:4318.
+    /// Take metrics and spans of OpenTelemetry (OTLP/HTTP) at this address of the machine itself, as 127.0.0.1:4318.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub otlp: Option<SocketAddr>,
     /// Serve the page of the node there: a port, or an address of this machine's loopback with a port, with --tls-cert any

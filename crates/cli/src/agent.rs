@@ -107,7 +107,7 @@ fn read(arguments: &AgentReadArguments) -> anyhow::Result<()> {
             wait: arguments.follow,
             interval_ms: arguments.interval.map(|time| time.as_millis() as u64),
         })?;
-        let is_empty = found.records.is_empty() && found.lost == 0;
+        let is_empty = found.records.is_empty() && found.lost + found.hidden == 0;
         if is_empty && !arguments.follow {
             break;
         }

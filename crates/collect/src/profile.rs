@@ -2,10 +2,11 @@
 //! file ($WEIGH_PROFILE).
 //!
 //! Reads the words of a memfd that a program has handed over; emits `ProfileSnapshot`s. Refuses what is no memfd, what
-//! may shrink, and what is not as long as it says.
+//! may shrink, and what is not as long as it says; of a program that is not trusted what may lose pages, too.
 
 mod control;
 mod mapping;
+mod present;
 mod ticks;
 
 use std::fs::File;
@@ -17,7 +18,7 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
 use weigh_parse::profile::{MOST_BYTES, ProfileReader, ReadAt};
 use weigh_schema::control::{ControlRequest, ControlledProcess};
 use weigh_schema::profile::{MAGIC, SECTIONS, head};
-use weigh_schema::region::snapshot::ProfileSnapshot;
+use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 
 pub use control::ControlRefusal;
 pub use ticks::clock_pair;
@@ -66,35 +67,38 @@ pub struct SharedProfile {
 impl SharedProfile {
     /// Maps the profile behind a descriptor.
     pub fn map(file: OwnedFd) -> Result<SharedProfile, ProfileError> {
-        let not_shared = |why| Err(ProfileError::NotShared(why));
-        let Ok(seals) = fcntl_get_seals(&file) else {
-            return not_shared("the descriptor is no memfd");
-        };
-        if !seals.contains(SealFlags::SHRINK) {
-            return not_shared("the memfd may shrink");
-        }
-        if fstatfs(&file)?.f_type as u64 != TMPFS_MAGIC {
-            return not_shared("the memfd has huge pages");
-        }
-        let about = fstat(&file)?;
-        let bytes = u64::try_from(about.st_size).unwrap_or(0);
-        if bytes > MOST_BYTES || bytes % 8 != 0 || bytes < 8 * head::LENGTH as u64 {
-            return Err(ProfileRefusal::Size.into());
-        }
-        let mapping = ProfileMapping::new(&file, bytes as usize / 8)?;
+        let words = check(&file, SealFlags::SHRINK)?;
+        let inode = fstat(&file)?.st_ino;
+        SharedProfile::new(ProfileMapping::new(&file, words)?, inode)
+    }
+
+    /// The same of a program that is not trusted: to read it never makes memory that this process would pay for. Nothing is
+    /// sent to it.
+    pub fn map_sealed(file: OwnedFd) -> Result<SharedProfile, ProfileError> {
+        let words = check(&file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE)?;
+        let inode = fstat(&file)?.st_ino;
+        SharedProfile::new(ProfileMapping::of_present(file, words)?, inode)
+    }
+
+    fn new(mapping: ProfileMapping, inode: u64) -> Result<SharedProfile, ProfileError> {
         let reader = ProfileReader::new(&mapping)?;
         let control = ControlRing::default();
-        Ok(SharedProfile { mapping, reader, published: 1, inode: about.st_ino, control })
+        Ok(SharedProfile { mapping, reader, published: 1, inode, control })
+    }
+
+    /// Keeps nothing that was read: names are read again the next time.
+    pub fn forget_names(&mut self) {
+        self.reader.forget_names();
+    }
+
+    /// When it was made, by its own clock and by CLOCK_MONOTONIC.
+    pub fn first(&self) -> ClockPair {
+        self.reader.head().first
     }
 
     /// The process, as it sees itself.
     pub fn pid(&self) -> u32 {
         self.reader.head().pid
-    }
-
-    /// When it was made, by CLOCK_MONOTONIC.
-    pub fn begun_ns(&self) -> u64 {
-        self.reader.head().first.ns
     }
 
     /// Whether its program has ended in order.
@@ -138,6 +142,7 @@ impl SharedProfile {
     /// As it stood at the last publish; none if there was none since the last time, or if the program publishes faster than
     /// this can read.
     pub fn read_published(&mut self) -> Option<ProfileSnapshot> {
+        self.mapping.refresh();
         (0..TRIES).find_map(|_| self.try_published())
     }
 
@@ -156,6 +161,7 @@ impl SharedProfile {
 
     /// As it is.
     pub fn read_now(&mut self) -> ProfileSnapshot {
+        self.mapping.refresh();
         self.reader.read(&self.mapping, ReadAt::Now)
     }
 
@@ -166,8 +172,31 @@ impl SharedProfile {
 
     /// As it is, for the last time.
     pub fn read_end(&mut self) -> ProfileSnapshot {
+        self.mapping.refresh();
         self.reader.read(&self.mapping, ReadAt::End)
     }
+}
+
+/// How many words a profile's file has, if it is one that cannot make faults and has these seals.
+fn check(file: &OwnedFd, wanted: SealFlags) -> Result<usize, ProfileError> {
+    let not_shared = |why| Err(ProfileError::NotShared(why));
+    let Ok(seals) = fcntl_get_seals(file) else {
+        return not_shared("the descriptor is no memfd");
+    };
+    if !seals.contains(SealFlags::SHRINK) {
+        return not_shared("the memfd may shrink");
+    }
+    if !seals.contains(wanted) {
+        return not_shared("pages of the memfd may be taken away");
+    }
+    if fstatfs(file)?.f_type as u64 != TMPFS_MAGIC {
+        return not_shared("the memfd has huge pages");
+    }
+    let bytes = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+    if bytes > MOST_BYTES || bytes % 8 != 0 || bytes < 8 * head::LENGTH as u64 {
+        return Err(ProfileRefusal::Size.into());
+    }
+    Ok(bytes as usize / 8)
 }
 
 /// Whether a file begins as a profile does.

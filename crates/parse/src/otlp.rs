@@ -19,15 +19,18 @@ pub use metrics::{MetricAttribute, MetricPoint, PointValue, each_metric};
 /// If it is none.
 pub fn each_span(bytes: &[u8], emit: &mut dyn FnMut(SpanRecord<'_>)) -> Result<(), OtlpRefusal> {
     each_message(bytes, 1, |resource_spans| {
-        let mut process = 0;
+        let (mut process, mut service): (u32, &[u8]) = (0, &[]);
         each_message(resource_spans, 1, |resource| {
             each_message(resource, 1, |attribute| {
                 process = number_of(attribute, "process.pid")?.unwrap_or(process);
+                service = metrics::text_of(attribute, "service.name")?.unwrap_or(service);
                 Ok(())
             })
         })?;
+        let service = cut(&String::from_utf8_lossy(service)).into_owned();
+        let resource = SpanRecord { process, service: &service, ..SpanRecord::default() };
         each_message(resource_spans, 2, |scope_spans| {
-            each_message(scope_spans, 2, |span| emit_span(span, process, emit))
+            each_message(scope_spans, 2, |span| emit_span(span, resource, emit))
         })
     })
 }
@@ -53,10 +56,10 @@ fn number_of(attribute: &[u8], wanted: &str) -> Result<Option<u32>, OtlpRefusal>
 
 fn emit_span(
     bytes: &[u8],
-    process: u32,
+    resource: SpanRecord<'_>,
     emit: &mut dyn FnMut(SpanRecord<'_>),
 ) -> Result<(), OtlpRefusal> {
-    let mut span = SpanRecord { process, ..SpanRecord::default() };
+    let mut span = resource;
     let mut name: &[u8] = &[];
     each_field(bytes, |number, value| {
         match (number, value) {

@@ -35,6 +35,11 @@ impl ProfileReader {
         })
     }
 
+    /// Keeps no names: they are read again.
+    pub fn forget_names(&mut self) {
+        (self.names, self.name_bytes, self.names_cut) = Default::default();
+    }
+
     /// What does not change.
     pub fn head(&self) -> &ProfileHead {
         &self.head

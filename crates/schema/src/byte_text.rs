@@ -173,6 +173,7 @@ mod tests {
         "TopCollector.name",
         "TopGroup.manager",
         "PublishedValue.user",
+        "TopProfile.user",
         "TopJob.user",
         "TopLimit.name",
         "TopProcess.state",

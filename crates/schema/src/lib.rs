@@ -56,6 +56,7 @@ mod metric;
 pub mod node_metric;
 pub mod printable;
 pub mod profile;
+pub mod program_profile;
 pub mod published;
 pub mod quality;
 pub mod record;

@@ -24,6 +24,8 @@ pub const OTHER_NAME: &str = "(other)";
 /// The variable by which `weigh run` names its socket: 32 hexadecimal digits of an abstract address
 /// ([`ADDRESS_PREFIX`] before them), a colon, 32 of a number that the first message has to hold.
 pub const VARIABLE: &str = "WEIGH_REGIONS";
+/// What the variable says where the program is to hand its profile to the agent.
+pub const TO_AGENT: &str = "agent";
 /// What the abstract address begins with.
 pub const ADDRESS_PREFIX: &str = "weigh-regions-";
 /// The variable that names a file for the profile where nobody listens; `%p` in it is the process's number.
@@ -320,7 +322,8 @@ fn fnv(text: &str) -> u64 {
 pub fn header() -> String {
     format!(
         "/* Derived from crates/schema/src/profile.rs by `weigh generate`. */\n#ifndef WEIGH_PROFILE_LAYOUT_H\n\
-         #define WEIGH_PROFILE_LAYOUT_H\n\n#include <stdint.h>\n\n#define PROFILE_LAYOUT {:#018x}ULL\n{}#endif\n",
+         #define WEIGH_PROFILE_LAYOUT_H\n\n#include <stdint.h>\n\n#define PROFILE_LAYOUT {:#018x}ULL\n\
+         #define PROFILE_TO_AGENT \"{TO_AGENT}\"\n{}#endif\n",
         layout(),
         text()
     )

@@ -8,11 +8,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::program_profile::{ProgramProfile, ProgramState};
 use crate::rule::{LONGEST_TEXT_BYTES, RuleEvent, Severity};
 use crate::scope::Scope;
 use crate::top::{TopCollector, TopReport};
 pub use crate::trace_query::{MOST_QUERY_BYTES, TraceQuery};
 use crate::unit::Unit;
+use crate::zero::is_zero;
 
 /// The schema's name and version of `weigh agent status --json`.
 pub const AGENT_STATUS: &str = "weigh.agent-status/1";
@@ -23,6 +25,8 @@ pub const NODE: &str = "node";
 pub const PUSHED: &str = "pushed";
 /// The stream of what rules say: a [`RuleEvent`] each.
 pub const EVENTS: &str = "events";
+/// The stream of regions of programs: a [`ProgramProfile`] each time that one was read.
+pub const PROFILES: &str = "profiles";
 
 /// Samples of one request at most.
 pub const MOST_PUSHED: usize = 64;
@@ -134,6 +138,9 @@ pub struct StreamRecords {
     pub next_sequence: u64,
     /// Records between the one that was asked for and `next_sequence` that are not there any more.
     pub lost: u64,
+    /// Records between them that this reader may not see: profiles of other users' programs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hidden: u64,
     /// When the numbering began, in nanoseconds since 1970: numbers with another one are of other records.
     pub numbering_ns: u64,
     /// In the order of their numbers.
@@ -174,7 +181,7 @@ pub enum RecordClient {
     Socket,
     /// By a datagram of StatsD.
     Statsd,
-    /// As metrics of OpenTelemetry.
+    /// As metrics or spans of OpenTelemetry.
     Otlp,
 }
 
@@ -190,6 +197,8 @@ pub enum RecordBody {
     Event(Box<RuleEvent>),
     /// Something has happened, as a client says.
     PublishedEvent(Box<PushedEvent>),
+    /// Regions of a program, as they stood; shown to its user and to root.
+    Profile(Box<ProgramProfile>),
 }
 
 /// Something that has happened, as a client tells it. It is no event of a rule, and sets no command off.

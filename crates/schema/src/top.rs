@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::CollectorState;
+use crate::program_profile::ProgramState;
 use crate::quality::{Mechanism, Quality};
+use crate::region::FlatRegion;
 use crate::rule::RuleStatus;
 use crate::scope::Scope;
 use crate::trace_query::TraceQuery;
@@ -42,6 +44,9 @@ pub struct TopReport {
     pub jobs: Vec<TopJob>,
     /// Processes, the greatest users of CPU first.
     pub processes: Vec<TopProcess>,
+    /// Programs that have published their regions to the agent: a user's own, to root all.
+    #[serde(default)]
+    pub profiles: Vec<TopProfile>,
     /// Processes of the user that could not be looked at.
     pub processes_unreadable: u64,
     /// Processes that there was no room for: in a stream of the agent.
@@ -53,6 +58,43 @@ pub struct TopReport {
     /// Such values that there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub published_left_out: u64,
+    /// Such programs that there was no room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub profiles_left_out: u64,
+}
+
+/// A program that has published its regions to the agent, as it stood when it was read last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopProfile {
+    /// Its user's number.
+    pub uid: u32,
+    /// Its user.
+    pub user: String,
+    /// The process; null of spans of OpenTelemetry.
+    pub pid: Option<u32>,
+    /// Of spans: the process, as the program says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_pid: Option<u32>,
+    /// The kernel's name for the process; of spans the service's, as it says.
+    pub name: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_base64: Option<String>,
+    /// Whether more is to come.
+    pub state: ProgramState,
+    /// The session of `weigh run` that the process belongs to, by its PID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u32>,
+    /// When it was read last.
+    pub time: Timestamp,
+    /// Calls of its regions that have ended.
+    pub calls_total: u64,
+    /// How often it has published.
+    pub publishes_total: u64,
+    /// The regions that took most time by themselves, over all threads.
+    pub regions: Vec<FlatRegion>,
+    /// Its other regions.
+    pub regions_left_out: u64,
 }
 
 /// The latest of a value that a client of the agent has published. Everybody may see it.

@@ -5,6 +5,7 @@
 
 mod detail_rows;
 mod node_lines;
+mod program_lines;
 mod published_lines;
 mod rows;
 mod rule_lines;
@@ -60,7 +61,10 @@ fn head(report: &TopReport, view: &TopView, columns: usize) -> Vec<Line<'static>
         lines.extend(rule_lines::holding(report, view.color, columns));
     }
     if view.list == TopList::Processes {
-        lines.extend(published_lines::count(report).map(Line::raw));
+        let counts = [published_lines::count(report), program_lines::count(report)];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        let line = (!counts.is_empty()).then(|| counts.join(", ") + " (v: all)");
+        lines.extend(line.map(Line::raw));
     }
     lines
 }
@@ -71,6 +75,9 @@ pub fn text(report: &TopReport, columns: usize) -> String {
     let mut lines = node_lines::lines(report, false, columns);
     lines.extend(rule_lines::all_true(report, columns));
     lines.extend(published_lines::first(report, columns).into_iter().map(Line::raw));
+    let programs = program_lines::list(report, columns);
+    let end = (!programs.is_empty()).then(String::new);
+    lines.extend(programs.into_iter().chain(end).map(Line::raw));
     lines.extend(TopTable::new(report, None, &view, columns).all_lines(columns));
     as_text(&lines, columns)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use weigh_schema::region::{PhaseRow, RegionRow};
 use weigh_schema::summary::{Exit, LimitOutcome, Summary};
-use weigh_schema::top::PublishedValue;
+use weigh_schema::top::{PublishedValue, TopProfile};
 use weigh_schema::{METRICS, Metric, Number, Quality, Unit};
 use weigh_show::report::Page;
 
@@ -21,6 +21,15 @@ pub(crate) struct PublishedList<'a> {
     pub(crate) schema: &'static str,
     pub(crate) published: &'a [PublishedValue],
     /// Values that there was no room for.
+    pub(crate) left_out: u64,
+}
+
+/// Programs that publish their regions to the agent.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProfileList<'a> {
+    pub(crate) schema: &'static str,
+    pub(crate) profiles: &'a [TopProfile],
+    /// Programs that there was no room for.
     pub(crate) left_out: u64,
 }
 
@@ -157,6 +166,8 @@ pub(crate) struct JobList<'a> {
 pub(crate) const JOBS: &str = "weigh.jobs/1";
 /// The same of what is published.
 pub(crate) const PUBLISHED: &str = "weigh.published/1";
+/// The same of programs that publish their regions.
+pub(crate) const PROFILES: &str = "weigh.profiles/1";
 
 /// The answer of `/api/v1/jobs/ID`.
 #[derive(Serialize)]

@@ -44,6 +44,10 @@ pub(crate) fn node_change(
     set("collectors", list(&old.collectors, &new.collectors));
     set("rules", list(&old.rules, &new.rules));
     set("jobs", list(&old.jobs, &new.jobs));
+    set("published", list(&old.published, &new.published));
+    set("published_left_out", changed(&old.published_left_out, &new.published_left_out));
+    set("profiles", list(&old.profiles, &new.profiles));
+    set("profiles_left_out", changed(&old.profiles_left_out, &new.profiles_left_out));
     let first = |report: &'_ TopReport| report.processes.len().min(processes_most);
     let (old, new) = (&old.processes[..first(old)], &new.processes[..first(new)]);
     set("processes", some_object(processes(old, new)));

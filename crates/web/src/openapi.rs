@@ -27,8 +27,8 @@ use weigh_show::shape::shape_of;
 
 use crate::activity::JobActivity;
 use crate::api::{
-    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, PublishedList,
-    SeriesColumns, SeriesRow,
+    self, JobEvent, JobList, JobRow, JobSamples, JobState, ProfileEvent, ProfileList,
+    PublishedList, SeriesColumns, SeriesRow,
 };
 use crate::busiest::{BusiestBuilder, BusiestFilter};
 use crate::error::ErrorBody;
@@ -69,7 +69,7 @@ const EVENTS: &[(&str, &str)] = &[
     ("missed", "Missed"),
 ];
 
-fn paths() -> [PathDoc; 8] {
+fn paths() -> [PathDoc; 9] {
     let doc = |path, summary, answer, errors| PathDoc { path, summary, answer, query: &[], errors };
     [
         doc("/api/v1/node", "The node now", Answer::Json("TopReport"), &[401, 503]),
@@ -77,6 +77,12 @@ fn paths() -> [PathDoc; 8] {
             "/api/v1/published",
             "The latest of each value that clients of the agent have published, of the last minute",
             Answer::Json("PublishedList"),
+            &[401, 503],
+        ),
+        doc(
+            "/api/v1/profiles",
+            "Programs that publish their regions to the agent, those of the user whose token it is",
+            Answer::Json("ProfileList"),
             &[401, 503],
         ),
         doc("/api/v1/jobs", "The recordings, the newest first", Answer::Json("JobList"), &[401]),
@@ -192,6 +198,8 @@ fn learn(types: &mut Types) {
     learn_jobs(types);
     learn_series(types);
     let published = &top::full().published;
+    let profiles = &top::full().profiles;
+    types.learn(&ProfileList { schema: api::PROFILES, profiles, left_out: 0 });
     types.learn(&PublishedList { schema: api::PUBLISHED, published, left_out: 0 });
     types.learn(&ErrorBody { schema: "", error: "", expected: "" });
     types.learn(&Missed { events: 1 });

@@ -21,7 +21,7 @@ use weigh_schema::Unit;
 use weigh_schema::top::TopReport;
 
 use crate::access::{Access, METRICS, guard};
-use crate::api::{self, JobPage, JobState, PublishedList, SeriesColumns};
+use crate::api::{self, JobPage, JobState, ProfileList, PublishedList, SeriesColumns};
 use crate::assets::Assets;
 use crate::busiest::BusiestFilter;
 use crate::decimate::{self, Columns};
@@ -89,6 +89,7 @@ pub(crate) fn router(app: Arc<App>, access: Arc<Access>) -> Router {
     let mut router = Router::new()
         .route("/api/v1/node", get(node))
         .route("/api/v1/published", get(published))
+        .route("/api/v1/profiles", get(profiles))
         .route("/api/v1/jobs", get(jobs))
         .route("/api/v1/jobs/{id}", get(job))
         .route("/api/v1/busiest", get(busiest))
@@ -134,7 +135,8 @@ async fn asset(State(app): Shared, request: Request) -> Response {
 }
 
 async fn unknown() -> ApiError {
-    let expected = "node, published, jobs, jobs/ID, busiest, series, stream or openapi.json";
+    let expected =
+        "node, published, profiles, jobs, jobs/ID, busiest, series, stream or openapi.json";
     ApiError::new(StatusCode::NOT_FOUND, "there is no such path in the API", expected)
 }
 
@@ -151,6 +153,12 @@ async fn published(Extension(grant): Granted) -> Answer {
     let look = grant.node.look().await?;
     let TopReport { published, published_left_out, .. } = &*look.report;
     json(&PublishedList { schema: api::PUBLISHED, published, left_out: *published_left_out })
+}
+
+async fn profiles(Extension(grant): Granted) -> Answer {
+    let look = grant.node.look().await?;
+    let TopReport { profiles, profiles_left_out, .. } = &*look.report;
+    json(&ProfileList { schema: api::PROFILES, profiles, left_out: *profiles_left_out })
 }
 
 async fn metrics(State(app): Shared, Extension(grant): Granted) -> Answer {

@@ -1,6 +1,7 @@
 //! What comes to the agent's socket, a datagram each: messages of libweigh, and requests of weigh itself.
 
 use weigh_schema::library::Reason;
+use weigh_schema::profile::{HELLO, layout as profile_layout};
 
 use crate::frame::{Head, VERSION, decode};
 use crate::library;
@@ -16,6 +17,22 @@ pub enum Datagram {
     Library(library::Request),
     /// Of a user's weigh.
     Agent(AgentRequest),
+}
+
+/// Bytes of the message of such a program.
+const HELLO_BYTES: usize = {
+    let (mut at, mut words) = (0, 0);
+    while at < HELLO.len() {
+        words += HELLO[at].1;
+        at += 1;
+    }
+    8 * words
+};
+
+/// Whether it is of a program that hands its profile of regions over: the profile's descriptor comes with it.
+pub fn is_profile(bytes: &[u8]) -> bool {
+    let version = bytes.first_chunk().copied().map(u64::from_ne_bytes);
+    bytes.len() == HELLO_BYTES && version == Some(profile_layout())
 }
 
 /// Reads a datagram. What is of neither version is answered as one of libweigh's: it may be that of an older one.
@@ -51,5 +68,8 @@ mod tests {
         assert_eq!(parse(&watch.bytes()), Ok(Datagram::Library(library::Request::Watch)));
         let other = Head { version: layout() ^ VERSION, ..watch };
         assert_eq!(parse(&other.bytes()), Err(Reason::OtherVersion));
+        let hello = Head { version: profile_layout(), ..watch }.bytes();
+        assert!(is_profile(&hello) && !is_profile(&watch.bytes()) && !is_profile(&whole));
+        assert!(!is_profile(&[&hello[..], b" "].concat()) && !is_profile(&hello[..24]));
     }
 }

@@ -117,6 +117,7 @@ fn stream_records() -> impl Strategy<Value = StreamRecords> {
             first_sequence,
             next_sequence,
             lost,
+            hidden: 0,
             numbering_ns,
             records,
         },

@@ -11,6 +11,7 @@ import { type FilterForm, Filters } from "./filters";
 import { NodePanel } from "./node";
 import { note, readRoute } from "./route";
 import { type NodeChange, Reports } from "./reports";
+import { Programs } from "./programs";
 import { Published } from "./published";
 import { Rules } from "./rules";
 import { type Running, Sessions, asRow } from "./sessions";
@@ -65,6 +66,7 @@ class Now {
   private readonly node = new NodePanel();
   private readonly busiest = new Busiest();
   private readonly published = new Published();
+  private readonly programs = new Programs();
   private readonly body: HTMLElement;
   readonly elements: HTMLElement[];
   private offered = "";
@@ -78,7 +80,7 @@ class Now {
       this.activity.filter(conditions);
       draw();
     }, FORM);
-    this.body = h("div", { hidden: true }, this.rules.element, this.sessions.element, this.activity.element, this.published.element, this.node.element, this.busiest.element);
+    this.body = h("div", { hidden: true }, this.rules.element, this.sessions.element, this.activity.element, this.programs.element, this.published.element, this.node.element, this.busiest.element);
     this.elements = [h("div", { class: "controls head" }, this.heading), this.filters.element, this.body];
   }
 
@@ -92,6 +94,7 @@ class Now {
     const { all, found } = this.sessions.update(report, recordings, this.conditions);
     this.offer(all);
     this.published.update(report.published ?? [], report.published_left_out ?? 0);
+    this.programs.update(report.profiles ?? [], report.profiles_left_out ?? 0);
     this.node.update(report);
     this.busiest.update(report, this.conditions, isOfJobs(this.conditions) ? pidsOf(found) : null);
   }

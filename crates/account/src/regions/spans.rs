@@ -11,11 +11,24 @@ use weigh_schema::quality::Quality;
 use weigh_schema::region::span::SpanRecord;
 use weigh_schema::region::{RegionKind, RegionRow};
 
-/// So many spans are held until their trace is added up.
-const SPANS: usize = 200_000;
-/// So many names, places in call trees, and spans above one another.
-const NAMES: usize = 16_384;
-const PLACES: usize = 32_768;
+/// How much a table holds.
+#[derive(Clone, Copy, Debug)]
+pub struct SpanBounds {
+    /// So many spans are held until their trace is added up.
+    pub spans: usize,
+    /// So many names.
+    pub names: usize,
+    /// So many places in call trees.
+    pub places: usize,
+}
+
+impl Default for SpanBounds {
+    fn default() -> SpanBounds {
+        SpanBounds { spans: 200_000, names: 16_384, places: 32_768 }
+    }
+}
+
+/// So many spans above one another.
 const DEPTH: usize = 64;
 /// Paths of all rows have so many bytes at most.
 const PATH_BYTES: usize = 32 << 20;
@@ -55,6 +68,7 @@ struct PlaceTimes {
 /// Spans of all processes of a job.
 #[derive(Default)]
 pub struct SpanTable {
+    bounds: SpanBounds,
     names: Vec<String>,
     by_name: HashMap<String, u32>,
     traces: HashMap<TraceKey, Trace>,
@@ -84,6 +98,23 @@ pub struct SpanRows {
 }
 
 impl SpanTable {
+    /// One that holds so much.
+    pub fn new(bounds: SpanBounds) -> SpanTable {
+        SpanTable { bounds, ..SpanTable::default() }
+    }
+
+    /// Spans that have come, and those whose traces are not added up yet.
+    pub fn taken_and_held(&self) -> (u64, usize) {
+        (self.taken, self.held)
+    }
+
+    /// Adds up the traces that have had no span since so many had come.
+    pub fn add_up_silent(&mut self, since: u64) {
+        let silent = self.traces.iter().filter(|(_, trace)| trace.last <= since);
+        let keys: Vec<TraceKey> = silent.map(|(key, _)| *key).collect();
+        keys.into_iter().for_each(|key| self.add_up(key));
+    }
+
     /// Takes a span in, of that process.
     pub fn add(&mut self, process: u32, span: &SpanRecord<'_>) {
         let name = self.name(span.name);
@@ -99,7 +130,7 @@ impl SpanTable {
             ended_ns: span.ended_ns,
         });
         self.held += 1;
-        if self.held > SPANS {
+        if self.held > self.bounds.spans {
             self.add_up_oldest();
         }
     }
@@ -108,7 +139,7 @@ impl SpanTable {
         if let Some(number) = self.by_name.get(name) {
             return *number;
         }
-        if self.names.len() >= NAMES && name != OTHER_NAME {
+        if self.names.len() >= self.bounds.names && name != OTHER_NAME {
             self.lost_names += 1;
             return self.name(OTHER_NAME);
         }
@@ -169,7 +200,7 @@ impl SpanTable {
         if let Some(place) = self.by_key.get(&key) {
             return *place;
         }
-        if self.places.len() >= PLACES || self.depth(above) >= DEPTH {
+        if self.places.len() >= self.bounds.places || self.depth(above) >= DEPTH {
             self.lost_places += 1;
             let other = self.name(OTHER_NAME);
             let key = (process, 0, 0, other);
@@ -192,8 +223,12 @@ impl SpanTable {
 
     /// All of it.
     pub fn finish(mut self) -> SpanRows {
-        let keys: Vec<TraceKey> = self.traces.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.add_up(key));
+        self.add_up_silent(self.taken);
+        self.rows()
+    }
+
+    /// What is added up.
+    pub fn rows(&self) -> SpanRows {
         let mut threads: Vec<(u32, u32)> = self.places.iter().map(|(k, _)| (k.0, k.1)).collect();
         threads.sort_unstable();
         threads.dedup();
@@ -344,17 +379,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_silent_is_added_up_and_what_comes_later_counts_too() {
+        let mut table = SpanTable::default();
+        let of = |trace, span: SpanRecord<'static>| SpanRecord { trace, ..span };
+        table.add(5, &of(1, span(2, 1, "inner", 10, 17)));
+        table.add(5, &of(2, span(9, 0, "other", 10, 13)));
+        table.add_up_silent(1);
+        assert_eq!(table.taken_and_held(), (2, 1));
+        let calls = |table: &SpanTable| table.rows().rows.iter().map(|row| row.calls).sum::<u64>();
+        assert_eq!(calls(&table), 1);
+        table.add(5, &of(1, span(1, 0, "outer", 0, 30)));
+        table.add_up_silent(3);
+        assert_eq!((calls(&table), table.taken_and_held()), (3, (3, 0)));
+        assert_eq!(table.finish().rows.len(), 3);
+    }
+
+    #[test]
     fn more_than_is_held_is_added_up_and_names_are_bounded() {
         let mut table = SpanTable::default();
-        let count = SPANS as u64 + 10;
+        let count = SpanBounds::default().spans as u64 + 10;
         for id in 1..=count {
-            let name = format!("name {}", id % (NAMES as u64 + 7));
+            let name = format!("name {}", id % (SpanBounds::default().names as u64 + 7));
             table.add(5, &SpanRecord { trace: u128::from(id % 50), ..span(id, 0, &name, 1, 2) });
         }
-        assert!(table.held <= SPANS);
+        assert!(table.held <= SpanBounds::default().spans);
         let made = table.finish();
         assert_eq!(made.rows.iter().map(|row| row.calls).sum::<u64>(), count);
-        assert_eq!(made.rows.len(), NAMES + 1);
+        assert_eq!(made.rows.len(), SpanBounds::default().names + 1);
         assert!(made.lost_names > 0);
     }
 }

@@ -326,3 +326,27 @@ fn an_account_is_of_one_place() {
     let found = totals.finish();
     assert_eq!(found.kernel_costs_unavailable.values().sum::<u64>(), 2);
 }
+
+/// Else a profile of 4,096 threads would be gone through 4,096 times.
+#[test]
+fn a_tree_that_several_threads_say_is_theirs_is_one_threads() {
+    let mut snapshot = snapshot(&["a"]);
+    let outer = region(&mut snapshot, 0, 2, 17, [40, 30]);
+    region(&mut snapshot, outer, 2, 3, [10, 10]);
+    // The tree, a part of it, and two nodes around each other.
+    let one = add(&mut snapshot, 4, 2, NodeKind::Region, NodeNumbers::default());
+    let other = region(&mut snapshot, one, 2, 5, [1, 1]);
+    for root in [0, outer, other, one] {
+        let thread = ProfileThread { root, ..snapshot.threads[0].clone() };
+        snapshot.threads.push(thread);
+    }
+    let scale = TickScale::between(
+        ProfileClock::Monotonic,
+        ClockPair::default(),
+        ClockPair { ticks: MS, ns: MS },
+    );
+    let context = ProfileContext { process: 7, scale: scale.expect("time"), until: 110 * MS };
+    let rows = process_rows(&snapshot, &context).rows;
+    let regions = rows.iter().filter(|row| row.kind != RegionKind::Thread);
+    assert_eq!(regions.map(|row| row.calls).collect::<Vec<u64>>(), [17, 3]);
+}

@@ -161,11 +161,17 @@ impl RegionTotals {
 
     /// All of it.
     pub fn finish(self) -> RegionsFound {
+        self.finish_with(TOP).0
+    }
+
+    /// All of it, with so many regions by name, and how many there are beside these.
+    pub fn finish_with(self, most: usize) -> (RegionsFound, u64) {
         let ranks_total = self.flat.ranks();
         let mut top = self.flat.finish();
-        top.truncate(TOP);
+        let left_out = top.len().saturating_sub(most) as u64;
+        top.truncate(most);
         let counters = self.counters.into_values().collect();
-        RegionsFound { ranks_total, top, counters, ..self.found }
+        (RegionsFound { ranks_total, top, counters, ..self.found }, left_out)
     }
 }
 

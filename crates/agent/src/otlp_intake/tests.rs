@@ -9,7 +9,7 @@ fn intake() -> OtlpIntake {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let settings = IntakeSettings {
         token: Some("77".to_string()),
-        signal: OtlpSignal::Metrics,
+        signals: &[OtlpSignal::Metrics],
         accepts_others: false,
         connections: 4,
         body_bytes: 4 << 20,

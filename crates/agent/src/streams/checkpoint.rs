@@ -14,7 +14,9 @@ const ALL: Viewer = Viewer { uid: 0, is_trusted: true };
 
 impl StreamServer {
     /// All streams with their records.
-    pub fn checkpoint(&self) -> Vec<u8> {
+    pub fn checkpoint(&mut self) -> Vec<u8> {
+        self.take_profiles();
+        self.write_spans(true);
         let mut bytes = Vec::new();
         for (name, stream) in &self.streams {
             let _ = checkpoint_of(name, stream).write(&mut bytes);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags, recv};
-use weigh_schema::stream::{PageViewer, StreamRead};
+use weigh_schema::stream::{PROFILES, PageViewer, StreamRead};
 use weigh_wire::{Answer, HEAD_BYTES, Peer, StreamRequest, WireError, decode, encode, send_parts};
 
 use super::door::Visitor;
@@ -68,6 +68,12 @@ impl Connection {
         };
         // Its place is counted to the user from now on.
         self.user = viewer.uid.unwrap_or(self.user);
+    }
+
+    /// Whether it looks at the node, or waits for what programs publish.
+    pub fn looks_at_programs(&self) -> bool {
+        let waits = self.waits.as_ref().is_some_and(|(read, _)| read.stream == PROFILES);
+        self.interval.is_some() || waits
     }
 
     /// Its stream.

@@ -10,6 +10,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use weigh_schema::stream::ServedUser;
 use weigh_wire::Peer;
 
+use crate::profiles::ProfileDoor;
+
 /// Clients that wait to be taken in, of all users.
 const MOST_WAITING: usize = 64;
 
@@ -29,6 +31,7 @@ pub struct StreamDoor {
     visitors: SyncSender<Visitor>,
     wake: Arc<OwnedFd>,
     served: Arc<Mutex<Vec<ServedUser>>>,
+    profiles: Option<ProfileDoor>,
 }
 
 /// The side of those who serve the streams.
@@ -43,7 +46,8 @@ pub fn door() -> io::Result<(StreamDoor, DoorKeeper)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = sync_channel(MOST_WAITING);
     let served = Arc::new(Mutex::new(Vec::new()));
-    let door = StreamDoor { visitors: sender, wake: wake.clone(), served: served.clone() };
+    let door =
+        StreamDoor { visitors: sender, wake: wake.clone(), served: served.clone(), profiles: None };
     Ok((door, DoorKeeper { visitors: receiver, wake, served }))
 }
 
@@ -61,6 +65,22 @@ impl StreamDoor {
         *self.served.lock().unwrap_or_else(PoisonError::into_inner) = served;
     }
 
+    /// Profiles that come go there from now on.
+    pub(super) fn set_profiles(&mut self, profiles: ProfileDoor) {
+        self.profiles = Some(profiles);
+    }
+
+    /// Where profiles go, if anybody reads them.
+    pub fn profiles(&self) -> Option<&ProfileDoor> {
+        self.profiles.as_ref()
+    }
+
+    /// Has the streams' host look up, and who reads profiles.
+    pub fn wake_all(&self) {
+        self.profiles.iter().for_each(ProfileDoor::wake);
+        self.wake();
+    }
+
     /// Has the streams' host look up.
     pub fn wake(&self) {
         // Full only if nobody has looked for 2^64 times.
@@ -69,6 +89,11 @@ impl StreamDoor {
 }
 
 impl DoorKeeper {
+    /// What wakes the streams' host.
+    pub fn waker(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
     /// Readable when somebody has come, or was woken.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

@@ -8,14 +8,17 @@
 mod checkpoint;
 mod connection;
 mod door;
+mod known_profiles;
 mod otlp;
 mod page;
+mod profiles;
 mod published;
 mod published_reader;
 mod record;
 mod remote;
 mod requests;
 mod server;
+mod spans;
 mod statsd;
 mod status;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What programs publish by OTLP: metrics of OpenTelemetry, as values of the stream `pushed`.
+//! What programs publish by OTLP: metrics of OpenTelemetry, as values of the stream `pushed`, and spans, as regions ([`ProgramSpans`]).
 //!
 //! Reads requests at an address of this machine alone. Whose the sender is says the kernel's list of sockets, and its bound is that
 //! of `weigh push`. Emits gauges as they are, counters and histograms as totals; growth is added up. Refuses who is not known,
@@ -15,6 +15,7 @@ use weigh_schema::Unit;
 use weigh_schema::stream::{MOST_NAME_BYTES, PushedSample};
 use weigh_schema::update::Scope;
 
+use super::spans::ProgramSpans;
 use crate::otlp_intake::{IntakeSettings, OtlpIntake, OtlpMessage, OtlpReply, OtlpSignal};
 use crate::rate_limit::RateLimit;
 
@@ -37,6 +38,8 @@ pub struct OtlpValues {
 pub struct OtlpInput {
     intake: OtlpIntake,
     sums: SumTable,
+    /// Regions that spans make.
+    pub spans: ProgramSpans,
     /// Data points that were refused since they were asked for.
     refused: u64,
 }
@@ -72,13 +75,14 @@ impl OtlpInput {
         }
         let settings = IntakeSettings {
             token: None,
-            signal: OtlpSignal::Metrics,
+            signals: &[OtlpSignal::Metrics, OtlpSignal::Traces],
             accepts_others: false,
             connections: CONNECTIONS,
             body_bytes: BODY_BYTES,
         };
         let intake = OtlpIntake::new(TcpListener::bind(address)?, settings)?;
-        Ok(OtlpInput { intake, sums: SumTable::default(), refused: 0 })
+        let (sums, spans) = (SumTable::default(), ProgramSpans::default());
+        Ok(OtlpInput { intake, sums, spans, refused: 0 })
     }
 
     /// Readable when something has come.
@@ -89,16 +93,20 @@ impl OtlpInput {
     /// Takes what has come, and counts it against its users' bound.
     pub fn receive(&mut self, of_users: &mut RateLimit, now: Instant) -> Vec<OtlpValues> {
         let (sums, refused, mut taken) = (&mut self.sums, &mut self.refused, Vec::new());
-        self.intake.attend(&mut |message| match read(message, of_users, now) {
-            Ok((user, read)) => {
-                *refused += read.left_out;
-                let samples = read.samples.into_iter().filter_map(|one| one.add_up(user, sums));
-                let samples: Vec<PushedSample> = samples.collect();
-                *refused += read.count - samples.len() as u64;
-                taken.push(OtlpValues { user, samples });
-                OtlpReply::Accepted
-            }
-            Err(reply) => reply,
+        let spans = &mut self.spans;
+        self.intake.attend(&mut |message| match message.signal {
+            OtlpSignal::Traces => spans.take(message, now),
+            OtlpSignal::Metrics => match read(message, of_users, now) {
+                Ok((user, read)) => {
+                    *refused += read.left_out;
+                    let samples = read.samples.into_iter().filter_map(|one| one.add_up(user, sums));
+                    let samples: Vec<PushedSample> = samples.collect();
+                    *refused += read.count - samples.len() as u64;
+                    taken.push(OtlpValues { user, samples });
+                    OtlpReply::Accepted
+                }
+                Err(reply) => reply,
+            },
         });
         taken
     }
@@ -141,7 +149,7 @@ fn read(
     of_users: &mut RateLimit,
     now: Instant,
 ) -> Result<(u32, ReadMessage), OtlpReply> {
-    let OtlpMessage { body, stream, peer } = message;
+    let OtlpMessage { body, stream, peer, .. } = message;
     let user = peer
         .find(|| peer_user(stream))
         .ok_or(OtlpReply::Refused("nobody knows who has sent it"))?;

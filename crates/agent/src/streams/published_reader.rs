@@ -1,12 +1,18 @@
-//! The client's side of what is published: the latest of each value, for who looks at the node without the agent's reports.
+//! The client's side of what is published: the latest of each value, and of the regions of each program, for who looks at the
+//! node without the agent's reports.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use weigh_schema::stream::{PUSHED, RecordBody, StreamRead, StreamRecord};
-use weigh_schema::top::PublishedValue;
+use weigh_account::regions::top_profile;
+use weigh_collect::host;
+use weigh_schema::stream::{
+    PROFILES, PUSHED, ProgramProfile, RecordBody, StreamRead, StreamRecord,
+};
+use weigh_schema::top::{PublishedValue, TopProfile};
 
+use super::known_profiles::KnownProfiles;
 use super::published::{KNOWN_FOR, PublishedValues};
 use super::remote::{StreamClient, StreamError};
 
@@ -16,12 +22,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 const MOST_BYTES: u64 = 1 << 18;
 const MOST_READS: usize = 64;
 
-/// Reads the stream `pushed` of an agent, where there is one.
+/// Reads the streams `pushed` and `profiles` of an agent, where there is one.
 pub struct PublishedReader {
     socket: PathBuf,
     client: Option<StreamClient>,
-    next_sequence: u64,
+    /// Of both streams.
+    next: [u64; 2],
     values: PublishedValues,
+    profiles: KnownProfiles,
     not_before: Instant,
 }
 
@@ -31,20 +39,21 @@ impl PublishedReader {
         PublishedReader {
             socket,
             client: None,
-            next_sequence: 0,
+            next: [0; 2],
             values: PublishedValues::default(),
+            profiles: KnownProfiles::default(),
             not_before: Instant::now(),
         }
     }
 
     /// What is known now; nothing where no agent is.
-    pub fn values(&mut self) -> Vec<PublishedValue> {
+    pub fn values(&mut self) -> (Vec<PublishedValue>, Vec<TopProfile>) {
         let now = Instant::now();
         if now >= self.not_before && self.read().is_err() {
-            (self.client, self.next_sequence) = (None, 0);
+            (self.client, self.next) = (None, [0; 2]);
             self.not_before = now + PAUSE;
         }
-        self.values.known(Instant::now())
+        (self.values.known(Instant::now()), self.profiles.known(Instant::now()))
     }
 
     /// Leaves the agent until it is asked again; what has come since is read then.
@@ -53,21 +62,26 @@ impl PublishedReader {
     }
 
     fn read(&mut self) -> Result<(), StreamError> {
+        self.read_stream(0, PUSHED)?;
+        self.read_stream(1, PROFILES)
+    }
+
+    fn read_stream(&mut self, number: usize, stream: &str) -> Result<(), StreamError> {
         for _ in 0..MOST_READS {
             let client = match &self.client {
                 Some(client) => client,
                 None => self.client.insert(StreamClient::connect(&self.socket)?),
             };
             let found = client.read(StreamRead {
-                stream: PUSHED.to_string(),
-                from_sequence: self.next_sequence,
+                stream: stream.to_string(),
+                from_sequence: self.next[number],
                 at_most_bytes: MOST_BYTES,
                 newest: false,
                 wait: false,
                 interval_ms: None,
             })?;
-            self.next_sequence = found.next_sequence;
-            if found.records.is_empty() {
+            self.next[number] = found.next_sequence;
+            if found.records.is_empty() && found.hidden == 0 {
                 return Ok(());
             }
             found.records.iter().for_each(|record| self.take(record));
@@ -76,12 +90,27 @@ impl PublishedReader {
     }
 
     fn take(&mut self, record: &StreamRecord) {
-        let RecordBody::Sample(sample) = &record.body else { return };
         let Ok(time) = Timestamp::from_nanosecond(record.time_ns.into()) else { return };
         let age = Timestamp::now().duration_since(time);
         let age = Duration::try_from(age).unwrap_or_default();
-        if let Some(at) = Instant::now().checked_sub(age).filter(|_| age < KNOWN_FOR) {
-            self.values.take(record.source, sample, time, at);
+        let Some(at) = Instant::now().checked_sub(age) else { return };
+        match &record.body {
+            RecordBody::Sample(sample) if age < KNOWN_FOR => {
+                self.values.take(record.source, sample, time, at);
+            }
+            RecordBody::Profile(profile) => self.take_profile(record, profile, (time, at)),
+            _ => {}
         }
+    }
+
+    fn take_profile(
+        &mut self,
+        record: &StreamRecord,
+        profile: &ProgramProfile,
+        (time, at): (Timestamp, Instant),
+    ) {
+        let Some(uid) = record.source.uid else { return };
+        let row = top_profile(profile, (uid, host::user_name(uid)), record.source.pid, time);
+        self.profiles.take(row, at);
     }
 }

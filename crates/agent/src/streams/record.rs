@@ -37,7 +37,8 @@ impl Viewer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedRecord {
     json: Vec<u8>,
-    /// Rows of its three lists.
+    visible_to: VisibleTo,
+    /// Rows of its four lists.
     rows: Option<Rows>,
 }
 
@@ -48,6 +49,13 @@ struct Rows {
     rules: Vec<Row>,
     jobs: Vec<Row>,
     processes: Vec<Row>,
+    profiles: Vec<Row>,
+}
+
+impl Rows {
+    fn lists(&self) -> [&Vec<Row>; 4] {
+        [&self.rules, &self.jobs, &self.processes, &self.profiles]
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +66,9 @@ struct Row {
     private: Option<(u32, u32)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum VisibleTo {
+    #[default]
     Everybody,
     User(u32),
     Root,
@@ -69,16 +78,22 @@ enum VisibleTo {
 const MOST_ROW_BYTES: usize = 1 << 20;
 
 /// How the lists are written where they are empty. A text in JSON cannot hold it: its quotes are escaped there.
-const EMPTY_LISTS: &[u8] = br#""rules":[],"jobs":[],"processes":[]"#;
+const EMPTY_LISTS: &[u8] = br#""rules":[],"jobs":[],"processes":[],"profiles":[]"#;
 const RULES: &[u8] = br#""rules":["#;
 const JOBS: &[u8] = br#"],"jobs":["#;
 const PROCESSES: &[u8] = br#"],"processes":["#;
+const PROFILES: &[u8] = br#"],"profiles":["#;
 
 impl EncodedRecord {
     /// As it is sent. Processes of the node that there is no room for, from the last on, are left out and counted.
     pub fn new(mut record: StreamRecord, visibility: &Visibility) -> EncodedRecord {
         let RecordBody::Node(report) = &mut record.body else {
-            return EncodedRecord { json: json(&record), rows: None };
+            let visible_to = match (&record.body, record.source.uid) {
+                (RecordBody::Profile(_), Some(uid)) => VisibleTo::User(uid),
+                (RecordBody::Profile(_), None) => VisibleTo::Root,
+                _ => VisibleTo::Everybody,
+            };
+            return EncodedRecord { json: json(&record), visible_to, rows: None };
         };
         let mut rows = take_rows(report, visibility);
         let json = json(&record);
@@ -86,15 +101,19 @@ impl EncodedRecord {
         // Without the place nobody sees any row.
         let at = (0..json.len()).rev().find(is_there);
         rows.at = at.unwrap_or_default();
-        EncodedRecord { json, rows: at.map(|_| rows) }
+        EncodedRecord { json, visible_to: VisibleTo::Everybody, rows: at.map(|_| rows) }
     }
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        let rows =
-            self.rows.iter().flat_map(|rows| [&rows.rules, &rows.jobs, &rows.processes]).flatten();
+        let rows = self.rows.iter().flat_map(Rows::lists).flatten();
         let of_rows: usize = rows.map(|row| row.json.len() + size_of::<Row>()).sum();
         self.json.len() + of_rows + size_of::<EncodedRecord>()
+    }
+
+    /// Whether a reader may see anything of it.
+    pub fn is_visible(&self, viewer: Viewer) -> bool {
+        self.visible_to.includes(viewer)
     }
 
     /// Writes it as a reader may see it.
@@ -107,23 +126,27 @@ impl EncodedRecord {
         write_list(&rows.jobs, viewer, to);
         to.extend_from_slice(PROCESSES);
         write_list(&rows.processes, viewer, to);
+        to.extend_from_slice(PROFILES);
+        write_list(&rows.profiles, viewer, to);
         to.push(b']');
         to.extend_from_slice(&self.json[rows.at + EMPTY_LISTS.len()..]);
     }
 }
 
-impl Row {
-    fn is_visible(&self, viewer: Viewer) -> bool {
-        match self.visible_to {
+impl VisibleTo {
+    fn includes(self, viewer: Viewer) -> bool {
+        match self {
             VisibleTo::Everybody => true,
             VisibleTo::User(uid) => viewer.is_trusted || viewer.uid == uid,
             VisibleTo::Root => viewer.is_trusted,
         }
     }
+}
 
+impl Row {
     /// As it is for a reader, in parts; none where it is not there for it.
     fn parts(&self, viewer: Viewer) -> Option<[&[u8]; 2]> {
-        if self.is_visible(viewer) {
+        if self.visible_to.includes(viewer) {
             return Some([&self.json, &[]]);
         }
         let (start, end) = self.private?;
@@ -177,6 +200,14 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
         private: None,
     });
     let jobs: Vec<Row> = jobs.take_while(&mut fits).collect();
+    let profiles = std::mem::take(&mut report.profiles);
+    let rows = profiles.iter().map(|profile| Row {
+        visible_to: VisibleTo::User(profile.uid),
+        json: json(profile),
+        private: None,
+    });
+    let of_profiles: Vec<Row> = rows.take_while(&mut fits).collect();
+    report.profiles_left_out += (profiles.len() - of_profiles.len()) as u64;
     let processes = std::mem::take(&mut report.processes);
     let is_listed = matches!(visibility, Visibility::OwnersInFull(_));
     let rows = processes.iter().map(|row| {
@@ -186,7 +217,7 @@ fn take_rows(report: &mut TopReport, visibility: &Visibility) -> Rows {
     });
     let rows: Vec<Row> = rows.take_while(&mut fits).collect();
     report.processes_left_out += (processes.len() - rows.len()) as u64;
-    Rows { at: 0, rules, jobs, processes: rows }
+    Rows { at: 0, rules, jobs, processes: rows, profiles: of_profiles }
 }
 
 fn without_command(process: &TopProcess) -> TopProcess {

@@ -77,18 +77,23 @@ impl StreamServer {
         let batch = stream.buffer.read(key, read.from_sequence, at_most, read.newest);
         stream.last_read = Some(Instant::now());
         let connection = self.connections.get_mut(&key).ok_or_else(gone)?;
-        let first = batch.records.first().map_or(batch.next, |(sequence, _)| *sequence);
+        let viewer = connection.viewer;
+        let all = batch.records.len();
+        let records: Vec<_> =
+            batch.records.iter().filter(|(_, record)| record.is_visible(viewer)).collect();
+        let hidden = all - records.len();
+        let first = records.first().map_or(batch.next, |(sequence, _)| *sequence);
         let mut frame = vec![0; HEAD_BYTES];
         let numbers = format!(
-            "{{\"first_sequence\":{first},\"next_sequence\":{},\"lost\":{},\"numbering_ns\":{},\"records\":[",
+            "{{\"first_sequence\":{first},\"next_sequence\":{},\"lost\":{},\"hidden\":{hidden},\"numbering_ns\":{},\"records\":[",
             batch.next, batch.lost, stream.numbering_ns
         );
         frame.extend_from_slice(numbers.as_bytes());
-        for (at, (_, record)) in batch.records.iter().enumerate() {
+        for (at, (_, record)) in records.into_iter().enumerate() {
             if at > 0 {
                 frame.push(b',');
             }
-            record.write(connection.viewer, &mut frame);
+            record.write(viewer, &mut frame);
         }
         frame.extend_from_slice(b"]}");
         let kind = Answer::Stream(Box::<StreamRecords>::default()).kind();

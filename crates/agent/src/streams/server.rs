@@ -15,19 +15,21 @@ use weigh_account::stream::StreamBuffer;
 use weigh_schema::printable::printable;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::stream::{
-    CollectorSwitch, EVENTS, NODE, PUSHED, PageViewer, PushedEvent, PushedSample, RecordBody,
-    RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
+    CollectorSwitch, EVENTS, NODE, PROFILES, PUSHED, PageViewer, PushedEvent, PushedSample,
+    RecordBody, RecordClient, RecordSource, ServedUser, StreamPolicy, StreamRecord,
 };
 use weigh_schema::top::{PublishedValue, TopCollector, TopReport};
 use weigh_wire::{Answer, WireError, encode, send_parts};
 
 use super::connection::{Connection, gone};
 use super::door::{DoorKeeper, StreamDoor, Visitor, door};
+use super::known_profiles::KnownProfiles;
 use super::otlp::{OtlpInput, OtlpValues};
 use super::page::PageAccess;
 use super::published::PublishedValues;
 use super::record::{EncodedRecord, Visibility};
 use super::statsd::StatsdInput;
+use crate::profiles::ProfileNotes;
 use crate::quota::READERS;
 use crate::rate_limit::RateLimit;
 use crate::rounds::Rounds;
@@ -36,10 +38,12 @@ use crate::rounds::Rounds;
 const NODE_BYTES: usize = 4 << 20;
 const PUSHED_BYTES: usize = 2 << 20;
 const EVENTS_BYTES: usize = 1 << 20;
+const PROFILES_BYTES: usize = 4 << 20;
 /// Records of the node that are kept for readers that stop.
 const NODE_RECORDS: u32 = 60;
 const PUSHED_RECORDS: u32 = 10_000;
 const EVENTS_RECORDS: u32 = 1000;
+const PROFILES_RECORDS: u32 = 1000;
 /// Values that a user, and one client of it, may publish: so many at once, and then so many a second.
 const OF_A_USER: (u32, u32) = (2000, 200);
 const OF_A_CLIENT: (u32, u32) = (1000, 100);
@@ -99,7 +103,7 @@ impl Stream {
 /// Serves streams.
 pub struct StreamServer {
     epoll: OwnedFd,
-    keeper: DoorKeeper,
+    pub(super) keeper: DoorKeeper,
     pub(super) streams: BTreeMap<&'static str, Stream>,
     pub(super) connections: BTreeMap<u64, Connection>,
     last_key: u64,
@@ -109,8 +113,10 @@ pub struct StreamServer {
     pub(super) settings: StreamSettings,
     pub(super) controls: Vec<NodeControl>,
     statsd: Option<StatsdInput>,
-    otlp: Option<OtlpInput>,
+    pub(super) otlp: Option<OtlpInput>,
     published: PublishedValues,
+    pub(super) profile_notes: Option<ProfileNotes>,
+    pub(super) known_profiles: KnownProfiles,
     pub(super) page: Option<PageAccess>,
 }
 
@@ -136,6 +142,7 @@ impl StreamServer {
             (NODE, Stream::new(StreamPolicy::FillRead(NODE_RECORDS), NODE_BYTES)),
             (PUSHED, Stream::new(StreamPolicy::FillRead(PUSHED_RECORDS), PUSHED_BYTES)),
             (EVENTS, Stream::new(StreamPolicy::FillRead(EVENTS_RECORDS), EVENTS_BYTES)),
+            (PROFILES, Stream::new(StreamPolicy::FillRead(PROFILES_RECORDS), PROFILES_BYTES)),
         ];
         let server = StreamServer {
             epoll,
@@ -151,6 +158,8 @@ impl StreamServer {
             statsd,
             otlp,
             published: PublishedValues::default(),
+            profile_notes: None,
+            known_profiles: KnownProfiles::default(),
             page: None,
         };
         Ok((server, door))
@@ -164,7 +173,8 @@ impl StreamServer {
     /// When a client is answered in any case, or values are written.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let of_statsd = self.statsd.as_ref().and_then(StatsdInput::deadline);
-        self.waiting().map(|(_, until)| until).chain(of_statsd).min()
+        let of_spans = self.otlp.as_ref().and_then(|otlp| otlp.spans.deadline());
+        self.waiting().map(|(_, until)| until).chain(of_statsd).chain(of_spans).min()
     }
 
     fn waiting(&self) -> impl Iterator<Item = (u64, Instant)> {
@@ -198,12 +208,15 @@ impl StreamServer {
             self.serve(key, collectors);
         }
         self.write_statsd();
+        self.write_spans(false);
+        self.note_watched();
         self.answer_late();
         Ok(())
     }
 
     fn take_in_visitors(&mut self) {
         self.keeper.visitors().into_iter().for_each(|visitor| self.take_in(visitor));
+        self.take_profiles();
     }
 
     fn take_in(&mut self, visitor: Visitor) {
@@ -277,7 +290,7 @@ impl StreamServer {
     }
 
     /// A record has come: those who wait for it have it.
-    fn answer_waiting(&mut self, stream: &str) {
+    pub(super) fn answer_waiting(&mut self, stream: &str) {
         let waits = |connection: &Connection| {
             connection.waits.as_ref().is_some_and(|(read, _)| read.stream == stream)
         };

@@ -3,8 +3,8 @@
 use std::os::unix::net::UnixStream;
 
 use weigh_schema::stream::{
-    CollectorSwitch, PUSHED, PageViewer, PolicyChange, PushedSample, RecordBody, RecordClient,
-    RecordSource, StreamPolicy, StreamRead, StreamRecords,
+    CollectorSwitch, PROFILES, PUSHED, PageViewer, PolicyChange, ProgramProfile, PushedSample,
+    RecordBody, RecordClient, RecordSource, StreamPolicy, StreamRead, StreamRecords,
 };
 use weigh_wire::{Answer, Peer, StreamRequest, receive, send};
 
@@ -252,6 +252,46 @@ fn what_is_no_request_ends_its_client_alone() {
         StreamRequest::Read(StreamRead { stream: "\x1b".into(), ..read(0) }),
     ));
     assert_eq!(ask(&mut server, &other, samples(1, 0.0)), Answer::Done);
+}
+
+fn write_profile(server: &mut StreamServer, uid: u32, calls: u64) {
+    let mut profile = ProgramProfile { name: "solver".into(), ..ProgramProfile::default() };
+    profile.regions.calls_total = calls;
+    let source = RecordSource { uid: Some(uid), pid: Some(7), client: RecordClient::Socket };
+    server.write_profile(source, profile, false);
+}
+
+#[test]
+fn regions_are_shown_to_their_user_and_root_and_counted_for_others() {
+    let (mut server, door) = server();
+    let own = rustix::process::geteuid().as_raw();
+    for calls in 0..7 {
+        write_profile(&mut server, STRANGER + u32::from(calls % 2 == 1), calls);
+    }
+    let read = || StreamRequest::Read(StreamRead { stream: PROFILES.into(), ..read(1) });
+    let seen = |server: &mut StreamServer, uid| {
+        let stream = connect(&door, uid);
+        let Answer::Stream(found) = ask(server, &stream, read()) else { panic!() };
+        let calls = found.records.iter().map(|record| match &record.body {
+            RecordBody::Profile(profile) => profile.regions.calls_total,
+            other => panic!("{other:?}"),
+        });
+        (calls.collect::<Vec<u64>>(), found.hidden, found.lost, found.next_sequence)
+    };
+    assert_eq!(seen(&mut server, STRANGER), (vec![0, 2, 4, 6], 3, 0, 8));
+    assert_eq!(seen(&mut server, STRANGER + 1), (vec![1, 3, 5], 4, 0, 8));
+    assert_eq!(seen(&mut server, STRANGER + 2), (vec![], 7, 0, 8));
+    assert_eq!(seen(&mut server, own), ((0..7).collect(), 0, 0, 8));
+    // They survive a restart, and stay hidden.
+    let state = server.checkpoint();
+    let (mut second, door) = super::tests::server();
+    assert_eq!(second.restore(&state, &Visibility::Everybody), (7, 0));
+    assert_eq!(second.checkpoint(), state, "count in, count out");
+    let stream = connect(&door, STRANGER + 2);
+    let Answer::Stream(found) = ask(&mut second, &stream, read()) else { panic!() };
+    assert_eq!((found.records.len(), found.hidden), (0, 7));
+    let rows: Vec<u64> = server.profiles().iter().map(|row| row.calls_total).collect();
+    assert_eq!(rows, [6, 5], "the latest of each program");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod support;
 
 mod agent_node;
 mod agent_rules;
+mod agent_profiles;
 mod agent_run;
 mod allowed;
 mod control;

@@ -9,12 +9,19 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::{MembarrierCommand, membarrier};
 use weigh_parse::profile::Words;
 
+use super::present::PresentPages;
+
 /// The words of a file that cannot shrink.
 pub struct ProfileMapping {
     at: NonNull<AtomicU64>,
     words: usize,
     is_writable: bool,
+    /// What may be read; none where all may.
+    present: Option<PresentPages>,
 }
+
+// SAFETY: the mapping is this value's alone, and is used as atomics from whatever thread has it.
+unsafe impl Send for ProfileMapping {}
 
 impl ProfileMapping {
     /// Maps so many words of a file that has them, and keeps them.
@@ -31,7 +38,21 @@ impl ProfileMapping {
         // SAFETY: a new mapping, where the kernel likes; nothing of this program lies there.
         let map = unsafe { mmap(at, 8 * words, rights, flags, file, 0)? };
         let at = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(ProfileMapping { at, words, is_writable: rights.contains(ProtFlags::WRITE) })
+        let is_writable = rights.contains(ProtFlags::WRITE);
+        Ok(ProfileMapping { at, words, is_writable, present: None })
+    }
+
+    /// Maps so many words of such a file, of which nobody takes away what was written: to read them, and to make none.
+    pub fn of_present(file: OwnedFd, words: usize) -> io::Result<ProfileMapping> {
+        let mut mapping = ProfileMapping::map(&file, words, ProtFlags::READ)?;
+        mapping.present = Some(PresentPages::new(file, words));
+        mapping.refresh();
+        Ok(mapping)
+    }
+
+    /// Sees what was written since.
+    pub fn refresh(&mut self) {
+        self.present.iter_mut().for_each(PresentPages::refresh);
     }
 
     /// Whether words can be stored.
@@ -55,7 +76,8 @@ impl Words for ProfileMapping {
     }
 
     fn load(&self, at: usize) -> u64 {
-        if at >= self.words {
+        let is_there = self.present.as_ref().is_none_or(|present| present.has(at));
+        if at >= self.words || !is_there {
             return 0;
         }
         // SAFETY: within the mapping, aligned; it is never read but as atomics, and the file is as long to the end, for it

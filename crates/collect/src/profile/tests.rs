@@ -130,3 +130,66 @@ fn a_profile_without_a_ring_or_that_is_sealed_takes_none() {
     let mut profile = SharedProfile::map(sealed).unwrap();
     assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::NoRoom));
 }
+
+/// A hole of a file in memory that is read through a mapping would be made, for whoever reads.
+#[test]
+fn what_a_program_has_not_written_is_not_made_by_reading() {
+    use weigh_schema::profile::node;
+    let mut words = words();
+    let (first, nodes) = (words.len() as u64, 1000);
+    words[head::BYTES] += 8 * (node::LENGTH * nodes) as u64;
+    let bytes = words[head::BYTES];
+    // Nodes are the third section.
+    (words[head::SECTIONS + 4], words[head::SECTIONS + 5]) = (first, nodes as u64);
+    words[head::USED + 2] = nodes as u64;
+    let file = memfd(&words, SealFlags::empty());
+    ftruncate(&file, bytes).unwrap();
+    let written = |file: &OwnedFd| fstat(file).unwrap().st_blocks;
+    let before = written(&file);
+    assert!(8 * before < bytes.cast_signed() / 64, "{before} of {bytes}");
+    let own = file.try_clone().unwrap();
+    assert_eq!(why_sealed(file.try_clone().unwrap()), "the memfd may shrink");
+    fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    assert_eq!(why_sealed(file.try_clone().unwrap()), "pages of the memfd may be taken away");
+    fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap();
+    let mut profile = SharedProfile::map_sealed(file).unwrap();
+    let snapshot = profile.read_now();
+    assert_eq!((snapshot.nodes.len(), snapshot.nodes.iter().flatten().count()), (nodes, 0));
+    profile.read_end();
+    assert_eq!(written(&own), before, "reading has made pages");
+    // Nobody takes away what is there.
+    use rustix::fs::{FallocateFlags, fallocate};
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(&own, punch, 0, 4096), Err(rustix::io::Errno::PERM));
+    assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::NoRoom));
+}
+
+fn why_sealed(file: OwnedFd) -> String {
+    SharedProfile::map_sealed(file).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+/// What is written after the mapping was made is seen.
+#[test]
+fn a_page_that_comes_later_is_seen() {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let mut words = words();
+    let places = 4096;
+    let first = words.len();
+    words[head::BYTES] += 8 * 16 * places as u64;
+    let bytes = words[head::BYTES];
+    let file = memfd(&words, SealFlags::empty());
+    ftruncate(&file, bytes).unwrap();
+    let (at, rights) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
+    // SAFETY: a new mapping, where the kernel likes.
+    let map = unsafe { mmap(at, bytes as usize, rights, MapFlags::SHARED, &file, 0) }.unwrap();
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).unwrap();
+    let mut mapping = mapping::ProfileMapping::of_present(file, bytes as usize / 8).unwrap();
+    use weigh_parse::profile::Words as _;
+    let last = first + 16 * places - 1;
+    assert_eq!((mapping.load(head::PID), mapping.load(last)), (77, 0));
+    // SAFETY: within the mapping, which stays until this process ends.
+    unsafe { map.cast::<u64>().add(last).write_volatile(4711) };
+    assert_eq!(mapping.load(last), 0);
+    mapping.refresh();
+    assert_eq!(mapping.load(last), 4711);
+}

@@ -221,7 +221,10 @@ fn attribute_of(attribute: &[u8]) -> Result<Option<MetricAttribute<'_>>, OtlpRef
 }
 
 /// The text that an attribute holds, if it has that key.
-fn text_of<'a>(attribute: &'a [u8], wanted: &str) -> Result<Option<&'a [u8]>, OtlpRefusal> {
+pub(super) fn text_of<'a>(
+    attribute: &'a [u8],
+    wanted: &str,
+) -> Result<Option<&'a [u8]>, OtlpRefusal> {
     let (mut is_it, mut found) = (false, None);
     each_field(attribute, |number, value| {
         match (number, value) {

@@ -7,6 +7,8 @@ pub struct SpanRecord<'a> {
     pub process: u32,
     /// The thread, as the program says it (`thread.id`); 0: it does not.
     pub thread: u32,
+    /// The service, as the program says it (`service.name`); empty: it does not.
+    pub service: &'a str,
     /// The trace that it belongs to.
     pub trace: u128,
     /// Its own number.

@@ -8,6 +8,7 @@ mod node_thread;
 mod page_pem;
 mod page_process;
 mod page_settings;
+mod profile_thread;
 mod readiness;
 mod state_file;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use weigh_account::node::NodeView;
-use weigh_account::published::{self, MOST_SHOWN};
+use weigh_account::published::{self, MOST_PROGRAMS, MOST_SHOWN};
 use weigh_account::rules::{self, RuleInput, RuleMoment, RuleSet, RuleState};
 use weigh_collect::clock::Moment;
 use weigh_collect::host;
@@ -24,7 +24,7 @@ use weigh_schema::node_metric::node_cpu_idle_seconds_total;
 use weigh_schema::rule::RuleEvent;
 use weigh_schema::sample::Sample;
 use weigh_schema::top::{
-    PublishedValue, TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopReport,
+    PublishedValue, TOP, TopCollector, TopJob, TopJobKind, TopProcess, TopProfile, TopReport,
 };
 use weigh_schema::top_detail::TopDetail;
 use weigh_schema::update::Scope;
@@ -119,6 +119,7 @@ pub struct TopSource {
     rules: RuleState,
     /// What clients of an agent have published.
     published: Vec<PublishedValue>,
+    profiles: Vec<TopProfile>,
     /// While nobody reads reports.
     next_unread_look: Instant,
     /// What rules have said since it was last taken; the oldest go.
@@ -155,6 +156,7 @@ impl TopSource {
             requests: JobRequests::default(),
             rules,
             published: Vec::new(),
+            profiles: Vec::new(),
             next_unread_look: Instant::now(),
             events: Vec::new(),
             focus: TopFocus::default(),
@@ -168,9 +170,10 @@ impl TopSource {
         self.rules = RuleState::new(rules);
     }
 
-    /// Shows these values; rules judge those of metrics that their file declares: nobody publishes in the place of weigh.
-    pub fn set_published(&mut self, values: Vec<PublishedValue>) {
-        self.published = values;
+    /// Shows these values and regions of programs; rules judge values of metrics that their file declares: nobody publishes in
+    /// the place of weigh.
+    pub fn set_published(&mut self, published: (Vec<PublishedValue>, Vec<TopProfile>)) {
+        (self.published, self.profiles) = published;
     }
 
     /// What rules have said since this was asked last.
@@ -238,7 +241,9 @@ impl TopSource {
         let time = Timestamp::now();
         self.judge(time, &jobs);
         let (mut published, published_left_out) = published::shown(&self.published, MOST_SHOWN);
-        published::set_jobs(&mut published, &jobs, &processes);
+        let (mut profiles, profiles_left_out) =
+            published::shown_programs(&self.profiles, MOST_PROGRAMS);
+        published::set_jobs((&mut published, &mut profiles), &jobs, &processes);
         jobs.extend(group_rows(&groups, &metrics, &looks, &processes));
         let report = TopReport {
             schema: TOP.to_string(),
@@ -256,6 +261,8 @@ impl TopSource {
             processes_unreadable: unreadable,
             published,
             published_left_out,
+            profiles,
+            profiles_left_out,
         };
         self.latest_detail = self.details.look(self.focus, &report);
         report
@@ -359,7 +366,7 @@ impl TopSource {
         let now = Instant::now();
         if now >= self.next_unread_look {
             self.next_unread_look = now + UNREAD_LOOKS;
-            self.set_published(published());
+            self.published = published();
             let jobs = self.unread_jobs();
             return self.judge(Timestamp::now(), &jobs);
         }

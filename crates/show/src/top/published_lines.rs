@@ -42,7 +42,7 @@ pub(super) fn first(report: &TopReport, columns: usize) -> Vec<String> {
 /// How many there are, in one line.
 pub(super) fn count(report: &TopReport) -> Option<String> {
     let count = report.published.len() as u64 + report.published_left_out;
-    (count > 0).then(|| format!("published values: {count} (v: all)"))
+    (count > 0).then(|| format!("published values: {count}"))
 }
 
 fn line(one: &PublishedValue, columns: usize) -> String {

@@ -6,7 +6,7 @@ use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 
 use super::view::{TopList, TopView};
-use super::{detail_rows, published_lines, rows, rule_lines};
+use super::{detail_rows, program_lines, published_lines, rows, rule_lines};
 
 pub(super) struct TopTable {
     /// Above the title.
@@ -19,6 +19,13 @@ pub(super) struct TopTable {
     after: Option<String>,
     /// Whether one row can be chosen; else the list begins at it.
     has_choice: bool,
+}
+
+/// Values, then regions of programs.
+fn published_list(report: &TopReport, columns: usize) -> Vec<String> {
+    let mut lines = published_lines::list(report, columns);
+    lines.extend(program_lines::list(report, columns));
+    lines
 }
 
 impl TopTable {
@@ -42,7 +49,7 @@ impl TopTable {
             ),
             TopList::Published => TopTable::list(
                 published_lines::title(),
-                published_lines::list(report, columns),
+                published_list(report, columns),
                 "nobody has published a value in the last minute, or no agent runs: weigh push",
             ),
             TopList::Job(pid) => TopTable::job(pid, detail, view, columns),

@@ -2,10 +2,13 @@ use super::*;
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
+use weigh_schema::program_profile::ProgramState;
+use weigh_schema::region::FlatRegion;
 use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::stream::TraceQuery;
 use weigh_schema::top::{
-    CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess, TopValue,
+    CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess,
+    TopProfile, TopValue,
 };
 use weigh_schema::top_detail::{
     ProcessReading, TOP_JOB, TopFile, TopIo, TopLimit, TopOpenFiles, TopProcessDetail, TopThread,
@@ -77,7 +80,10 @@ fn published_values_are_listed_and_the_screen_says_how_many() {
         let buffer = draw(&report(), None, &view(list), 120, 24);
         buffer.content.iter().map(|cell| cell.symbol()).collect::<String>()
     };
-    assert!(screen(TopList::Processes).contains("published values: 5 (v: all)"));
+    assert!(
+        screen(TopList::Processes)
+            .contains("published values: 5, programs with regions: 3 (v: all)")
+    );
     assert!(screen(TopList::Published).contains("PUBLISHED VALUE"));
     let mut none = report();
     (none.published, none.published_left_out) = (Vec::new(), 0);
@@ -182,7 +188,47 @@ fn report() -> TopReport {
         ],
         processes_unreadable: 0,
         processes_left_out: 0,
+        profiles: vec![program()],
+        profiles_left_out: 2,
     }
+}
+
+fn program() -> TopProfile {
+    let region = |name: &str, calls, quality| FlatRegion {
+        name: name.into(),
+        calls,
+        inclusive_seconds: 1.5,
+        exclusive_seconds: 0.25,
+        open_calls: 1,
+        quality,
+        ..FlatRegion::default()
+    };
+    TopProfile {
+        uid: 7,
+        user: EVIL.into(),
+        pid: Some(4711),
+        told_pid: None,
+        name: EVIL.into(),
+        name_base64: None,
+        state: ProgramState::CutShort,
+        job: None,
+        time: "2026-01-02T03:04:05Z".parse().unwrap(),
+        calls_total: 17,
+        publishes_total: 3,
+        regions: vec![region("solve", 17, Quality::Exact), region(EVIL, 3, Quality::Sampled)],
+        regions_left_out: 41,
+    }
+}
+
+#[test]
+fn regions_of_programs_are_listed_and_nothing_in_them_steers_a_terminal() {
+    let text = text(&report(), 100);
+    assert!(!text.contains('\u{1b}') && text.contains(" 4711 of \\u{1b}[2Jevil"), "{text}");
+    let line = text.lines().find(|line| line.starts_with("  solve")).expect("a line");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["solve", "250.0", "ms", "1.500", "s", "17", "1", "open"]);
+    assert!(text.contains("~250.0 ms") && text.contains("and 41 more"), "{text}");
+    assert!(text.contains("and 2 more programs"), "{text}");
 }
 
 /// A row of a control group whose name steers a terminal.

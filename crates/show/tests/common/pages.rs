@@ -1,6 +1,7 @@
 //! Pages of jobs with all that can be in them, for the types of the page and of the API.
 
 use weigh_schema::event::CollectorState;
+use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::RegionKind;
 use weigh_schema::rule::{RuleStanding, Severity};
 use weigh_schema::summary::{ExitKind, Sender, SenderKind};
@@ -22,6 +23,7 @@ pub fn declare_enums(types: &mut Types) {
     types.declare::<Group>();
     types.declare::<MetricKind>();
     types.declare::<Mechanism>();
+    types.declare::<ProgramState>();
     types.declare::<Quality>();
     types.declare::<RegionKind>();
     types.declare::<RuleStanding>();

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::event::CollectorState;
+use weigh_schema::program_profile::ProgramState;
+use weigh_schema::region::FlatRegion;
 use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::stream::TraceQuery;
 use weigh_schema::top::{
     CoreUse, PublishedValue, TOP, TopCollector, TopGroup, TopJob, TopJobKind, TopProcess,
-    TopReport, TopValue,
+    TopProfile, TopReport, TopValue,
 };
 use weigh_schema::{Mechanism, Number, Quality, Unit};
 
@@ -98,6 +100,26 @@ pub fn full() -> TopReport {
         processes_left_out: 3,
         published: vec![published()],
         published_left_out: 1,
+        profiles: vec![profile()],
+        profiles_left_out: 1,
+    }
+}
+
+fn profile() -> TopProfile {
+    TopProfile {
+        uid: 1001,
+        user: "ada".into(),
+        pid: Some(8),
+        told_pid: Some(8),
+        name: "solver".into(),
+        name_base64: Some("/w==".into()),
+        state: ProgramState::Running,
+        job: Some(7),
+        time: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        calls_total: 17,
+        publishes_total: 3,
+        regions: vec![FlatRegion { name: "solve".into(), ..FlatRegion::default() }],
+        regions_left_out: 2,
     }
 }
 
@@ -123,6 +145,10 @@ pub fn first() -> TopReport {
     report.user = None;
     report.processes_left_out = 0;
     report.published_left_out = 0;
+    for profile in &mut report.profiles {
+        (profile.pid, profile.told_pid, profile.job) = (None, None, None);
+        profile.name_base64 = None;
+    }
     for value in &mut report.published {
         (value.unit, value.query, value.user, value.pid, value.job) =
             (None, None, None, None, None);

@@ -19,6 +19,7 @@ use weigh_collect::{code_pages, free_memory, notice};
 use weigh_schema::rule::pid_of_job;
 use weigh_schema::update::Scope;
 
+use super::profile_thread::ProfileThread;
 use super::state_file::StateFile;
 use crate::error::in_full;
 use crate::products::rules::{CommandSettings, RuleCommands};
@@ -51,6 +52,8 @@ pub struct NodeThread {
     pub door: StreamDoor,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// It ends first, and tells the streams what it knows then.
+    profiles: Option<ProfileThread>,
 }
 
 impl NodeThread {
@@ -64,7 +67,8 @@ impl NodeThread {
     ) -> anyhow::Result<NodeThread> {
         let interval = settings.interval;
         let commands = rules.commands()?;
-        let (mut server, door) = StreamServer::new(settings).context("cannot serve streams")?;
+        let (mut server, mut door) = StreamServer::new(settings).context("cannot serve streams")?;
+        let profiles = server.profile_server(&mut door).context("cannot read profiles")?;
         let state = state.map(StateFile::new);
         page.into_iter().for_each(|page| server.set_page(page));
         restore(&mut server, state.as_ref())?;
@@ -88,12 +92,14 @@ impl NodeThread {
             }
         });
         let thread = Some(thread.context("cannot start a thread for the node")?);
-        Ok(NodeThread { door, is_ending, thread })
+        let profiles = Some(ProfileThread::start(profiles, door.clone())?);
+        Ok(NodeThread { door, is_ending, thread, profiles })
     }
 }
 
 impl Drop for NodeThread {
     fn drop(&mut self) {
+        drop(self.profiles.take());
         self.is_ending.store(true, Ordering::Relaxed);
         self.door.wake();
         let _ = self.thread.take().map(JoinHandle::join);
@@ -161,7 +167,7 @@ impl NodeStreams {
             return self.rest();
         }
         self.unread_ticks = 0;
-        self.top.set_published(self.server.published());
+        self.top.set_published((self.server.published(), self.server.profiles()));
         let report = self.top.make_report();
         self.server.write_node(report, &visibility(self.top.owners().clone()));
     }

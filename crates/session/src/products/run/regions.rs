@@ -369,7 +369,7 @@ impl Regions {
     fn conclude_cut_short(&mut self, recorder: &mut Recorder<'_>) {
         for process in std::mem::take(&mut self.cut_short) {
             let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
-            let begun_ns = epoch_ns.saturating_add_unsigned(process.profile.begun_ns());
+            let begun_ns = epoch_ns.saturating_add_unsigned(process.profile.first().ns);
             match self.execs.remove(&process.pid).is_some_and(|at_ns| at_ns > begun_ns) {
                 true => self.conclude_executed(process, recorder),
                 false => self.conclude(process, recorder),

@@ -34,7 +34,7 @@ impl OtlpServer {
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let settings = IntakeSettings {
             token: Some(format!("{:032x}", u128::from_ne_bytes(random))),
-            signal: OtlpSignal::Traces,
+            signals: &[OtlpSignal::Traces],
             accepts_others: true,
             connections: CONNECTIONS,
             body_bytes: BODY_BYTES,
@@ -77,7 +77,7 @@ fn take(
     message: OtlpMessage<'_>,
     members: &dyn Fn() -> Vec<u32>,
 ) -> OtlpReply {
-    let OtlpMessage { body, stream, peer } = message;
+    let OtlpMessage { body, stream, peer, .. } = message;
     let process = peer.find(|| peer_process(stream, &members()));
     match each_span(body, &mut |span| spans.add(process.unwrap_or(span.process), &span)) {
         Ok(()) => OtlpReply::Accepted,
