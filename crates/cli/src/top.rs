@@ -1,5 +1,6 @@
 //! `weigh top`: the node, jobs and processes on the terminal, or once as text or JSON.
 
+mod busiest;
 mod rules;
 mod screen;
 
@@ -12,6 +13,7 @@ use weigh_schema::top::TopReport;
 use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
 
+use self::busiest::BusiestReader;
 use crate::terminal::{check_output, print, print_json, screen};
 use weigh_arguments::TopArguments;
 
@@ -35,7 +37,10 @@ fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitC
     source.set_published(PublishedReader::new(weigh_agent::socket()).values());
     source.set_focus(arguments.job.map_or(TopFocus::Node, TopFocus::Whole));
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
-    let report = source.take_report().context("interrupted before the second look")?;
+    let mut report = source.take_report().context("interrupted before the second look")?;
+    if arguments.job.is_none() {
+        BusiestReader::default().complete(&mut report, None);
+    }
     let columns = screen(&std::io::stdout(), 120).columns;
     let text = match (arguments.job, arguments.json) {
         (None, true) => serde_json::to_string_pretty(&report)? + "\n",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::busiest::BusiestReport;
 use crate::event::CollectorState;
 use crate::quality::{Mechanism, Quality};
 use crate::rule::RuleStatus;
@@ -53,6 +54,9 @@ pub struct TopReport {
     /// Such values that there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub published_left_out: u64,
+    /// What the jobs of `weigh run` are busy with, by their recordings; absent where these were not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Box<BusiestReport>>,
 }
 
 /// The latest of a value that a client of the agent has published. Everybody may see it.
