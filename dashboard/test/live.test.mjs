@@ -672,7 +672,7 @@ const checks = {
     server.node = node((found) => { found.jobs = []; found.processes = []; });
     await quiet("/", {}, (page) => until("no job", async () => (await text(page, "#jobs-now")).includes("No job runs of user ada")));
     const { page } = await open("/jobs/none");
-    await until("no such job", async () => (await text(page, ".about")).includes("no such thing here (expected: the id of a job)"));
+    await until("no such job", async () => (await text(page, ".about")).includes("No recording with this id is in the folders"));
     await page.close();
   },
 

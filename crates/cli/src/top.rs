@@ -6,6 +6,7 @@ mod screen;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weigh_agent::PublishedReader;
@@ -16,6 +17,9 @@ use weigh_session::{Launcher, Session};
 use self::busiest::BusiestReader;
 use crate::terminal::{check_output, print, print_json, screen};
 use weigh_arguments::TopArguments;
+
+/// For the recordings of jobs, where there is one look.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Shows it until it is told to end, or once.
 pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
@@ -39,7 +43,7 @@ fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitC
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
     let mut report = source.take_report().context("interrupted before the second look")?;
     if arguments.job.is_none() {
-        BusiestReader::default().complete(&mut report, None);
+        BusiestReader::default().complete(&mut report, None, PATIENCE);
     }
     let columns = screen(&std::io::stdout(), 120).columns;
     let text = match (arguments.job, arguments.json) {

@@ -82,11 +82,16 @@ pub(crate) struct NamedActivity {
 }
 
 impl ActivityTable {
-    /// The total of a row is this now.
-    fn set(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+    /// Something is told of it now, or that nothing has changed.
+    fn tell(&mut self, now_ns: i64) {
         if self.told_ns[1] != now_ns {
             self.told_ns = [self.told_ns[1], now_ns];
         }
+    }
+
+    /// The total of a row is this now.
+    fn set(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        self.tell(now_ns);
         if let Some(row) = self.rows.get_mut(&key) {
             return row.set(total, now_ns);
         }
@@ -256,8 +261,10 @@ impl JobActivity {
                 self.now_ns = self.now_ns.max(*time_ns);
             }
             Update::IoTotals(_) => {
-                self.is_recorded[ActivityKind::Files as usize] = true;
-                self.is_recorded[ActivityKind::Connections as usize] = true;
+                // It stands behind the rows of all files that have changed.
+                let now_ns = self.now_ns;
+                self.table(ActivityKind::Files).tell(now_ns);
+                self.table(ActivityKind::Connections).tell(now_ns);
             }
             Update::FileUse(row) | Update::FileUseSoFar(row) => self.take_file(row),
             Update::Phase(row) => self.take_phase(row),

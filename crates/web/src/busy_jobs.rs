@@ -16,9 +16,6 @@ use crate::busiest::{BusiestBuilder, BusiestFilter};
 use crate::folder::RecordingsFolder;
 use crate::live_job::LiveJob;
 
-/// A look takes so long at most; a journal that is not read to its end by then is read on at the next one.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 /// Jobs by the PID of their `weigh run`.
 #[derive(Default)]
 pub struct BusyJobs {
@@ -34,14 +31,19 @@ struct BusyJob {
 }
 
 impl BusyJobs {
-    /// Reads on in the recordings in these folders; others are forgotten.
-    pub fn look(&mut self, recordings: &BTreeMap<u32, PathBuf>) -> BusiestReport {
+    /// Reads on in the recordings in these folders, for so long at most: a journal that is not read to its end by then is
+    /// read on at the next look. Others are forgotten.
+    pub fn look(
+        &mut self,
+        recordings: &BTreeMap<u32, PathBuf>,
+        patience: Duration,
+    ) -> BusiestReport {
         self.jobs.retain(|pid, job| recordings.get(pid) == Some(&job.folder));
         for (pid, folder) in recordings {
             let job = (!self.jobs.contains_key(pid)).then(|| BusyJob::open(*pid, folder));
             self.jobs.extend(job.flatten().map(|job| (*pid, job)));
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         let filter = BusiestFilter::default();
         let mut builder = BusiestBuilder::new(&filter);
         for job in self.jobs.values_mut() {
@@ -87,15 +89,18 @@ mod tests {
         let mut recordings = BTreeMap::from([(41, folders[0].clone()), (43, folders[1].clone())]);
         recordings.insert(47, dir.path().join("none"));
         let mut jobs = BusyJobs::default();
-        let report = jobs.look(&recordings);
+        let report = jobs.look(&recordings, Duration::from_secs(9));
         assert_eq!((report.jobs, report.phases.rows_total, report.phases.jobs_without), (2, 1, 1));
         let row = &report.phases.rows[0];
         assert_eq!((row.job.as_str(), row.name.as_str(), row.total.seconds), ("41", "step", 2.0));
         one.append(&samples(10_000, 1.0));
         one.append(&phase(9));
         one.flush();
-        assert_eq!(jobs.look(&recordings).phases.rows[0].total.seconds, 4.0);
+        assert_eq!(
+            jobs.look(&recordings, Duration::from_secs(9)).phases.rows[0].total.seconds,
+            4.0
+        );
         recordings.remove(&41);
-        assert_eq!(jobs.look(&recordings).phases.rows_total, 0);
+        assert_eq!(jobs.look(&recordings, Duration::from_secs(9)).phases.rows_total, 0);
     }
 }

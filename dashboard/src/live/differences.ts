@@ -45,6 +45,7 @@ function words(metric: MetricRow, twin: MetricRow): string {
   if (own === other) return "the same";
   if (own <= 0 || other < 0) return other > own ? "more" : "less";
   const ratio = other / own;
-  if (ratio >= 2 || ratio <= 0.5) return `${Number(ratio.toPrecision(3))} times`;
+  if (ratio >= 2) return `${ratio < 100 ? Number(ratio.toPrecision(3)) : count(ratio)} times`;
+  if (ratio <= 0.5) return ratio === 0 ? "none" : `1/${1 / ratio < 100 ? Number((1 / ratio).toPrecision(3)) : count(1 / ratio)}`;
   return `${ratio > 1 ? "+" : "−"}${Math.abs((ratio - 1) * 100).toFixed(1)} %`;
 }

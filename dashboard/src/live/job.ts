@@ -11,7 +11,7 @@ import { belowCharts, details } from "../sections";
 import { toolbar } from "../toolbar";
 import { View, steer } from "../view";
 import { Activity } from "./activity";
-import { type JobNews, type JobPage, type SeriesName, getJob, getPublished, getSeries, getSeriesNames, nanoseconds } from "./api";
+import { ApiError, type JobNews, type JobPage, type SeriesName, getJob, getPublished, getSeries, getSeriesNames, nanoseconds } from "./api";
 import { comparison } from "./comparison";
 import { differences } from "./differences";
 import { Headline } from "./headline";
@@ -50,7 +50,9 @@ export function showJob(shell: Shell, root: HTMLElement, id: string, signal: Abo
   };
   const fail = (error: Error) => {
     if (signal.aborted) return;
-    replace(root, h("p", { class: "about" }, error.message, " ", link("/jobs", {}, "All jobs")));
+    const isGone = error instanceof ApiError && error.status === 404;
+    const words = isGone ? "No recording with this id is in the folders that this server looks into. It has gone, or another server has it." : error.message;
+    replace(root, h("p", { class: "about" }, words, " ", link("/jobs", {}, "All jobs")));
     wait();
   };
   const attempt = () => void read().catch(fail);

@@ -29,7 +29,7 @@ export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
     const recording = recordingOf(session, sessions, running.filter((job) => !taken.has(job)));
     if (recording !== null) taken.add(recording);
     return { key: `${session.group?.scope ?? "session"}:${session.pid}`, user: session.user, session, recording,
-      command: session.group ? `${session.group.manager} ${session.group.name}` : commandLine(recording?.command ?? session.command) };
+      command: session.group ? `${session.group.manager} ${session.group.name}` : commandLine(recording?.command ?? measured(session.command)) };
   });
   const others = running.filter((job) => !taken.has(job)).map((recording): Running => ({
     key: `job:${recording.id}`, user: recording.user, command: commandLine(recording.command), session: null, recording,
@@ -59,6 +59,12 @@ function recordingOf(session: TopJob, sessions: TopJob[], running: JobRow[]): Jo
   const found = running.filter((job) => fits(session, job));
   const job = found[0];
   return job !== undefined && found.length === 1 && sessions.filter((one) => fits(one, job)).length === 1 ? job : null;
+}
+
+/** What a `weigh run` measures: its own options are no news. */
+function measured(command: string[]): string[] {
+  const words = command.slice(command.indexOf("--") + 1);
+  return words.length > 0 ? words : command;
 }
 
 /** The second recording of an id has `~2` behind it. */

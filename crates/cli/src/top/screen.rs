@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Stdin, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ratatui_core::buffer::{Buffer, Cell};
@@ -22,6 +22,9 @@ use weigh_show::top::{SortKey, TopList, TopView, chosen, draw, row_count};
 
 use super::busiest::BusiestReader;
 use crate::terminal::color;
+
+/// For the recordings of jobs, at each look: keys wait meanwhile.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Shows it until q, or a signal that ends it.
 pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<ExitCode> {
@@ -234,7 +237,7 @@ impl Screen {
     fn read_busiest(&mut self) {
         match (self.view.list, &mut self.report) {
             (TopList::Busiest(job), Some(report)) => {
-                self.busiest.get_or_insert_default().complete(report, job);
+                self.busiest.get_or_insert_default().complete(report, job, PATIENCE);
             }
             _ => self.busiest = None,
         }

@@ -6,7 +6,7 @@ use weigh_schema::busiest::{Amounts, BusiestKind, BusiestReport, BusiestRow};
 use weigh_schema::printable::{ShellWords, printable};
 use weigh_schema::top::{TopJobKind, TopReport};
 
-use super::rows::cores;
+use super::rows::{cores, measured_command};
 use super::view::UNKNOWN;
 use crate::text::{cut, shorten};
 
@@ -130,8 +130,10 @@ fn few(number: f64) -> String {
 /// The job of which the list is.
 pub(super) fn job_line(report: &TopReport, pid: u32, columns: usize) -> String {
     let job = report.jobs.iter().find(|job| job.kind == TopJobKind::Weigh && job.pid == pid);
-    let command =
-        job.map_or_else(|| "it has ended".to_string(), |job| ShellWords(&job.command).to_string());
+    let command = job.map_or_else(
+        || "it has ended".to_string(),
+        |job| ShellWords(measured_command(&job.command)).to_string(),
+    );
     cut(&format!("job {pid}: {command}"), columns)
 }
 

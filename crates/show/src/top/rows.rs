@@ -96,10 +96,16 @@ fn unit_line(mut units: Vec<&TopJob>, columns: usize) -> String {
     cut(&format!("units of systemd: {}, the busiest: {busiest}", units.len()), columns)
 }
 
+/// What a `weigh run` measures: its own options are no news.
+pub(super) fn measured_command(command: &[String]) -> &[String] {
+    let end = command.iter().position(|word| word == "--").map(|at| at + 1);
+    end.and_then(|end| command.get(end..)).filter(|rest| !rest.is_empty()).unwrap_or(command)
+}
+
 fn job_line(job: &TopJob, columns: usize) -> String {
     let what = match &job.group {
         Some(group) => format!("{} {}", printable(&group.manager), printable(&group.name)),
-        None => ShellWords(&job.command).to_string(),
+        None => ShellWords(measured_command(&job.command)).to_string(),
     };
     let line = format!(
         "{:>7} {:<9} processes {}, CPU {} %, resident {}  {what}",
