@@ -556,6 +556,8 @@ const checks = {
     offer("one", { state: "running" });
     server.busiest = { jobs: 1, files: none, connections: none, syscalls: none, phases: { ...none, rows: [row], rows_total: 1, jobs_without: 0 } };
     await quiet("/jobs/one", {}, async (page) => {
+      await page.locator("#activity").waitFor({ state: "attached" });
+      await page.evaluate(() => document.getElementById("activity").scrollIntoView());
       await page.locator("#activity .name", { hasText: "solve <b>" }).waitFor();
       assert.ok(server.asked.includes("/api/v1/busiest?job=one"), server.asked.join(" "));
       assert.deepEqual(await page.locator("#activity .card:visible h3").allInnerTexts(), ["Busiest phases and regions"]);

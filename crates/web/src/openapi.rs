@@ -21,7 +21,7 @@ use serde_json::{Value as Json, json};
 use weigh_schema::Quality;
 use weigh_schema::region::{KernelCosts, PhaseRow, RegionRow};
 use weigh_schema::top::TOP;
-use weigh_schema::update::Update;
+use weigh_schema::update::{Scope, Update};
 use weigh_show::shape::shape_of;
 
 use crate::activity::JobActivity;
@@ -243,7 +243,13 @@ fn learn_profiles(types: &mut Types) {
 fn one_file() -> JobActivity {
     let mut activity = JobActivity::default();
     let used = full().files.into_iter().find(|row| row.used.is_some());
-    activity.take(&Update::FileUseSoFar(used.expect("a file that was followed")));
+    let used = Update::FileUseSoFar(used.expect("a file that was followed"));
+    // Told of twice it has a rate.
+    for second in [1, 2] {
+        let (time_ns, values) = (second * 1_000_000_000, BTreeMap::new());
+        activity.take(&Update::Samples { time_ns, scope: Scope::Job, values });
+        activity.take(&used);
+    }
     activity
 }
 
