@@ -17,7 +17,7 @@ const NUMBERS_OF_ONE: usize = 48;
 const LEAST_NAME: usize = 12;
 
 /// A kind of rows.
-struct Kind<'a> {
+struct KindRows<'a> {
     title: &'static str,
     found: &'a BusiestKind,
     /// Whether bytes are moved.
@@ -26,8 +26,8 @@ struct Kind<'a> {
     command: &'static str,
 }
 
-fn kinds(report: &BusiestReport) -> [Kind<'_>; 4] {
-    let kind = |title, found, has_bytes, command| Kind { title, found, has_bytes, command };
+fn kinds(report: &BusiestReport) -> [KindRows<'_>; 4] {
+    let kind = |title, found, has_bytes, command| KindRows { title, found, has_bytes, command };
     [
         kind("files", &report.files, true, "weigh run --io"),
         kind("connections and pipes", &report.connections, true, "weigh run --io"),
@@ -74,7 +74,7 @@ impl BusiestForm<'_> {
         lines.iter().map(|line| cut(line, self.columns)).collect()
     }
 
-    fn kind(&self, kind: &Kind<'_>, jobs: u64) -> Vec<String> {
+    fn kind(&self, kind: &KindRows<'_>, jobs: u64) -> Vec<String> {
         let rows = kind.found.rows.iter().filter(|row| row.name.contains(self.filter));
         let rows: Vec<String> = rows.take(self.most).map(|row| self.row(row, kind)).collect();
         let mut notes = Vec::new();
@@ -98,7 +98,7 @@ impl BusiestForm<'_> {
         [title.join("; ")].into_iter().chain(rows).collect()
     }
 
-    fn row(&self, row: &BusiestRow, kind: &Kind<'_>) -> String {
+    fn row(&self, row: &BusiestRow, kind: &KindRows<'_>) -> String {
         let width = self.name_columns();
         let rate = |show: &dyn Fn(&Amounts) -> String| {
             row.per_second.as_ref().map_or_else(|| UNKNOWN.to_string(), show)
