@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use weigh_schema::Quality;
+use weigh_schema::busiest::{Amounts, BusiestRow};
 use weigh_schema::region::{KernelCosts, PhaseRow, RegionRow};
 use weigh_schema::top::TOP;
 use weigh_schema::update::{Scope, Update};
@@ -215,6 +216,7 @@ fn learn_jobs(types: &mut Types) {
     let mut busiest = BusiestBuilder::new(&filter);
     busiest.add(&row, &activity);
     types.learn(&busiest.finish());
+    types.learn(&BusiestRow { per_second: Some(Amounts::default()), ..BusiestRow::default() });
 }
 
 /// With all that rows can have, and without.

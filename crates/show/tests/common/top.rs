@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weigh_schema::busiest::{Amounts, BusiestKind, BusiestReport, BusiestRow};
 use weigh_schema::event::CollectorState;
 use weigh_schema::rule::{RuleStanding, RuleStatus, Severity};
 use weigh_schema::stream::TraceQuery;
@@ -98,9 +99,14 @@ pub fn full() -> TopReport {
         processes_left_out: 3,
         published: vec![published()],
         published_left_out: 1,
-        // The live page asks for it by itself.
-        busiest: None,
+        busiest: Some(Box::new(busiest())),
     }
+}
+
+fn busiest() -> BusiestReport {
+    let row = BusiestRow { per_second: Some(Amounts::default()), ..BusiestRow::default() };
+    let files = BusiestKind { rows: vec![row, BusiestRow::default()], ..BusiestKind::default() };
+    BusiestReport { files, ..BusiestReport::default() }
 }
 
 fn published() -> PublishedValue {
@@ -125,6 +131,7 @@ pub fn first() -> TopReport {
     report.user = None;
     report.processes_left_out = 0;
     report.published_left_out = 0;
+    report.busiest = None;
     for value in &mut report.published {
         (value.unit, value.query, value.user, value.pid, value.job) =
             (None, None, None, None, None);
