@@ -180,7 +180,7 @@ browser() {
 	"$weigh" run --quiet -o "$scratch/regions" -- "$libweigh/installed/regions_phases" "$scratch/log" 3 || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
 	(cd dashboard && npm run --silent test-live -- "$scratch/regions/report.html") || return
-	(cd dashboard && npm run --silent test-live-serve -- "$weigh") || return
+	(cd dashboard && npm run --silent test-live-serve -- "$weigh" "$libweigh/installed/regions_phases") || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html") || return

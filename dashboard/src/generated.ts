@@ -100,6 +100,36 @@ export interface AdviceRow {
   text: string;
 }
 
+export interface Amounts {
+  seconds: number;
+  calls: number;
+  read_bytes: number;
+  written_bytes: number;
+}
+
+export interface BusiestKind {
+  rows: BusiestRow[];
+  rows_total: number;
+  jobs_without: number;
+  jobs_cut: number;
+}
+
+export interface BusiestReport {
+  schema: string;
+  jobs: number;
+  files: BusiestKind;
+  connections: BusiestKind;
+  phases: BusiestKind;
+  syscalls: BusiestKind;
+}
+
+export interface BusiestRow {
+  job: string;
+  name: string;
+  total: Amounts;
+  per_second: Amounts | null;
+}
+
 export interface CallKindRow {
   call: string;
   calls: number;
@@ -742,6 +772,7 @@ export interface TopReport {
   published: PublishedValue[];
   published_left_out?: number;
   profiles_left_out: number;
+  busiest?: BusiestReport | null;
 }
 
 export interface TopValue {

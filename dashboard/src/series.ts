@@ -53,17 +53,24 @@ export function arrange(page: Page, lineFor: (metric: MetricRow) => Line | null)
     }
   }
   found.forEach((chart) => { chart.title = titleOf(chart, found); });
+  // What is used comes before what there is room for.
+  found.sort((a, b) => Number(isOfRoom(a.lines[0])) - Number(isOfRoom(b.lines[0])));
   return { charts: found, flat };
 }
 
 function place(charts: Chart[], group: GroupTitle, measure: Measure, line: Line): void {
   const fits = (c: Chart) => c.group === group && c.measure.unit === measure.unit &&
-    c.measure.perSecond === measure.perSecond;
+    c.measure.perSecond === measure.perSecond && isOfRoom(c.lines[0]) === isOfRoom(line);
   const chart = charts.find(fits);
   // The greatest number of cores follows from the growth of CPU time: one line is enough.
   if (chart && measure.unit === "cores") return;
   if (chart) chart.lines.push(line);
   else charts.push({ group, title: group.title, measure, lines: [line] });
+}
+
+/** What there is room for is many times what is used: on one axis the other lines would lie on its ground. */
+function isOfRoom(line: Line | undefined): boolean {
+  return /_(virtual|free)_/.test(line?.metric.series ?? "");
 }
 
 /** The group's, and what tells it from other charts of the group: its only line, or else its unit. */

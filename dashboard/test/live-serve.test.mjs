@@ -1,6 +1,8 @@
 // Checks the live page of a real `weigh serve` with a real job of `weigh run`: how long a write() of the job takes to be
-// a number on the page, and that each number is the one of summary.json.
-// usage: npm run test-live-serve -- WEIGH
+// a number on the page, and that each number is the one of summary.json; that regions have their exact counts when their
+// program has ended, and published values all their digits.
+// usage: npm run test-live-serve -- WEIGH [PROGRAM]
+// PROGRAM: regions_phases of libweigh's tests.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -29,9 +31,9 @@ const step = () => {
 setTimeout(step, 3000);
 `;
 
-const weigh = process.argv[2] && resolve(process.argv[2]);
+const [weigh, program] = process.argv.slice(2, 4).map((word) => resolve(word));
 if (!weigh) {
-  console.error("usage: npm run test-live-serve -- WEIGH");
+  console.error("usage: npm run test-live-serve -- WEIGH [PROGRAM]");
   process.exit(2);
 }
 
@@ -39,17 +41,23 @@ const folder = await mkdtemp(join(tmpdir(), "weigh-live-"));
 const children = [];
 let browser;
 let failed = false;
-try {
-  await check();
-  console.log("ok    live, weigh serve: a write() of the job is soon on the page, and its numbers are the summary's");
-} catch (error) {
-  failed = true;
-  console.log(`FAIL  live, weigh serve: a write() of the job is soon on the page, and its numbers are the summary's\n${error.stack}`);
-}
+await hold("a write() of the job is soon on the page, and its numbers are the summary's", check);
+if (program) await hold("regions have their exact counts as soon as their program has ended", checkRegions);
+await hold("published values have all their digits", checkPublished);
 await browser?.close();
 for (const child of children) child.kill();
 await rm(folder, { recursive: true, force: true });
 process.exit(failed ? 1 : 0);
+
+async function hold(name, act) {
+  try {
+    await act();
+    console.log(`ok    live, weigh serve: ${name}`);
+  } catch (error) {
+    failed = true;
+    console.log(`FAIL  live, weigh serve: ${name}\n${error.stack}`);
+  }
+}
 
 function start(...words) {
   const child = spawn(weigh, words, { stdio: ["ignore", "pipe", "inherit"] });
@@ -61,7 +69,7 @@ function start(...words) {
 async function check() {
   const serve = start("serve", "--http", "127.0.0.1:0", folder);
   const url = await serve.line;
-  browser = await launch();
+  browser ??= await launch();
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   const errors = [];
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
@@ -120,4 +128,47 @@ async function check() {
   console.log(`      ${known} numbers are those of summary.json, and so are ${missing} reasons why there is none`);
   assert.ok(known > 20);
   assert.deepEqual(errors, [], "errors on the console");
+}
+
+/** The program makes 41 writes and 40,001 calls of "hot" in each round. */
+async function checkRegions() {
+  const rounds = 7;
+  const serve = start("serve", "--http", "127.0.0.1:0", folder);
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(await serve.line);
+  const run = start("run", "--quiet", "--category", "regions", "-o", join(folder, "regions"), "--", program, join(folder, "log"), String(rounds));
+  await page.locator("nav a", { hasText: "Jobs" }).click();
+  await page.locator(".history tr", { hasText: "regions" }).locator("a").click({ timeout: 20_000 });
+  await page.locator(".outcome", { hasText: "running" }).waitFor();
+  assert.equal(await run.ended, 0);
+  await page.locator(".outcome.good").waitFor();
+  await page.evaluate(() => document.querySelectorAll("details").forEach((found) => { found.open = true; }));
+  for (const [name, calls] of [["write", 41 * rounds], ["hot", 40_001 * rounds], ["spin", rounds]]) {
+    const row = page.locator("section", { hasText: "Regions by name" }).locator("tr", { has: page.locator(`td[title="${name}"]`) }).first();
+    const numbers = (await row.locator("td.number").allInnerTexts()).map((text) => text.replace(/\s/gu, ""));
+    assert.ok(numbers.includes(String(calls)), `${name}: ${calls} calls, not ${numbers.join(" ")}`);
+  }
+  await page.close();
+}
+
+async function checkPublished() {
+  const socket = join(folder, "weigh.sock");
+  start("agent", "--socket", socket);
+  const values = [["queue_length", "17.0625", []], ["backlog", "123456789", ["--unit", "bytes"]], ["debt", "-0.001953125", ["--unit", "seconds"]]];
+  const push = () => Promise.all(values.map(([name, value, options]) => start("push", "--socket", socket, ...options, `${name}=${value}`).ended));
+  const end = Date.now() + 30_000;
+  while ((await push()).some((status) => status !== 0)) {
+    assert.ok(Date.now() < end, "the agent takes no value");
+    await new Promise((done) => setTimeout(done, 300));
+  }
+  const serve = start("serve", "--http", "127.0.0.1:0", `--agent=${socket}`, folder);
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(await serve.line);
+  for (const [name, value, [, unit]] of values) {
+    const row = page.locator("#published tr", { hasText: name });
+    await row.waitFor();
+    const title = await row.locator(".value").getAttribute("title");
+    assert.ok(title.startsWith(`${value}${unit === undefined ? "" : ` ${unit}`}, published at `), title);
+  }
+  await page.close();
 }

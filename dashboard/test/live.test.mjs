@@ -320,11 +320,29 @@ const checks = {
     });
   },
 
+  "two runs of one command are told apart by their PIDs": async () => {
+    const session = (pid) => ({ ...node().jobs[0], pid });
+    server.node = node((report) => { report.jobs = [session(41), session(43)]; });
+    server.jobs = [job("20260102T030405-43", { state: "running" }), job("20260102T030401-41", { state: "running" })];
+    await quiet("/", {}, async (page) => {
+      await until("both", async () => await page.locator("#jobs-now a").count() === 2);
+      assert.equal(await page.locator("#jobs-now .pick").count(), 2);
+      for (const pid of ["41", "43"]) {
+        const row = page.locator("#jobs-now .pick", { hasText: `PID ${pid}` });
+        assert.match(await row.locator("a").getAttribute("href"), new RegExp(`-${pid}$`));
+      }
+    });
+  },
+
   "jobs by user, against their limits": async () => {
-    server.node = node((report) => { report.jobs.push({ ...report.jobs[0], pid: 99, user: "bob", command: ["weigh", "run", "--", "other"] }); });
+    server.node = node((report) => {
+      report.jobs[0].cpus_requested = 2.5;
+      report.jobs.push({ ...report.jobs[0], pid: 99, user: "bob", command: ["weigh", "run", "--", "other"], memory_limit_bytes: 2 ** 30, time_left_seconds: 90 });
+    });
     server.jobs = [job("r1", { state: "running", limits: [{ metric: "memory_peak_bytes", limit: 4 * 2 ** 30, exceeded: false }] })];
     await quiet("/", {}, async (page) => {
-      await until("the limit", async () => (await text(page, "#jobs-now")).includes("memory_peak_bytes ≤ 4.0 GiB"));
+      await until("the limit", async () => (await text(page, "#jobs-now")).includes("memory_peak_bytes ≤ 4.0 GiB, CPUs ≤ 2.50"));
+      assert.ok((await text(page, "#jobs-now")).includes("CPUs ≤ 2.50, memory ≤ 1.0 GiB, 90 s left"));
       assert.deepEqual(await page.locator("#jobs-now .group th").allInnerTexts(), ["ada 1 job", "bob 1 job"]);
       assert.equal(await page.locator("#jobs-now a").getAttribute("href"), "/jobs/r1");
       assert.match(await text(page, "#busiest"), /4712/);
@@ -538,6 +556,8 @@ const checks = {
     offer("one", { state: "running" });
     server.busiest = { jobs: 1, files: none, connections: none, syscalls: none, phases: { ...none, rows: [row], rows_total: 1, jobs_without: 0 } };
     await quiet("/jobs/one", {}, async (page) => {
+      await page.locator("#activity").waitFor({ state: "attached" });
+      await page.evaluate(() => document.getElementById("activity").scrollIntoView());
       await page.locator("#activity .name", { hasText: "solve <b>" }).waitFor();
       assert.ok(server.asked.includes("/api/v1/busiest?job=one"), server.asked.join(" "));
       assert.deepEqual(await page.locator("#activity .card:visible h3").allInnerTexts(), ["Busiest phases and regions"]);
@@ -654,7 +674,7 @@ const checks = {
     server.node = node((found) => { found.jobs = []; found.processes = []; });
     await quiet("/", {}, (page) => until("no job", async () => (await text(page, "#jobs-now")).includes("No job runs of user ada")));
     const { page } = await open("/jobs/none");
-    await until("no such job", async () => (await text(page, ".about")).includes("no such thing here (expected: the id of a job)"));
+    await until("no such job", async () => (await text(page, ".about")).includes("No recording with this id is in the folders"));
     await page.close();
   },
 

@@ -1,4 +1,4 @@
-// Takes pictures of the live page, of a real `weigh serve` with real jobs, for people to look at: light at 1280, dark at 400.
+// Takes pictures of the live page, of a real `weigh serve` with real jobs, for people to look at, light and dark.
 // As root it runs all of it as a user who has nothing else, so that no other process of the machine is on them.
 // usage: npm run pictures -- WEIGH PROGRAM FOLDER
 // PROGRAM: regions_phases of libweigh's tests. FOLDER: where the pictures go.
@@ -51,19 +51,19 @@ const url = await serve.line;
 const running = run("heat", "--category", "solver", "--label", "mesh=fine", "--io", "--", "./heat", "heat.log", "150");
 const feeding = run("feed", "--category", "transfer", "--io", ...sh("while :; do head -c 3000000 /dev/urandom >part; cat part >/dev/null; sleep 0.2; done"));
 
+/** What lies further down a page is on no picture. */
+const HEIGHT = 1_560;
 const browser = await launch();
-const shots = [
-  { name: "light", viewport: { width: 1280, height: 900 }, colorScheme: "light" },
-  { name: "dark", viewport: { width: 400, height: 800 }, colorScheme: "dark" },
-];
-for (const { name, ...options } of shots) {
-  const page = await browser.newPage({ ...options, deviceScaleFactor: 1 });
+const options = { viewport: { width: 1280, height: 900 }, deviceScaleFactor: 1 };
+for (const name of ["light", "dark"]) {
+  const page = await browser.newPage({ ...options, colorScheme: name });
   // What is not in view is not drawn: all of it is in view for a while.
   const take = async (view) => {
     const height = await page.evaluate(() => document.documentElement.scrollHeight);
     await page.setViewportSize({ width: options.viewport.width, height: Math.min(height, 6_000) });
     await page.waitForTimeout(8_000);
-    await page.screenshot({ path: join(out, `live-${view}-${name}.png`), fullPage: true });
+    const clip = { x: 0, y: 0, width: options.viewport.width, height: Math.min(height, HEIGHT) };
+    await page.screenshot({ path: join(out, `live-${view}-${name}.png`), clip });
     await page.setViewportSize(options.viewport);
   };
   await page.goto(url);

@@ -1,10 +1,12 @@
 //! `weigh top`: the node, jobs and processes on the terminal, or once as text or JSON.
 
+mod busiest;
 mod rules;
 mod screen;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use weigh_agent::PublishedReader;
@@ -12,8 +14,12 @@ use weigh_schema::top::TopReport;
 use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSource};
 use weigh_session::{Launcher, Session};
 
+use self::busiest::BusiestReader;
 use crate::terminal::{check_output, print, print_json, screen};
 use weigh_arguments::TopArguments;
+
+/// For the recordings of jobs, where there is one look.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Shows it until it is told to end, or once.
 pub fn execute(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
@@ -35,7 +41,10 @@ fn once(mut source: TopSource, arguments: &TopArguments) -> anyhow::Result<ExitC
     source.set_published(PublishedReader::new(weigh_agent::socket()).values());
     source.set_focus(arguments.job.map_or(TopFocus::Node, TopFocus::Whole));
     Session::new(Launcher::prepare()?.stay(), None).run(&mut source)?;
-    let report = source.take_report().context("interrupted before the second look")?;
+    let mut report = source.take_report().context("interrupted before the second look")?;
+    if arguments.job.is_none() {
+        BusiestReader::default().complete(&mut report, None, PATIENCE);
+    }
     let columns = screen(&std::io::stdout(), 120).columns;
     let text = match (arguments.job, arguments.json) {
         (None, true) => serde_json::to_string_pretty(&report)? + "\n",

@@ -11,6 +11,7 @@ use weigh_parse::allowed::resource_limits;
 use weigh_schema::allowed::ResourceLimit;
 use weigh_schema::byte_text;
 use weigh_schema::printable::in_words;
+use weigh_schema::recording::files;
 use weigh_schema::top_detail::{MOST_FILES, MOST_THREADS, ProcessReading, TopFile, TopOpenFiles};
 
 use crate::procfs::{self, Io, ProcError, Stat, parse_io, parse_stat};
@@ -46,6 +47,15 @@ pub fn open_files(pid: u32) -> ProcessReading<TopOpenFiles> {
     };
     let list = numbers.iter().take(MOST_FILES).filter_map(file).collect();
     ProcessReading::of(TopOpenFiles { count: numbers.len() as u64, list })
+}
+
+/// The folder of the recording that it writes, if it does: its journal is open.
+pub fn recording_folder(pid: u32) -> Option<PathBuf> {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    let target = |number: u32| std::fs::read_link(folder.join(number.to_string())).ok();
+    let mut targets = numbers_in(folder.clone()).ok()?.into_iter().filter_map(target);
+    let journal = targets.find(|target| target.ends_with(files::JOURNAL))?;
+    journal.parent().map(PathBuf::from)
 }
 
 /// Its resource limits by their names; those that are not there are infinite.
@@ -121,6 +131,17 @@ mod tests {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let found = limits(pid).value.unwrap();
         assert_eq!(found.get("open_files").and_then(|limit| limit.soft), limit.current);
+    }
+
+    #[test]
+    fn a_recording_is_where_its_journal_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        assert_eq!(recording_folder(std::process::id()).filter(|found| *found == folder), None);
+        let journal = std::fs::File::create(folder.join(files::JOURNAL)).unwrap();
+        assert_eq!(recording_folder(std::process::id()), Some(folder));
+        drop(journal);
+        assert_eq!(recording_folder(u32::MAX), None);
     }
 
     #[test]

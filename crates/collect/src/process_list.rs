@@ -25,6 +25,8 @@ pub struct ProcessLook {
     pub command: Vec<String>,
     /// CPU time since its start.
     pub cpu_seconds: f64,
+    /// CPU time of children that it has waited for, and of theirs.
+    pub children_cpu_seconds: f64,
     /// Resident size.
     pub rss_bytes: u64,
     /// The path of the control group that is a job, a unit or a container, if it is in one.
@@ -109,8 +111,10 @@ impl ProcessList {
     fn row(&mut self, stat: Stat, uid: u32) -> ProcessLook {
         let (command, group) = self.command(&stat);
         let user = self.users.entry(uid).or_insert_with(|| user_name(uid)).clone();
+        let seconds = |ticks: u64| ticks as f64 / self.ticks_per_second;
         ProcessLook {
-            cpu_seconds: (stat.user_ticks + stat.system_ticks) as f64 / self.ticks_per_second,
+            cpu_seconds: seconds(stat.user_ticks + stat.system_ticks),
+            children_cpu_seconds: seconds(stat.child_user_ticks + stat.child_system_ticks),
             rss_bytes: stat.rss_pages.saturating_mul(self.page_bytes),
             command,
             group,

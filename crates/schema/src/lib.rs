@@ -32,6 +32,7 @@ pub mod amount;
 pub mod announcement;
 pub mod availability;
 pub mod base64;
+pub mod busiest;
 pub mod byte_text;
 pub mod call;
 pub mod call_row;

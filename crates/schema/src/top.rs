@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::busiest::BusiestReport;
 use crate::event::CollectorState;
 use crate::program_profile::ProgramState;
 use crate::quality::{Mechanism, Quality};
@@ -61,6 +62,9 @@ pub struct TopReport {
     /// Such programs that there was no room for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub profiles_left_out: u64,
+    /// What the jobs of `weigh run` are busy with, by their recordings; absent where these were not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Box<BusiestReport>>,
 }
 
 /// A program that has published its regions to the agent, as it stood when it was read last.

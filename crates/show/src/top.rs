@@ -3,7 +3,9 @@
 //! Reads a [`TopReport`], a [`TopDetail`] and what the user has chosen; emits a buffer of cells. What is not known is shown
 //! as `–`, never as 0. Names are escaped: nothing in them steers a terminal.
 
+mod busiest_lines;
 mod detail_rows;
+mod key_lines;
 mod node_lines;
 mod program_lines;
 mod published_lines;
@@ -54,7 +56,10 @@ pub fn draw(
 /// The node; below a job or a process, one line of it.
 fn head(report: &TopReport, view: &TopView, columns: usize) -> Vec<Line<'static>> {
     let mut lines = node_lines::lines(report, view.color, columns);
-    if matches!(view.list, TopList::Job(_) | TopList::Process(_)) {
+    if matches!(
+        view.list,
+        TopList::Job(_) | TopList::Process(_) | TopList::Busiest(_) | TopList::Keys
+    ) {
         lines.truncate(1);
     }
     if view.list != TopList::Rules {
@@ -78,6 +83,7 @@ pub fn text(report: &TopReport, columns: usize) -> String {
     let programs = program_lines::list(report, columns);
     let end = (!programs.is_empty()).then(String::new);
     lines.extend(programs.into_iter().chain(end).map(Line::raw));
+    lines.extend(busiest_lines::first(report, columns).into_iter().map(Line::raw));
     lines.extend(TopTable::new(report, None, &view, columns).all_lines(columns));
     as_text(&lines, columns)
 }
@@ -120,21 +126,15 @@ pub fn chosen(report: &TopReport, detail: Option<&TopDetail>, view: &TopView) ->
 }
 
 fn help(view: &TopView) -> Line<'static> {
-    let style = Style::new().add_modifier(Modifier::DIM);
+    let filter = printable(&view.filter);
     match (view.is_typing, view.list) {
-        (true, _) => Line::raw(format!("filter: {}_", printable(&view.filter))),
-        (_, TopList::Process(_)) => Line::styled("Esc back  arrows scroll  q quit", style),
-        (_, TopList::Job(_)) => Line::styled(
-            "Enter process  Esc back  sort: c CPU m memory t threads p PID  / filter  q quit",
-            style,
-        ),
-        _ if !view.filter.is_empty() => Line::styled(
-            format!("filter '{}'   / change   Esc all   q quit", printable(&view.filter)),
-            style,
-        ),
-        _ => Line::styled(
-            "q quit  Enter open  sort: c m t p  / filter  a everybody  s collectors  r rules",
-            style,
-        ),
+        (true, _) => Line::raw(format!("filter: {filter}_   Enter keep  Esc all")),
+        (_, list) => {
+            let words = match view.filter.is_empty() {
+                true => key_lines::short(list).to_string(),
+                false => format!("filter '{filter}'   / change  Esc all  q quit"),
+            };
+            Line::styled(words, Style::new().add_modifier(Modifier::DIM))
+        }
     }
 }

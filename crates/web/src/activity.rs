@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use serde::Serialize;
+use weigh_schema::busiest::Amounts;
 use weigh_schema::call::CallsReport;
 use weigh_schema::io::{FileUse, Object};
 use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
 use weigh_schema::update::{Scope, Update};
+
+use crate::part_totals::PartTotals;
 
 /// Rows of one kind and job: beyond them half of them go.
 const ROWS_MOST: usize = 1024;
@@ -20,42 +22,6 @@ const WINDOW_NS: i64 = 2_000_000_000;
 const REST_NS: i64 = 5_000_000_000;
 /// A longer name is cut: it is the page's to show, and not to open anything by.
 const NAME_BYTES: usize = 512;
-
-/// What was done, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Amounts {
-    pub(crate) seconds: f64,
-    pub(crate) calls: f64,
-    pub(crate) read_bytes: f64,
-    pub(crate) written_bytes: f64,
-}
-
-impl Amounts {
-    /// Each number with its counterpart.
-    fn zip(self, other: Amounts, join: impl Fn(f64, f64) -> f64) -> Amounts {
-        Amounts {
-            seconds: join(self.seconds, other.seconds),
-            calls: join(self.calls, other.calls),
-            read_bytes: join(self.read_bytes, other.read_bytes),
-            written_bytes: join(self.written_bytes, other.written_bytes),
-        }
-    }
-
-    /// Both together.
-    pub(crate) fn plus(self, other: Amounts) -> Amounts {
-        self.zip(other, |one, another| one + another)
-    }
-
-    fn of_use(used: &FileUse) -> Amounts {
-        let moved = &used.totals.by_calls;
-        Amounts {
-            seconds: used.totals.seconds(),
-            calls: (moved.read_calls + moved.write_calls) as f64,
-            read_bytes: moved.read_bytes as f64,
-            written_bytes: moved.written_bytes as f64,
-        }
-    }
-}
 
 /// One thing that a job is busy with, or a part of it: what one process does.
 #[derive(Clone, Debug)]
@@ -84,7 +50,8 @@ impl ActivityRow {
     }
 
     fn set(&mut self, total: Amounts, now_ns: i64) {
-        if now_ns - self.base.1 > WINDOW_NS {
+        // What is told of at one time, part by part, is one step.
+        if now_ns - self.base.1 > WINDOW_NS && self.told_ns < now_ns {
             self.base = (self.total, self.told_ns);
         }
         (self.total, self.told_ns) = (total, now_ns);
@@ -99,6 +66,10 @@ pub(crate) struct ActivityTable {
     is_cut: bool,
     /// When the table was told of anything before, and now.
     told_ns: [i64; 2],
+    /// Of names that are told of part by part: what their parts have done.
+    parts: PartTotals,
+    /// Whether all that has changed is told of at once, now and then.
+    is_by_parts: bool,
 }
 
 /// Sums and rates of one name.
@@ -110,11 +81,16 @@ pub(crate) struct NamedActivity {
 }
 
 impl ActivityTable {
-    /// The total of a row is this now.
-    fn set(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+    /// Something is told of it now, or that nothing has changed.
+    fn tell(&mut self, now_ns: i64) {
         if self.told_ns[1] != now_ns {
             self.told_ns = [self.told_ns[1], now_ns];
         }
+    }
+
+    /// The total of a row is this now.
+    fn set(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        self.tell(now_ns);
         if let Some(row) = self.rows.get_mut(&key) {
             return row.set(total, now_ns);
         }
@@ -127,6 +103,41 @@ impl ActivityTable {
         let name = crate::api::first_bytes(name, NAME_BYTES).to_string();
         let (told_ns, is_so_far) = (now_ns, false);
         self.rows.insert(key, ActivityRow { name, total, base, told_ns, is_so_far });
+    }
+
+    /// The total of a part of the row of that name is this now.
+    fn set_part(&mut self, key: u64, name: &str, total: Amounts, now_ns: i64) {
+        self.is_by_parts = true;
+        let of_name = key_of(name);
+        let more = self.parts.grow(key, of_name, total, now_ns);
+        let known = self.rows.get(&of_name).map(|row| row.total);
+        let sum = match known {
+            Some(sum) => sum.plus(more),
+            // It was let go, maybe, and comes back whole.
+            None if self.is_cut => self.parts.total(of_name),
+            None => more,
+        };
+        self.set(of_name, name, sum, now_ns);
+        let before = self.told_ns[0];
+        if let Some(row) = self.rows.get_mut(&of_name).filter(|_| known.is_none() && before > 0) {
+            row.base = (sum.zip(more, |sum, more| sum - more), before);
+        }
+    }
+
+    /// The growth of a row in a second: now, or as it was told of last; none where that is not known.
+    fn rate(&self, row: &ActivityRow, now_ns: i64) -> Option<Amounts> {
+        if !self.is_by_parts {
+            return row.rate(now_ns);
+        }
+        let [before, told] = self.told_ns;
+        let span_ns = told - row.base.1;
+        if now_ns - told > REST_NS.max(2 * (told - before)) || span_ns <= 0 {
+            return None;
+        }
+        let is_resting = told - row.told_ns > REST_NS;
+        let seconds = span_ns as f64 / 1e9;
+        let grown = row.total.zip(row.base.0, |total, base| (total - base).max(0.0) / seconds);
+        Some(if is_resting { Amounts::default() } else { grown })
     }
 
     /// So much more is in the row of that name.
@@ -185,7 +196,7 @@ impl ActivityTable {
             let first = NamedActivity { total: nothing, rate: Some(nothing) };
             let sum = found.entry(&row.name).or_insert(first);
             sum.total = sum.total.plus(row.total);
-            let rates = sum.rate.zip(row.rate(now_ns));
+            let rates = sum.rate.zip(self.rate(row, now_ns));
             sum.rate = rates.map(|(sum, rate)| sum.plus(rate));
         }
         found
@@ -194,6 +205,16 @@ impl ActivityTable {
     /// Whether rows were let go.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
+    }
+}
+
+fn amounts_of(used: &FileUse) -> Amounts {
+    let moved = &used.totals.by_calls;
+    Amounts {
+        seconds: used.totals.seconds(),
+        calls: (moved.read_calls + moved.write_calls) as f64,
+        read_bytes: moved.read_bytes as f64,
+        written_bytes: moved.written_bytes as f64,
     }
 }
 
@@ -239,8 +260,10 @@ impl JobActivity {
                 self.now_ns = self.now_ns.max(*time_ns);
             }
             Update::IoTotals(_) => {
-                self.is_recorded[ActivityKind::Files as usize] = true;
-                self.is_recorded[ActivityKind::Connections as usize] = true;
+                // It stands behind the rows of all files that have changed.
+                let now_ns = self.now_ns;
+                self.table(ActivityKind::Files).tell(now_ns);
+                self.table(ActivityKind::Connections).tell(now_ns);
             }
             Update::FileUse(row) | Update::FileUseSoFar(row) => self.take_file(row),
             Update::Phase(row) => self.take_phase(row),
@@ -261,7 +284,7 @@ impl JobActivity {
         let key = key_of((used.pid, used.tid, used.device, used.inode, used.generation));
         let name = used.later_name.as_deref().unwrap_or(&used.name);
         let now_ns = self.now_ns;
-        self.table(kind).set(key, name, Amounts::of_use(used), now_ns);
+        self.table(kind).set_part(key, name, amounts_of(used), now_ns);
     }
 
     fn take_phase(&mut self, row: &PhaseRow) {
@@ -297,7 +320,7 @@ impl JobActivity {
                 written_bytes: 0.0,
             };
             let (key, now_ns) = (key_of((&call.call, &call.of)), self.now_ns);
-            self.table(ActivityKind::Syscalls).set(key, &call.call, total, now_ns);
+            self.table(ActivityKind::Syscalls).set_part(key, &call.call, total, now_ns);
         }
     }
 

@@ -2,15 +2,14 @@
 //!
 //! Takes the activity of each job that fits a filter; emits the rows that take most time now, each with its job.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use weigh_schema::busiest::{BUSIEST, BusiestKind, BusiestReport, BusiestRow};
 
-use crate::activity::{ActivityKind, Amounts, JobActivity, NamedActivity};
+use crate::activity::{ActivityKind, JobActivity, NamedActivity};
 use crate::api::JobRow;
 
 /// Rows of a kind.
 const ROWS: usize = 15;
-/// The name and version of [`BusiestReport`].
-const BUSIEST: &str = "weigh.busiest/1";
 
 /// Which jobs, and which files of them: what the page's filter says. What is absent lets all through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -83,53 +82,11 @@ fn is_like(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// What the jobs that run are busy with.
-#[derive(Debug, Serialize)]
-pub(crate) struct BusiestReport<'a> {
-    schema: &'static str,
-    /// Jobs that run and fit the filter.
-    jobs: u64,
-    files: BusiestKind<'a>,
-    connections: BusiestKind<'a>,
-    phases: BusiestKind<'a>,
-    syscalls: BusiestKind<'a>,
-}
-
-/// Of one kind.
-#[derive(Debug, Default, Serialize)]
-struct BusiestKind<'a> {
-    /// Those that take most time now, then those that took most.
-    rows: Vec<BusiestRow<'a>>,
-    /// How many there are.
-    rows_total: u64,
-    /// Jobs whose recordings hold nothing of this kind.
-    jobs_without: u64,
-    /// Jobs of which only the rows with most time are held.
-    jobs_cut: u64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct BusiestRow<'a> {
-    /// Its id.
-    job: &'a str,
-    name: &'a str,
-    /// Since the job began.
-    total: Amounts,
-    /// Growth in a second, over the last few; null where it is not known.
-    per_second: Option<Amounts>,
-}
-
-impl BusiestRow<'_> {
-    fn order(&self) -> (f64, f64) {
-        (self.per_second.map_or(0.0, |rate| rate.seconds), self.total.seconds)
-    }
-}
-
 /// Collects the report, job by job.
 pub(crate) struct BusiestBuilder<'a> {
     filter: &'a BusiestFilter,
     jobs: u64,
-    kinds: [BusiestKind<'a>; ActivityKind::ALL.len()],
+    kinds: [BusiestKind; ActivityKind::ALL.len()],
 }
 
 impl<'a> BusiestBuilder<'a> {
@@ -138,7 +95,7 @@ impl<'a> BusiestBuilder<'a> {
     }
 
     /// Takes in a job that runs.
-    pub(crate) fn add(&mut self, job: &'a JobRow, activity: &'a JobActivity) {
+    pub(crate) fn add(&mut self, job: &JobRow, activity: &JobActivity) {
         if !self.filter.fits(job) {
             return;
         }
@@ -161,21 +118,28 @@ impl<'a> BusiestBuilder<'a> {
     }
 
     /// The report.
-    pub(crate) fn finish(self) -> BusiestReport<'a> {
+    pub(crate) fn finish(self) -> BusiestReport {
         let [files, connections, phases, syscalls] = self.kinds;
-        BusiestReport { schema: BUSIEST, jobs: self.jobs, files, connections, phases, syscalls }
+        let schema = BUSIEST.to_string();
+        BusiestReport { schema, jobs: self.jobs, files, connections, phases, syscalls }
     }
 }
 
-fn row<'a>(job: &'a str, name: &'a str, activity: NamedActivity) -> BusiestRow<'a> {
+fn row(job: &str, name: &str, activity: NamedActivity) -> BusiestRow {
+    let (job, name) = (job.to_string(), name.to_string());
     BusiestRow { job, name, total: activity.total, per_second: activity.rate }
 }
 
-fn keep_busiest(rows: &mut Vec<BusiestRow<'_>>) {
+/// By the time that they take now, then by that of all.
+fn order(row: &BusiestRow) -> (f64, f64) {
+    (row.per_second.map_or(0.0, |rate| rate.seconds), row.total.seconds)
+}
+
+fn keep_busiest(rows: &mut Vec<BusiestRow>) {
     rows.sort_by(|one, other| {
-        let ((rate, total), (other_rate, other_total)) = (one.order(), other.order());
+        let ((rate, total), (other_rate, other_total)) = (order(one), order(other));
         let by_time = other_rate.total_cmp(&rate).then(other_total.total_cmp(&total));
-        by_time.then_with(|| (one.name, one.job).cmp(&(other.name, other.job)))
+        by_time.then_with(|| (&one.name, &one.job).cmp(&(&other.name, &other.job)))
     });
     rows.truncate(ROWS);
 }
@@ -408,6 +372,48 @@ mod tests {
         assert!(files["rows_total"].as_u64().unwrap() <= 1024);
         let back = &files["rows"][0];
         assert_eq!((&back["name"], &back["total"]["seconds"]), (&"/f/3".into(), &9000.0.into()));
-        assert_eq!(back["per_second"]["seconds"], 0.0, "when it was done is not known");
+        assert_eq!(back["per_second"]["seconds"], 8997.0 / 3.0);
+    }
+
+    /// Each process that uses a file is a row of the journal: a shell that begins one after another makes thousands.
+    #[test]
+    fn many_processes_that_come_and_go_have_the_rate_of_all() {
+        let mut entries = Vec::new();
+        for second in 1..2000 {
+            entries.push(clock(second));
+            let pid = second as u32;
+            entries.push(use_so_far("/data/a", "regular", 7, pid, (0.25, 4_000_003)));
+            entries.push(use_so_far(
+                &format!("/tmp/{pid}"),
+                "regular",
+                second as u64 + 10,
+                pid,
+                (0.125, 3),
+            ));
+        }
+        let found = report(&BusiestFilter::default(), &[job("j", &entries)]);
+        let rows = found["files"]["rows"].as_array().unwrap();
+        assert_eq!(
+            (&rows[0]["name"], &rows[0]["per_second"]["seconds"]),
+            (&"/data/a".into(), &0.25.into())
+        );
+        assert_eq!(rows[0]["total"]["read_bytes"], 1999.0 * 4_000_003.0);
+        assert_eq!(
+            (&rows[1]["name"], &rows[1]["per_second"]["seconds"]),
+            (&"/tmp/1999".into(), &0.125.into())
+        );
+    }
+
+    #[test]
+    fn what_is_told_of_seldom_has_the_rate_of_the_last_time_until_it_is_not_known() {
+        let uses = |seconds| use_so_far("/data/a", "regular", 7, 1, (seconds, 5));
+        let mut entries = vec![clock(10), uses(1.0), clock(100), uses(10.0), clock(170)];
+        let rate = |entries: &[Update]| {
+            let found = report(&BusiestFilter::default(), &[job("j", entries)]);
+            found["files"]["rows"][0]["per_second"]["seconds"].clone()
+        };
+        assert_eq!(rate(&entries), 0.1);
+        entries.push(clock(290));
+        assert!(rate(&entries).is_null(), "it should have been told of again");
     }
 }

@@ -11,6 +11,7 @@ mod activity;
 mod api;
 mod assets;
 mod busiest;
+mod busy_jobs;
 mod connection;
 mod decimate;
 mod error;
@@ -25,6 +26,7 @@ mod node;
 mod node_change;
 #[cfg(test)]
 mod openapi;
+mod part_totals;
 mod recording_page;
 mod routes;
 #[cfg(test)]
@@ -39,6 +41,7 @@ mod tls;
 mod tokens;
 mod zoom;
 
+pub use busy_jobs::BusyJobs;
 pub use error::WebError;
 pub use feed::{FeedEvent, FeedOpener, NodeFeed};
 pub use recording_page::recording_page;

@@ -80,11 +80,17 @@ impl LiveJob {
         let Some(mut job) = LiveJob::open(folder)? else { return Ok(None) };
         job.series = Some(LiveSeries { reading: OverviewReading::fine(), used: Instant::now() });
         // A journal that grows as fast as it is read is left where it is then.
-        let end = Instant::now() + PATIENCE;
-        while !job.is_caught_up && Instant::now() < end {
-            job.read_on()?;
-        }
+        job.catch_up(Instant::now() + PATIENCE)?;
         Ok(Some(job))
+    }
+
+    /// Reads what is new, until the journal's end or that time is reached; whether its end ever was.
+    pub(crate) fn catch_up(&mut self, until: Instant) -> Result<bool, KeepError> {
+        self.read_on()?;
+        while !self.is_caught_up && Instant::now() < until {
+            self.read_on()?;
+        }
+        Ok(self.is_caught_up)
     }
 
     /// Goes on from another reading of the same journal, with the viewers that it has.

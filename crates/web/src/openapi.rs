@@ -19,10 +19,11 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use weigh_schema::Quality;
+use weigh_schema::busiest::{Amounts, BusiestRow};
 use weigh_schema::io::FileUse;
 use weigh_schema::region::{KernelCosts, PhaseRow, RegionRow};
 use weigh_schema::top::TOP;
-use weigh_schema::update::Update;
+use weigh_schema::update::{Scope, Update};
 use weigh_show::shape::shape_of;
 
 use crate::activity::JobActivity;
@@ -224,6 +225,7 @@ fn learn_jobs(types: &mut Types) {
     let mut busiest = BusiestBuilder::new(&filter);
     busiest.add(&row, &activity);
     types.learn(&busiest.finish());
+    types.learn(&BusiestRow { per_second: Some(Amounts::default()), ..BusiestRow::default() });
 }
 
 /// With all that rows can have, and without.
@@ -252,7 +254,13 @@ fn learn_profiles(types: &mut Types) {
 fn one_file() -> JobActivity {
     let mut activity = JobActivity::default();
     let used = full().files.into_iter().find(FileUse::is_followed);
-    activity.take(&Update::FileUseSoFar(Box::new(used.expect("a file that was followed"))));
+    let used = Update::FileUseSoFar(Box::new(used.expect("a file that was followed")));
+    // Told of twice it has a rate.
+    for second in [1, 2] {
+        let (time_ns, values) = (second * 1_000_000_000, BTreeMap::new());
+        activity.take(&Update::Samples { time_ns, scope: Scope::Job, values });
+        activity.take(&used);
+    }
     activity
 }
 

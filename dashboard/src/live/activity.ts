@@ -12,6 +12,8 @@ import { commandLine, printable, titled } from "./text";
 import { onVisible } from "./visible";
 
 const INTERVAL_MS = 2_000;
+/** Rows of a kind that are shown at first. */
+const MOST = 6;
 /** Letters of a name that are shown. */
 const ENDING = 80;
 
@@ -38,7 +40,7 @@ interface Column {
 const rate = (amounts: Amounts | null, key: "read_bytes" | "written_bytes" | "calls"): string =>
   amounts === null ? "–" : measured(amounts[key], { unit: key === "calls" ? "count" : "bytes", perSecond: true });
 
-const TIME: Column = { title: "time now", name: "now", help: "Part of the last seconds; several processes together can have more than all of them",
+const TIME: Column = { title: "time now", name: "now", help: "Part of the last seconds, or of the time between the last two reports; several processes together can have more than all of it",
   text: ({ per_second: now }) => now === null ? "–" : amount(now.seconds, "ratio") };
 const CALLS: Column = { title: "calls", name: "calls", help: "Calls in a second", text: (row) => rate(row.per_second, "calls") };
 const SO_FAR: Column = { title: "time so far", name: "total", help: "Since the job began", text: ({ total }) => amount(total.seconds, "seconds") };
@@ -129,6 +131,9 @@ class KindTable {
   private readonly rows: Keyed<BusiestRow, Row>;
   private readonly table: HTMLElement;
   private readonly note = h("p", { class: "note" });
+  private readonly more = h("button", { type: "button", class: "more-rows" });
+  private isOpen = false;
+  private draw = () => {};
   private commands = new Map<string, string>();
 
   /** `isOfOne`: of one job, which need not be named. */
@@ -140,13 +145,21 @@ class KindTable {
     const head = (text: string, name: string, help?: string) => h("th", { scope: "col", class: `${help ? "number " : ""}of-${name}`, title: help }, text);
     this.table = h("div", { class: "wide" }, h("table", { class: isOfOne ? "activity of-one" : "activity" },
       h("thead", {}, h("tr", {}, head(row, "name"), head("job", "job"), ...columns.map((c) => head(c.title, c.name, c.help)))), body));
-    this.element = h("article", { class: "card", "data-kind": kind.name }, h("h3", {}, title), this.table, this.note);
+    this.element = h("article", { class: "card", "data-kind": kind.name }, h("h3", {}, title), this.table, this.more, this.note);
+    this.more.addEventListener("click", () => {
+      this.isOpen = !this.isOpen;
+      this.draw();
+    });
   }
 
   update(report: BusiestReport, commands: Map<string, string>, isByName: boolean): void {
+    this.draw = () => this.update(report, commands, isByName);
     this.commands = commands;
     const found = report[this.kind.name];
-    this.rows.set(found.rows);
+    this.rows.set(found.rows.slice(0, this.isOpen ? undefined : MOST));
+    this.more.hidden = found.rows.length <= MOST;
+    const more = this.isOpen ? "Show fewer" : `Show ${count(found.rows.length - MOST)} more`;
+    if (this.more.textContent !== more) replace(this.more, more);
     this.table.hidden = found.rows.length === 0;
     // A page of one job has no room for what it does not do.
     this.element.hidden = this.isOfOne && found.rows.length === 0;
@@ -200,5 +213,5 @@ function ending(name: string): string {
 function exactly({ total, per_second: now }: BusiestRow): string {
   const words = ({ seconds, calls, read_bytes: read, written_bytes: written }: Amounts) =>
     `${seconds} s, ${calls} calls` + (read + written > 0 ? `, ${read} bytes read, ${written} bytes written` : "");
-  return `so far: ${words(total)}; in a second now: ${now === null ? "not known: regions of a job are read once a second while somebody looks at its page" : words(now)}`;
+  return `so far: ${words(total)}; in a second now: ${now === null ? "not known: regions and syscalls are read once a second while somebody looks at the job's page" : words(now)}`;
 }

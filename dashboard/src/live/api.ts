@@ -35,8 +35,6 @@ export interface JobRow {
   exit: Exit | null;
   metrics: Record<string, JobValue>;
   limits: JobLimit[];
-  /** Of `weigh run`, while it runs. */
-  pid?: number | null;
 }
 
 export type JobPage = Page & { state: JobState; reason?: string | null };

@@ -7,7 +7,7 @@ import { badge } from "../quality";
 import type { JobNews, JobPage, JobValue } from "./api";
 
 /** With shorter words than the tables have. */
-const SHOWN: [MetricName, string][] = [
+export const SHOWN: [MetricName, string][] = [
   ["wall_seconds", "time"], ["cpu_seconds", "CPU time"], ["cpu_cores_average", "CPUs busy, mean"], ["memory_peak_bytes", "peak memory"],
   ["io_read_bytes_total", "read"], ["io_written_bytes_total", "written"], ["processes_total", "processes"], ["threads_peak", "threads at once"],
 ];
@@ -28,6 +28,16 @@ export class Headline {
   /** What is new; `wall` is the time since the start. */
   news(news: JobNews, wall: number): void {
     for (const figure of this.figures) figure.news(news, wall);
+    const [seconds, cpu] = [this.known("wall_seconds"), this.known("cpu_seconds")];
+    if (seconds !== null && seconds > 0 && cpu !== null) this.find("cpu_cores_average")?.follow(cpu / seconds);
+  }
+
+  private find(name: MetricName): Figure | undefined {
+    return this.figures.find((figure) => figure.row.name === name);
+  }
+
+  private known(name: MetricName): number | null {
+    return this.find(name)?.value ?? null;
   }
 }
 
@@ -35,10 +45,10 @@ class Figure {
   readonly element: HTMLElement;
   private readonly number = h("span", { class: "amount" });
   private readonly trust = h("span", { class: "trusted" });
-  private value: number | null;
+  value: number | null;
   private quality: Quality | null = null;
 
-  constructor(title: string, private readonly row: MetricRow, limit: number | undefined) {
+  constructor(title: string, readonly row: MetricRow, limit: number | undefined) {
     this.value = row.value;
     this.element = h("div", { "data-metric": row.name },
       h("dt", { title: `${row.help}. ${row.counts}` }, title),
@@ -52,6 +62,11 @@ class Figure {
     if (told !== undefined) this.say(told.value, null, told.quality);
     else if (this.row.name === "wall_seconds") this.say(Math.max(wall, this.value ?? 0), null, "sampled");
     else this.ofSeries(metrics, samples);
+  }
+
+  /** What is known only at the end follows from others until then. */
+  follow(value: number): void {
+    if (this.row.value === null) this.say(value, null, "sampled");
   }
 
   /** A metric that is not told itself follows from its series: what is counted from the last, a peak from the greatest. */

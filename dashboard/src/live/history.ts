@@ -144,7 +144,7 @@ class History {
 }
 
 function tally(found: number, all: number): string {
-  if (all === 0) return "There is no recording in the folders that this server looks into. `weigh run -- COMMAND` makes one.";
+  if (all === 0) return "There is no recording in the folders that this server looks into; `weigh run -- COMMAND` makes one. The page of an agent looks into none: `weigh serve` shows yours.";
   if (found === 0) return `None of ${count(all)} jobs fits the filter.`;
   return found === all ? `${count(all)} ${all === 1 ? "job" : "jobs"}` : `${count(found)} of ${count(all)} jobs`;
 }

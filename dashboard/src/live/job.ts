@@ -9,15 +9,17 @@ import { within } from "../lifetime";
 import { Phases, phasesSection } from "../phases";
 import { belowCharts, details } from "../sections";
 import { toolbar } from "../toolbar";
-import { View } from "../view";
+import { View, steer } from "../view";
 import { Activity } from "./activity";
-import { type JobNews, type JobPage, type SeriesName, getJob, getPublished, getSeries, getSeriesNames, nanoseconds } from "./api";
+import { ApiError, type JobNews, type JobPage, type SeriesName, getJob, getPublished, getSeries, getSeriesNames, nanoseconds } from "./api";
 import { comparison } from "./comparison";
+import { differences } from "./differences";
 import { Headline } from "./headline";
 import { JobCharts, type Other, chartKey } from "./job-charts";
 import { link } from "./link";
 import { Published } from "./published";
 import { isWall, note, readRoute } from "./route";
+import { SectionLink } from "./section-link";
 import type { Shell } from "./shell";
 import { RECONNECTED } from "./stream";
 import { printable } from "./text";
@@ -48,7 +50,9 @@ export function showJob(shell: Shell, root: HTMLElement, id: string, signal: Abo
   };
   const fail = (error: Error) => {
     if (signal.aborted) return;
-    replace(root, h("p", { class: "about" }, error.message, " ", link("/jobs", {}, "All jobs")));
+    const isGone = error instanceof ApiError && error.status === 404;
+    const words = isGone ? "No recording with this id is in the folders that this server looks into. It has gone, or another server has it." : error.message;
+    replace(root, h("p", { class: "about" }, words, " ", link("/jobs", {}, "All jobs")));
     wait();
   };
   const attempt = () => void read().catch(fail);
@@ -81,6 +85,7 @@ class JobView {
   private readonly top = h("div");
   /** What it is busy with, while it runs. */
   private readonly busy = h("div");
+  private readonly numbers = h("div");
   private readonly bands = h("div");
   private readonly charts = h("div");
   private readonly below = h("div");
@@ -98,6 +103,7 @@ class JobView {
   /** Not before. */
   private nextAt = -Infinity;
   private readPublished = () => {};
+  private readonly sections: SectionLink;
 
   constructor(private readonly shell: Shell, root: HTMLElement, private readonly id: string, private page: JobPage,
     private names: SeriesName[], private readonly signal: AbortSignal) {
@@ -105,10 +111,12 @@ class JobView {
     this.phases = new Phases(page);
     this.origin = nanoseconds(page.job.started);
     signal.addEventListener("abort", () => { this.chartsEnd.abort(); this.zonesEnd.abort(); });
+    this.sections = new SectionLink(root, signal);
     const { query } = readRoute();
-    replace(root, this.top, this.busy, h("div", { class: "over-time" }, toolbar(this.view),
-      comparison(id, query, signal, () => void this.readOther()), this.bands, this.charts, this.below), this.rest);
+    replace(root, this.top, h("div", { class: "over-time" }, toolbar(this.view),
+      comparison(id, query, signal, () => void this.readOther()), this.numbers, this.bands, this.charts, this.below), this.busy, this.rest);
     this.zoomByUrl(query);
+    shell.steer((key) => steer(this.view, key));
     this.drawZones();
     this.drawCharts();
     if (query.get("with")) void this.readOther();
@@ -132,7 +140,6 @@ class JobView {
 
   /** All but the charts. */
   private drawZones(): void {
-    const open = [...document.querySelectorAll<HTMLDetailsElement>("section[id] > details[open]")].map((found) => found.parentElement?.id ?? "");
     this.zonesEnd.abort();
     this.zonesEnd = new AbortController();
     const { page, view, phases } = this;
@@ -145,7 +152,7 @@ class JobView {
       replace(this.below, ...belowCharts(page, view, phases));
       replace(this.rest, ...details(page, view, phases));
     });
-    for (const id of open) document.getElementById(id)?.querySelector("details")?.setAttribute("open", "");
+    this.sections.restore();
   }
 
   private drawCharts(): void {
@@ -167,10 +174,15 @@ class JobView {
         id, shift: Number(query.get("shift") ?? 0) || 0,
         page: await getJob(id, this.signal), names: await getSeriesNames(id, this.signal),
       };
+      this.drawNumbers();
       this.drawCharts();
     } catch (error) {
       if (!this.signal.aborted) this.charts.prepend(h("p", { class: "note bad-text" }, `The other run: ${(error as Error).message}`));
     }
+  }
+
+  private drawNumbers(): void {
+    replace(this.numbers, this.other === null ? null : differences(this.page, this.other.page, this.other.id));
   }
 
   /** While it runs: what is new, and now and then all the rest. */
@@ -232,6 +244,7 @@ class JobView {
       if (!isLast) this.readPublished();
       this.view.grow(page.duration);
       this.drawZones();
+      this.drawNumbers();
       if (isLast || chartKey(page, names) !== this.key) this.drawCharts();
     } catch {
       // The state of the connection is said above; the next time comes.

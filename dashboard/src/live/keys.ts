@@ -10,13 +10,14 @@ const WORDS: [string, string][] = [
   ["n", "the node, now"],
   ["l", "the list of jobs"],
   ["Esc", "empty the filter and leave it; close this"],
-  ["+ - 0 ← →", "on a chart: closer, wider, all, earlier, later"],
+  ["+ - 0 ← →", "of a job's time: closer, wider, all, earlier, later"],
   ["?", "these words"],
 ];
 
 export class Keys {
   filter: HTMLInputElement | null = null;
   rows: (() => HTMLElement[]) | null = null;
+  steer: ((key: string) => boolean) | null = null;
   readonly button = h("button", { type: "button", "aria-label": "Keys", title: "Keys (?)" }, "?");
   readonly help: HTMLDialogElement;
 
@@ -33,6 +34,7 @@ export class Keys {
   reset(): void {
     this.filter = null;
     this.rows = null;
+    this.steer = null;
   }
 
   private key(event: KeyboardEvent): void {
@@ -52,7 +54,7 @@ export class Keys {
       case "k": return this.step(-1);
       case "n": go("/"); return true;
       case "l": go("/jobs"); return true;
-      default: return false;
+      default: return this.steer?.(key) ?? false;
     }
   }
 

@@ -97,5 +97,5 @@ class ValueRow {
 function reading({ value, unit, time, user }: PublishedValue): Reading {
   const isPlain = unit == null || unit === "count" || Math.abs(value) >= 1e15;
   const text = isPlain ? real(value) : amount(value, unit);
-  return { number: value, text, title: `${value} ${unit ?? ""}, published at ${time} by ${printable(user ?? "somebody")}`, quality: "exact" };
+  return { number: value, text, title: `${value}${unit == null ? "" : ` ${unit}`}, published at ${time} by ${printable(user ?? "somebody")}`, quality: "exact" };
 }

@@ -58,5 +58,10 @@ export function note(words: Record<string, string | null>): void {
   }
   // `?wall` has no value.
   const text = query.toString().replace(/(^|&)wall=(?=&|$)/, "$1wall");
-  history.replaceState(null, "", location.pathname + (text === "" ? "" : `?${text}`));
+  history.replaceState(null, "", location.pathname + (text === "" ? "" : `?${text}`) + location.hash);
+}
+
+/** Notes in the URL which section is looked at; "" for none. */
+export function replaceHash(id: string): void {
+  history.replaceState(null, "", location.pathname + location.search + (id === "" ? "" : `#${id}`));
 }

@@ -20,7 +20,8 @@ export interface Running {
   recording: JobRow | null;
 }
 
-/** Joins each recording to its session: by the PID, or else by the command where only one session has it. */
+/** Joins each recording to its session: by the PID of its `weigh run`, with which the recording's id ends, or else by the
+ * command where only one session has it. */
 export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
   const running = recordings.filter((job) => job.state === "running");
   const taken = new Set<JobRow>();
@@ -28,7 +29,7 @@ export function join(sessions: TopJob[], recordings: JobRow[]): Running[] {
     const recording = recordingOf(session, sessions, running.filter((job) => !taken.has(job)));
     if (recording !== null) taken.add(recording);
     return { key: `${session.group?.scope ?? "session"}:${session.pid}`, user: session.user, session, recording,
-      command: session.group ? `${session.group.manager} ${session.group.name}` : commandLine(recording?.command ?? session.command) };
+      command: session.group ? `${session.group.manager} ${session.group.name}` : commandLine(recording?.command ?? measured(session.command)) };
   });
   const others = running.filter((job) => !taken.has(job)).map((recording): Running => ({
     key: `job:${recording.id}`, user: recording.user, command: commandLine(recording.command), session: null, recording,
@@ -49,12 +50,26 @@ function fitsRunning(job: Running, conditions: Conditions): boolean {
 }
 
 function recordingOf(session: TopJob, sessions: TopJob[], running: JobRow[]): JobRow | null {
-  const byPid = running.find((job) => job.pid === session.pid);
+  const isIts = (one: TopJob, job: JobRow) => one.group == null && one.user === job.user;
+  const byPid = running.find((job) => isIts(session, job) && pidOf(job) === session.pid);
   if (byPid !== undefined) return byPid;
-  const fits = (one: TopJob, job: JobRow) => job.pid == null && one.user === job.user && endsWith(one.command, job.command);
+  // In a PID namespace of its own its `weigh run` has another number.
+  const isOther = (job: JobRow) => sessions.some(({ pid }) => pid === pidOf(job));
+  const fits = (one: TopJob, job: JobRow) => isIts(one, job) && !isOther(job) && endsWith(one.command, job.command);
   const found = running.filter((job) => fits(session, job));
   const job = found[0];
   return job !== undefined && found.length === 1 && sessions.filter((one) => fits(one, job)).length === 1 ? job : null;
+}
+
+/** What a `weigh run` measures: its own options are no news. */
+function measured(command: string[]): string[] {
+  const words = command.slice(command.indexOf("--") + 1);
+  return words.length > 0 ? words : command;
+}
+
+/** The second recording of an id has `~2` behind it. */
+function pidOf({ id }: JobRow): number {
+  return Number(/-(\d+)(~\d+)?$/.exec(id)?.[1] ?? NaN);
 }
 
 function endsWith(words: string[], end: string[]): boolean {
@@ -137,16 +152,26 @@ class SessionRow {
     this.cpu.set(session === null ? ofRecording(recording, "cpu_cores") : measuredValue(session.cpu_cores, "cores", "sampled"));
     this.memory.set(session === null ? ofRecording(recording, "memory_peak_bytes") : measuredValue(session.memory_rss_sum_bytes, "bytes", "sampled"));
     this.processes.set(session === null ? ofRecording(recording, "processes_total") : measuredValue(session.processes, "count", "sampled"));
-    this.memory.spark.limit = limitOf(recording?.limits ?? [], /^memory_.*bytes$/);
+    this.cpu.spark.limit = session?.cpus_requested ?? null;
+    this.memory.spark.limit = limitOf(recording?.limits ?? [], /^memory_.*bytes$/) ?? session?.memory_limit_bytes ?? null;
+    this.processes.spark.limit = limitOf(recording?.limits ?? [], /^processes_/);
+    this.limit(job);
   }
 
   private nameIt({ session, recording, command }: Running): void {
-    const text = `${recording?.id ?? ""} ${command} ${JSON.stringify(recording?.limits ?? [])}`;
+    const text = `${recording?.id ?? ""} ${command}`;
     if (text === this.named) return;
     this.named = text;
     replace(this.name, recording === null ? h("span", { class: "mono name", title: titled(command) }, printable(command)) : jobLink(recording.id, command),
       session !== null && h("span", { class: "muted" }, ` PID ${session.pid}`));
-    replace(this.limits, (recording?.limits ?? []).map(limitWords).join(", "));
+  }
+
+  /** What somebody has set for it, and what its batch system or its control groups allow. */
+  private limit({ session, recording }: Running): void {
+    const { cpus_requested: cpus, memory_limit_bytes: memory, time_left_seconds: left } = session ?? {};
+    const text = [...(recording?.limits ?? []).map(limitWords), cpus != null && `CPUs ≤ ${amount(cpus, "cores")}`,
+      memory != null && `memory ≤ ${amount(memory, "bytes")}`, left != null && `${left < 120 ? `${count(left)} s` : amount(left, "seconds")} left`].filter(Boolean).join(", ");
+    if (this.limits.textContent !== text) replace(this.limits, text);
   }
 
   end(): void {

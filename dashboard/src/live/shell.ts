@@ -48,6 +48,11 @@ export class Shell {
     this.keys.rows = list;
   }
 
+  /** What other keys do in this view; true if the key was one of them. */
+  steer(act: (key: string) => boolean): void {
+    this.keys.steer = act;
+  }
+
   stream(query: Record<string, string>, handlers: Handlers, signal: AbortSignal): void {
     const ended = (connection: Connection) => !signal.aborted && this.say(connection);
     new Stream(query, handlers, ended, isWall(), signal);

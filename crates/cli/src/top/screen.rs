@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Stdin, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ratatui_core::buffer::{Buffer, Cell};
@@ -20,7 +20,11 @@ use weigh_session::products::top::{ListedProcesses, TopFocus, TopSettings, TopSo
 use weigh_session::{Command, Launcher, Session, Source, SourceError};
 use weigh_show::top::{SortKey, TopList, TopView, chosen, draw, row_count};
 
+use super::busiest::BusiestReader;
 use crate::terminal::color;
+
+/// For the recordings of jobs, at each look: keys wait meanwhile.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Shows it until q, or a signal that ends it.
 pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<ExitCode> {
@@ -39,6 +43,7 @@ pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<Exi
         everybody,
         report: None,
         detail: None,
+        busiest: None,
         outer: Vec::new(),
         shown: Buffer::default(),
         is_over: false,
@@ -98,6 +103,8 @@ struct Screen {
     report: Option<TopReport>,
     /// Of the job or the process that is open.
     detail: Option<TopDetail>,
+    /// While what jobs are busy with is listed.
+    busiest: Option<BusiestReader>,
     /// What Esc leads back to: lists, and the rows that were chosen there.
     outer: Vec<(TopList, usize)>,
     shown: Buffer,
@@ -123,6 +130,7 @@ impl Source for Screen {
         if is_new {
             self.report = report;
             self.detail = self.source.take_detail();
+            self.read_busiest();
         }
         let keys = self.read_keys()?;
         keys.chars().for_each(|key| self.press(key));
@@ -171,6 +179,11 @@ impl Screen {
             's' => self.switch(TopList::Collectors),
             'r' => self.switch(TopList::Rules),
             'v' => self.switch(TopList::Published),
+            '?' => self.switch(TopList::Keys),
+            'b' => self.switch(TopList::Busiest(match self.view.list {
+                TopList::Job(pid) | TopList::Busiest(Some(pid)) => Some(pid),
+                _ => None,
+            })),
             '/' => self.view.is_typing = true,
             '\r' | '\n' => self.open(),
             ESCAPE if !self.view.filter.is_empty() => self.view.filter.clear(),
@@ -217,6 +230,17 @@ impl Screen {
             _ => TopFocus::Node,
         });
         self.detail = self.report.as_ref().and_then(|report| self.source.look_in_detail(report));
+        self.read_busiest();
+    }
+
+    /// Reads on in the jobs' recordings while somebody looks at what they are busy with.
+    fn read_busiest(&mut self) {
+        match (self.view.list, &mut self.report) {
+            (TopList::Busiest(job), Some(report)) => {
+                self.busiest.get_or_insert_default().complete(report, job, PATIENCE);
+            }
+            _ => self.busiest = None,
+        }
     }
 
     fn type_filter(&mut self, key: char) {

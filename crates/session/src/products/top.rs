@@ -4,6 +4,7 @@
 //! and no privileges.
 
 mod detail;
+mod job_cpu;
 mod request;
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +38,7 @@ use crate::source::Source;
 
 use detail::DetailReader;
 pub use detail::TopFocus;
+use job_cpu::UsedCpu;
 use request::{JobRequest, JobRequests};
 
 /// Whose processes are listed.
@@ -106,7 +108,7 @@ pub struct TopSource {
     settings: TopSettings,
     processes: ProcessList,
     /// CPU time of each process at the look before, and when that was.
-    before: HashMap<(u32, u64), f64>,
+    before: HashMap<(u32, u64), UsedCpu>,
     looked_at: Option<Moment>,
     /// Whether there were sessions of `weigh run` at the latest look at processes.
     has_sessions: bool,
@@ -263,6 +265,7 @@ impl TopSource {
             published_left_out,
             profiles,
             profiles_left_out,
+            busiest: None,
         };
         self.latest_detail = self.details.look(self.focus, &report);
         report
@@ -301,16 +304,18 @@ impl TopSource {
         let mut rows: Vec<TopProcess> = looks
             .iter()
             .map(|look| {
-                let used = before.get(&look.identity()).map(|before| look.cpu_seconds - before);
+                let used = before.get(&look.identity()).map(|b| look.cpu_seconds - b.own);
                 let cores = used.zip(interval).filter(|(_, interval)| *interval > 0.0);
                 process(look, cores.map(|(used, interval)| used.max(0.0) / interval), &jobs)
             })
             .collect();
-        self.before = looks.iter().map(|look| (look.identity(), look.cpu_seconds)).collect();
+        let cores = job_cpu::job_cores(&before, looks, &jobs, interval);
+        self.before =
+            looks.iter().map(|look| (look.identity(), UsedCpu::of(look, &jobs))).collect();
         self.owners = looks.iter().map(|look| (look.stat.pid, look.uid)).collect();
         let by_use = |row: &TopProcess| (row.cpu_cores.unwrap_or_default(), row.cpu_seconds);
         rows.sort_by(|a, b| by_use(b).partial_cmp(&by_use(a)).unwrap_or(std::cmp::Ordering::Equal));
-        let jobs = job_rows(&rows, looks, &mut |job| self.requests.find(job, node_cpus));
+        let jobs = job_rows(&rows, looks, &cores, &mut |job| self.requests.find(job, node_cpus));
         self.requests.keep(|job| self.before.contains_key(job));
         self.has_sessions = !jobs.is_empty();
         (jobs, rows)
@@ -472,6 +477,7 @@ fn process(look: &ProcessLook, cpu_cores: Option<f64>, jobs: &BTreeMap<u32, u32>
 fn job_rows(
     rows: &[TopProcess],
     looks: &[ProcessLook],
+    cores: &HashMap<u32, f64>,
     request: &mut dyn FnMut((u32, u64)) -> JobRequest,
 ) -> Vec<TopJob> {
     let now = Timestamp::now().as_duration().as_secs_f64();
@@ -487,11 +493,7 @@ fn job_rows(
             command: weigh.command.iter().map(|word| byte_text::shown(word)).collect(),
             command_base64: byte_text::base64_of_each(&weigh.command),
             processes: members.len() as u64,
-            // One that has just begun is not known yet, and takes no part.
-            cpu_cores: members
-                .iter()
-                .filter_map(|row| row.cpu_cores)
-                .reduce(|sum, cores| sum + cores),
+            cpu_cores: cores.get(&weigh.stat.pid).copied(),
             memory_rss_sum_bytes: members.iter().map(|row| row.memory_rss_bytes).sum(),
             cpus_requested: asked.cpus,
             memory_limit_bytes: asked.memory_bytes,

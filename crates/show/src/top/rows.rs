@@ -39,15 +39,18 @@ pub(super) enum NodeRow<'a> {
     Process(&'a TopProcess),
 }
 
-/// Jobs first, then the processes that the filter leaves.
+/// Jobs first, then processes, as far as the filter leaves them.
 pub(super) fn node_rows<'a>(report: &'a TopReport, view: &TopView) -> Vec<NodeRow<'a>> {
-    let processes = chosen(report, view).into_iter().map(NodeRow::Process);
-    jobs(report).map(NodeRow::Job).chain(processes).collect()
+    let has_row = |job: &&TopJob| job.kind != TopJobKind::Unit && job_matches(job, &view.filter);
+    let jobs = report.jobs.iter().filter(has_row).map(NodeRow::Job);
+    jobs.chain(chosen(report, view).into_iter().map(NodeRow::Process)).collect()
 }
 
-/// Those that have a row of their own.
-pub(super) fn jobs(report: &TopReport) -> impl Iterator<Item = &TopJob> {
-    report.jobs.iter().filter(|job| job.kind != TopJobKind::Unit)
+/// Whether a job has the text in its command, the name of its group, its user or number.
+fn job_matches(job: &TopJob, filter: &str) -> bool {
+    let group = job.group.as_ref().map_or("", |group| &group.name);
+    has_text(filter, [group, &job.user].into_iter().chain(job.command.iter().map(String::as_str)))
+        || job.pid.to_string() == filter
 }
 
 pub(super) fn process_title() -> String {
@@ -93,10 +96,16 @@ fn unit_line(mut units: Vec<&TopJob>, columns: usize) -> String {
     cut(&format!("units of systemd: {}, the busiest: {busiest}", units.len()), columns)
 }
 
+/// What a `weigh run` measures: its own options are no news.
+pub(super) fn measured_command(command: &[String]) -> &[String] {
+    let end = command.iter().position(|word| word == "--").map(|at| at + 1);
+    end.and_then(|end| command.get(end..)).filter(|rest| !rest.is_empty()).unwrap_or(command)
+}
+
 fn job_line(job: &TopJob, columns: usize) -> String {
     let what = match &job.group {
         Some(group) => format!("{} {}", printable(&group.manager), printable(&group.name)),
-        None => ShellWords(&job.command).to_string(),
+        None => ShellWords(measured_command(&job.command)).to_string(),
     };
     let line = format!(
         "{:>7} {:<9} processes {}, CPU {} %, resident {}  {what}",
@@ -152,10 +161,12 @@ pub(crate) fn collector_line(collector: &TopCollector) -> String {
 
 /// Whether a process has the text in its command, name, user or number.
 pub(super) fn matches(process: &TopProcess, filter: &str) -> bool {
-    let has = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
-    filter.is_empty()
-        || has(&process.name)
-        || has(&process.user)
-        || process.command.iter().any(|word| has(word))
+    let words = process.command.iter().map(String::as_str);
+    has_text(filter, [process.name.as_str(), &process.user].into_iter().chain(words))
         || process.pid.to_string() == filter
+}
+
+fn has_text<'a>(filter: &str, mut texts: impl Iterator<Item = &'a str>) -> bool {
+    let filter = filter.to_lowercase();
+    filter.is_empty() || texts.any(|text| text.to_lowercase().contains(&filter))
 }

@@ -5,8 +5,9 @@ use ratatui_core::text::Line;
 use weigh_schema::top::TopReport;
 use weigh_schema::top_detail::TopDetail;
 
+use super::busiest_lines::{self, BusiestForm};
 use super::view::{TopList, TopView};
-use super::{detail_rows, program_lines, published_lines, rows, rule_lines};
+use super::{detail_rows, key_lines, program_lines, published_lines, rows, rule_lines};
 
 pub(super) struct TopTable {
     /// Above the title.
@@ -52,6 +53,8 @@ impl TopTable {
                 published_list(report, columns),
                 "nobody has published a value in the last minute, or no agent runs: weigh push",
             ),
+            TopList::Keys => TopTable::list("KEYS".to_string(), key_lines::all(), ""),
+            TopList::Busiest(job) => TopTable::busiest(report, view, job, columns),
             TopList::Job(pid) => TopTable::job(pid, detail, view, columns),
             TopList::Process(pid) => {
                 let process = detail.and_then(|detail| detail.processes.first());
@@ -85,7 +88,8 @@ impl TopTable {
             false => "no process has that",
         };
         let shown = rows::node_rows(report, view);
-        let is_without_processes = shown.len() == rows::jobs(report).count();
+        let is_process = |row: &rows::NodeRow<'_>| matches!(row, rows::NodeRow::Process(_));
+        let is_without_processes = !shown.iter().any(is_process);
         let rows = shown.into_iter().map(|row| rows::node_row(row, columns)).collect();
         let unreadable = report.processes_unreadable;
         let after = match (is_without_processes, unreadable) {
@@ -109,6 +113,23 @@ impl TopTable {
             before: detail_rows::job_head(detail, columns),
             has_choice: true,
             ..TopTable::list(detail_rows::job_title(), rows, none)
+        }
+    }
+
+    fn busiest(report: &TopReport, view: &TopView, job: Option<u32>, columns: usize) -> TopTable {
+        let form = BusiestForm {
+            columns,
+            is_of_one: job.is_some(),
+            filter: &view.filter,
+            most: usize::MAX,
+        };
+        let none = "reading the recordings of the jobs";
+        TopTable {
+            before: job
+                .map(|pid| busiest_lines::job_line(report, pid, columns))
+                .into_iter()
+                .collect(),
+            ..TopTable::list(form.title(), form.lines(report), none)
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use std::collections::BTreeMap;
 
+use weigh_schema::busiest::{Amounts, BUSIEST, BusiestKind, BusiestReport, BusiestRow};
 use weigh_schema::event::CollectorState;
 use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::FlatRegion;
@@ -190,6 +191,31 @@ fn report() -> TopReport {
         processes_left_out: 0,
         profiles: vec![program()],
         profiles_left_out: 2,
+        busiest: Some(busiest().into()),
+    }
+}
+
+fn busiest() -> BusiestReport {
+    let row = |name: &str, seconds: f64, per_second| BusiestRow {
+        job: "7".into(),
+        name: name.into(),
+        total: Amounts { seconds, calls: 3.0, read_bytes: 4_000_003.0, written_bytes: 0.0 },
+        per_second,
+    };
+    let now = Amounts { seconds: 0.25, calls: 0.5, read_bytes: 2048.0, written_bytes: 0.0 };
+    let long = format!("/{}/wide-幅/name.h5", "x".repeat(90));
+    let rows = vec![row(&long, 1.5, Some(now)), row(EVIL, 0.5, None)];
+    BusiestReport {
+        schema: BUSIEST.into(),
+        jobs: 1,
+        files: BusiestKind { rows, rows_total: 9, ..BusiestKind::default() },
+        phases: BusiestKind {
+            rows: vec![row("step", 2.0, Some(now))],
+            rows_total: 1,
+            ..BusiestKind::default()
+        },
+        syscalls: BusiestKind { jobs_without: 1, ..BusiestKind::default() },
+        ..BusiestReport::default()
     }
 }
 
@@ -260,8 +286,16 @@ fn groups_have_a_line_each_and_units_one_together() {
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 
-const LISTS: [TopList; 5] =
-    [TopList::Processes, TopList::Collectors, TopList::Rules, TopList::Job(7), TopList::Process(3)];
+const LISTS: [TopList; 8] = [
+    TopList::Processes,
+    TopList::Collectors,
+    TopList::Rules,
+    TopList::Job(7),
+    TopList::Process(3),
+    TopList::Busiest(None),
+    TopList::Busiest(Some(7)),
+    TopList::Keys,
+];
 
 fn screen(view: &TopView) -> Vec<String> {
     let buffer = draw(&report(), Some(&detail()), view, 80, 24);
@@ -350,6 +384,45 @@ fn rules_that_hold_are_on_the_screen_and_the_others_in_their_list() {
     let lines = rule_lines::holding(&many, true, 80);
     assert_eq!(lines.len(), 4);
     assert!(lines[3].to_string().contains("and 6 more"), "{lines:?}");
+}
+
+#[test]
+fn what_jobs_are_busy_with_is_listed_by_kind() {
+    let lines = screen(&TopView { list: TopList::Busiest(None), ..TopView::default() });
+    let line = |part: &str| lines.iter().find(|line| line.contains(part)).expect(part);
+    // The end of the path stays, and columns stand below each other.
+    let file = line("/name.h5");
+    assert!(file.starts_with("/x"), "{lines:#?}");
+    assert!(
+        file.trim_end().ends_with(" 25.0    2.0 KiB        0 B      0.5   1.500 s       7"),
+        "{lines:#?}"
+    );
+    assert!(
+        line("500.0 ms").contains("      –          –          –        –  500.0 ms"),
+        "{lines:#?}"
+    );
+    assert!(line("step").contains("25.0                            0.5   2.000 s"), "{lines:#?}");
+    assert!(line("files").starts_with("files; 7 more take less time"), "{lines:#?}");
+    assert!(line("connections").starts_with("connections and pipes; none yet"), "{lines:#?}");
+    assert!(
+        line("syscalls").starts_with("syscalls; none recorded (weigh run --calls)"),
+        "{lines:#?}"
+    );
+    let filter = "step".to_string();
+    let lines = screen(&TopView { list: TopList::Busiest(Some(7)), filter, ..TopView::default() });
+    assert!(lines.iter().any(|line| line.starts_with("job 7: weigh run")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("name.h5")), "{lines:#?}");
+    let text = text(&report(), 120);
+    assert!(text.contains("phases and regions\nstep "), "{text}");
+}
+
+#[test]
+fn the_filter_chooses_jobs_too() {
+    let rows = |filter: &str| {
+        let view = TopView { filter: filter.into(), ..TopView::default() };
+        rows::node_rows(&report(), &view).len()
+    };
+    assert_eq!((rows(""), rows("RUN"), rows("burn"), rows("7")), (4, 1, 1, 1));
 }
 
 #[test]

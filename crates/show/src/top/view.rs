@@ -33,6 +33,10 @@ pub enum TopList {
     Job(u32),
     /// A process: threads, open files, limits.
     Process(u32),
+    /// What jobs are busy with: files, connections, phases, syscalls; or one job, by the PID of its `weigh run`.
+    Busiest(Option<u32>),
+    /// What the keys do.
+    Keys,
 }
 
 /// What the user has chosen to see.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weigh_schema::busiest::{Amounts, BusiestKind, BusiestReport, BusiestRow};
 use weigh_schema::event::CollectorState;
 use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::FlatRegion;
@@ -102,6 +103,7 @@ pub fn full() -> TopReport {
         published_left_out: 1,
         profiles: vec![profile()],
         profiles_left_out: 1,
+        busiest: Some(Box::new(busiest())),
     }
 }
 
@@ -121,6 +123,12 @@ fn profile() -> TopProfile {
         regions: vec![FlatRegion { name: "solve".into(), ..FlatRegion::default() }],
         regions_left_out: 2,
     }
+}
+
+fn busiest() -> BusiestReport {
+    let row = BusiestRow { per_second: Some(Amounts::default()), ..BusiestRow::default() };
+    let files = BusiestKind { rows: vec![row, BusiestRow::default()], ..BusiestKind::default() };
+    BusiestReport { files, ..BusiestReport::default() }
 }
 
 fn published() -> PublishedValue {
@@ -149,6 +157,7 @@ pub fn first() -> TopReport {
         (profile.pid, profile.told_pid, profile.job) = (None, None, None);
         profile.name_base64 = None;
     }
+    report.busiest = None;
     for value in &mut report.published {
         (value.unit, value.query, value.user, value.pid, value.job) =
             (None, None, None, None, None);

@@ -10,10 +10,12 @@ use super::rule::{Finding, Rule};
 
 const OPENS: u64 = 1000;
 const EACH: u64 = 4;
+/// A process that opens it once has nothing to keep open.
+const BY_EACH: u64 = 2;
 
 pub const RULE: Rule = Rule {
     name: "many_opens",
-    threshold: "1000 opens of one file, with fewer than four reads and writes for each",
+    threshold: "1000 opens of one file, two or more by each process, with fewer than four reads and writes for each",
     reason: "An open and its close are two calls that walk the path, and on a network file system ask the server. \
              With four reads and writes for each they are a third of the calls at most. Keep the file open.",
     apply,
@@ -23,7 +25,8 @@ fn apply(file: &File) -> Option<Finding> {
     let opens = file.get(Field::Opens);
     let moves = file.numbers.calls_of(0) + file.numbers.calls_of(1);
     let metadata = file.get(Field::Metadata) + file.get(Field::Seeks);
-    (file.is_of_disk() && opens >= OPENS && moves < EACH * opens).then(|| Finding {
+    let is_often = opens >= OPENS.max(BY_EACH * file.openers as u64);
+    (file.is_of_disk() && is_often && moves < EACH * opens).then(|| Finding {
         text: format!(
             "opened {opens} times by {} for {moves} reads and writes, with {metadata} calls of metadata and \
              seeks; opens and metadata took {}. Keep it open",

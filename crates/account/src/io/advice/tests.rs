@@ -61,6 +61,9 @@ fn many_opens() {
     let at = |opens| with(moved(0, 3999, 3999), &[(Field::Opens, opens)]);
     assert_eq!(speaks(at(1000), 1), ["many_opens"]);
     assert!(speaks(at(999), 1).is_empty());
+    let by_each = |opens| with(moved(0, 1, 100), &[(Field::Opens, opens)]);
+    assert_eq!(speaks(by_each(2), 500), ["many_opens"]);
+    assert!(speaks(by_each(1), 1000).is_empty(), "none of them can keep it open");
 }
 
 #[test]

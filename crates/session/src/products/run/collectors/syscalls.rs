@@ -53,7 +53,7 @@ pub(super) fn start(
     let collector: Box<dyn CollectorSource> = match followed {
         Ok(()) => {
             let now = Instant::now();
-            Box::new(SyscallTotals { calls, claimed, began: now, next_record: now + PACE })
+            Box::new(SyscallTotals { calls, claimed, began: now, recorded: now })
         }
         Err(error) => {
             let reason = error.to_string();
@@ -75,7 +75,7 @@ struct SyscallTotals {
     /// The metrics that follow from the calls.
     claimed: &'static [&'static str],
     began: Instant,
-    next_record: Instant,
+    recorded: Instant,
 }
 
 impl CollectorSource for SyscallTotals {
@@ -98,14 +98,19 @@ impl CollectorSource for SyscallTotals {
 
     fn record(&mut self, recorder: &mut Recorder<'_>) {
         let now = Instant::now();
-        if now < self.next_record {
+        // Who looks at the job sees what its calls are now.
+        let pace = match recorder.is_watched() {
+            true => PACE,
+            false => PACE.max((self.recorded - self.began) / PACE_OF_TIME),
+        };
+        if now < self.recorded + pace {
             return;
         }
         // What cannot be read now is told of in the end.
         if let Ok(report) = self.calls.so_far() {
             recorder.emit(&Update::SyscallTotals(Box::new(report)));
         }
-        self.next_record = now + PACE.max((now - self.began) / PACE_OF_TIME);
+        self.recorded = now;
     }
 
     fn finish(
