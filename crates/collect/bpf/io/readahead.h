@@ -271,8 +271,10 @@ __noinline int come_ahead(struct reach *reach, __u32 number)
 	return 1;
 }
 
-static long reach_one(__u32 number, struct reach *reach)
+static long reach_one(__u32 number, struct reach **of)
 {
+	struct reach *reach = *of;
+
 	if (reach->what != COMES) {
 		pass_ahead(reach, number);
 		return 0;
@@ -286,14 +288,16 @@ static long reach_one(__u32 number, struct reach *reach)
 	return 0;
 }
 
-static __always_inline void reach_all(struct reach *reach)
+/* Global, as above. */
+__noinline int reach_all(struct reach *reach)
 {
 	__u64 entries;
 
-	if (reach->from >= reach->to)
-		return;
+	if (!reach || reach->from >= reach->to)
+		return 0;
 	entries = (reach->to - 1) / AHEAD_PAGES - reach->from / AHEAD_PAGES + 1;
-	bpf_loop(entries < MOST_AHEAD ? entries : MOST_AHEAD, reach_one, reach, 0);
+	bpf_loop(entries < MOST_AHEAD ? entries : MOST_AHEAD, reach_one, &reach, 0);
+	return 0;
 }
 
 static __always_inline void reach_file(struct reach *reach, struct inode *inode)
