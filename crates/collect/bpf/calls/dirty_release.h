@@ -16,7 +16,6 @@
 struct taken {
 	__u64 any_ended;
 	__u64 divided; /* so many bytes, all owners together */
-	__u64 in; /* bit set of the pages */
 	__u64 is_clean; /* all ones; 0 if the pages are dirty again */
 	__u64 ended[SHARE_WORDS]; /* shares of each owner: see lane() */
 	__u64 had[SHARE_WORDS]; /* not zero for each owner that has had a share in what completes */
@@ -123,7 +122,7 @@ static __always_inline void divide_pages(struct taken *taken, struct extent exte
 }
 
 /* Takes out what one page carries: what flies, if anything does, for that is what has been written. */
-static __always_inline void take_page(struct chunk *chunk, struct taken *taken, __u32 page,
+static __always_inline void take_page(struct chunk *chunk, struct taken *taken, __u64 page,
 				      enum taker taker)
 {
 	union shares *flying = &chunk->flying[page], *dirty = &chunk->dirty[page];
@@ -147,13 +146,6 @@ static __always_inline void take_page(struct chunk *chunk, struct taken *taken, 
 		return;
 	taken_page->last = (chunk->flying_last[page] & which) | (chunk->last[page] & ~which);
 	taken_page->bytes = overlap(page, &chunk->extent);
-}
-
-static __always_inline __u64 pages_in(struct extent extent)
-{
-	__u32 end = (extent.to + PAGE_BYTES - 1) >> PAGE_SHIFT;
-
-	return (1ULL << (end & 63)) - (1ULL << (extent.from >> PAGE_SHIFT & 63));
 }
 
 static __always_inline void take_owner(struct chunk *chunk, struct taken *taken, __u32 number)
@@ -180,17 +172,14 @@ static __always_inline bool take(struct chunk *chunk, struct pages_key *key, str
 	__builtin_memset(taken, 0, __builtin_offsetof(struct taken, causes));
 	__builtin_memset(taken->bytes, 0, sizeof(taken->bytes));
 	taken->is_clean = dirty_again ? 0 : -1;
-	taken->in = pages_in(extent);
 	bpf_spin_lock(&chunk->lock);
 	if (!is_key(&chunk->key, key)) {
 		bpf_spin_unlock(&chunk->lock);
 		return false;
 	}
 	chunk->extent = extent;
-#pragma clang loop unroll(disable)
-	for (__u32 page = 0; page < CHUNK_PAGES; page++)
-		if (HIDDEN(taken->in) & 1ULL << page)
-			take_page(chunk, taken, page, taker);
+	FOR_PAGES(chunk, page)
+		take_page(chunk, taken, page, taker);
 	for (__u32 i = 0; i < SHARE_WORDS; i++)
 		taken->any_ended |= taken->ended[i];
 #pragma clang loop unroll(disable)
