@@ -280,16 +280,18 @@ SEC("?tp_btf/net_dev_queue")
 int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 {
 	/* Before the ways part: see followed(). */
+	struct net_device *device = packet->dev;
 	struct sock *sk = packet->sk;
 	struct open open = {};
 
+	barrier_var(device);
 	if (!has_open(&open, bpf_get_current_task_btf()) ||
 	    open.window->interrupted != NOT_INTERRUPTED)
 		open.account = 0;
 	if (ASKED_FOR(WEIGH_NET) && open.account && asks(&open, WEIGH_NET)) {
 		add(&open.account->net.packets, 1);
 		add(&open.account->net.transmitted_bytes, packet->len);
-		if (has_driver(packet->dev))
+		if (has_driver(device))
 			goes_to_driver(&open);
 		else
 			has_no_driver();
