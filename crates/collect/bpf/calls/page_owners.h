@@ -215,15 +215,15 @@ static __always_inline void halve(union shares *shares)
 				   (shares->words[i] & 0x0001000100010001);
 }
 
-/* Where the sum is too large the share stays as it is, and the page is noted. */
-static __always_inline void add_share(struct chunk *chunk, __u64 page, __u64 owner, __u64 bytes)
+/* Where the sum is too large the share stays as it is, and the page is noted. `stays`: 1 if the last owner does. */
+static __always_inline void add_share(struct chunk *chunk, __u64 page, __u64 owner, __u64 bytes, __u64 stays)
 {
-	__u64 share = chunk->dirty[page].of[owner], full = (MAX_SHARE - share - bytes) >> 63;
+	__u64 share = chunk->dirty[page].of[owner], last = chunk->last[page], full = (MAX_SHARE - share - bytes) >> 63;
 
 	barrier_var(full);
 	chunk->dirty[page].of[owner] = share + bytes * (1 - full);
 	chunk->full |= full << page;
-	chunk->last[page] = owner;
+	chunk->last[page] = owner + stays * (last - owner);
 }
 
 /* Those pages: one is written to again and again before the device has it. */

@@ -117,14 +117,13 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct pag
 	chunk->extent = extent;
 	chunk->full = chunk->newly = 0;
 	FOR_PAGES(chunk, page) {
-		__u64 share, flies;
+		__u64 share, flies, stays;
 
 		share = chunk->dirty[page].of[owner];
-		if (share && HIDDEN(range->unless_owned))
-			continue;
+		stays = is_any(share) & HIDDEN(range->unless_owned);
 		flies = chunk->flying[page].of[owner];
 		chunk->newly += ((share | flies) - 1) >> 63; /* both are zero */
-		add_share(chunk, page, owner, overlap(page, &chunk->extent));
+		add_share(chunk, page, owner, overlap(page, &chunk->extent) * (1 - stays), stays);
 	}
 	if (chunk->full)
 		add_to_full(chunk, owner);
