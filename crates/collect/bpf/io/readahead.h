@@ -10,6 +10,7 @@
 #ifndef WEIGH_IO_AHEAD_H
 #define WEIGH_IO_AHEAD_H
 
+#include "access_rules.h"
 #include "overlay.h"
 #include "../folio.h"
 #include "../page_entries.h"
@@ -75,18 +76,20 @@ static __always_inline bool any_ahead(__u64 mapping)
 	return live_ahead[ahead_place(mapping)];
 }
 
-/* Those of an entry's pages that are in reach. */
+/* An entry's pages before this one; it may lie before or behind all. */
+static __always_inline __u64 pages_before(__u64 page, __u64 start)
+{
+	__u64 number = (page - start) & ~is_less(page, start);
+
+	return ((1ULL << (number & 63)) - 1) | ~is_less(number, AHEAD_PAGES);
+}
+
+/* Those of an entry's pages that are in reach. Without branches, as in access_rules.h. */
 static __always_inline __u64 reached(struct reach *reach, __u64 number)
 {
-	__u64 start = number * AHEAD_PAGES, bits = ~0ULL;
+	__u64 start = number * AHEAD_PAGES;
 
-	if (reach->to <= start || reach->from >= start + AHEAD_PAGES)
-		return 0;
-	if (reach->to < start + AHEAD_PAGES)
-		bits = (1ULL << ((reach->to - start) & 63)) - 1;
-	if (reach->from > start)
-		bits &= ~0ULL << ((reach->from - start) & 63);
-	return bits;
+	return pages_before(reach->to, start) & ~pages_before(reach->from, start);
 }
 
 static __always_inline __u64 bytes_of(__u64 pages)
