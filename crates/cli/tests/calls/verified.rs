@@ -19,7 +19,7 @@ const LOOK: &str = "cat /proc/$PPID/fdinfo/* >programs 2>/dev/null; :";
 /// Of each program by its number: the kernel may have been asked for one by two descriptors.
 fn verified(fdinfo: &str) -> BTreeMap<u64, u64> {
     let mut programs = BTreeMap::new();
-    let mut number = None;
+    let mut number: Option<u64> = None;
     for line in fdinfo.lines() {
         let value = line.split_once(':').and_then(|(_, value)| value.trim().parse().ok());
         if line.starts_with("prog_id:") {

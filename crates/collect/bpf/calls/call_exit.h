@@ -106,7 +106,10 @@ static __always_inline bool any_of_group(const __u64 *numbers, __u32 first)
 	return any;
 }
 
-/* Moves a group of sums. Whether a number is told is kept in memory, as above: by the length, which is 0 if not. Global, as above. */
+/*
+ * Moves a group of numbers, in the order in which they are told; states have been added. Whether they are told is kept in
+ * memory, as above: by the length, which is 0 if not. Global, as above.
+ */
 __noinline int move_group(struct window *window, struct weigh_account *to, __u32 first)
 {
 	__u64 *source, *target = (__u64 *)to, number;
@@ -125,7 +128,7 @@ __noinline int move_group(struct window *window, struct weigh_account *to, __u32
 		if (!number)
 			continue;
 		source[place] = 0;
-		if (target && place >= FIRST_SUM)
+		if (target && place >= FIRST_SUM && !IS_STATE(place))
 			add(&target[place], number);
 		if (*(volatile __u32 *)&window->length)
 			give(window, TOLD_HEAD + place, number);
@@ -133,7 +136,7 @@ __noinline int move_group(struct window *window, struct weigh_account *to, __u32
 	return 0;
 }
 
-/* Adds a group of sums to another account. */
+/* Adds a group of sums to another account, and leaves them. */
 __noinline int add_group(struct window *window, struct weigh_account *to, __u32 first)
 {
 	__u64 *source, *target = (__u64 *)to;
@@ -154,8 +157,8 @@ __noinline int add_group(struct window *window, struct weigh_account *to, __u32 
 	return 0;
 }
 
-/* The same of all sums. */
-__noinline int move_sums(struct window *window, struct weigh_account *to)
+/* The same of all groups. */
+__noinline int move_numbers(struct window *window, struct weigh_account *to)
 {
 	if (!window)
 		return 0;
@@ -177,7 +180,7 @@ __noinline int add_sums(struct window *window, struct weigh_account *to)
 	return 0;
 }
 
-/* Adds a call's account to its cell's, and leaves zeros: first states, for a sum says whether they were seen. */
+/* Adds a call's account to its cell's, and leaves zeros: states first, for a sum says whether they were seen. */
 static __always_inline void move_account(struct weigh_account *to, struct window *window)
 {
 	__u64 *source = (__u64 *)&window->account, *target = (__u64 *)to;
@@ -188,18 +191,10 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 	if (to && window->account.unmeasured & ~to->unmeasured)
 		__sync_fetch_and_or(&to->unmeasured, window->account.unmeasured);
 #pragma clang loop unroll(full)
-	for (int i = 0; i < NUMBERS; i++) {
-		__u64 number = source[i];
-
-		if (!IS_STATE(i))
-			continue;
-		if (target)
+	for (int i = 0; target && i < NUMBERS; i++)
+		if (IS_STATE(i))
 			MERGE_STATE(target, source, i);
-		source[i] = 0;
-		if (*(volatile __u32 *)&window->length)
-			give(window, TOLD_HEAD + i, number);
-	}
-	move_sums(window, to);
+	move_numbers(window, to);
 }
 
 static __always_inline void tell(struct window *window)
