@@ -38,7 +38,7 @@ fn an_object_has_no_more_to_verify_than_it_had() {
         let scratch = Scratch::new();
         let output = weigh(&scratch, &[options, &["--", "sh", "-c", LOOK]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
-        let programs = verified(&scratch.text("programs"));
+        let programs = verified(&scratch.text("work/programs"));
         let instructions: u64 = programs.values().sum();
         println!("{object}: {instructions} in {} programs", programs.len());
         assert!(programs.len() >= 4 && instructions > most / 10, "{object}: {programs:?} {said}");

@@ -127,8 +127,10 @@ static __always_inline void take_page(struct chunk *chunk, struct taken *taken, 
 {
 	union shares *flying = &chunk->flying[page], *dirty = &chunk->dirty[page];
 	struct taken_page *taken_page = &taken->pages[page];
-	__u64 which = -any_share(flying), keep = which | ~HIDDEN(taken->is_clean), flies, is_dirty, left;
+	__u64 which = -any_share(flying), keep = 0, flies, is_dirty, left;
 
+	if (taker == COMPLETING)
+		keep = which | ~HIDDEN(taken->is_clean);
 	/* Nearly no branches here and below: the verifier follows each combination. */
 	for (__u32 i = 0; i < SHARE_WORDS; i++) {
 		flies = flying->words[i];
