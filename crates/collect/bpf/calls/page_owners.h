@@ -48,6 +48,13 @@ union shares {
 	__u64 words[SHARE_WORDS];
 };
 
+/* Owners of a chunk, as one look at all of them finds them: by their numbers + 1. */
+struct places {
+	__u64 same, of_account; /* the owner itself; one of the same account */
+	__u64 empty; /* nobody's */
+	__u64 empty_places; /* so many */
+};
+
 struct chunk {
 	struct bpf_spin_lock lock;
 	struct pages_key key;
@@ -56,8 +63,14 @@ struct chunk {
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
 	struct extent extent, just;
 	__u64 found; /* an owner's number */
-	__u64 full; /* bit set of pages where a share would be more than it can be */
-	__u64 newly; /* pages that an owner had no share in */
+	/* One after the other, and not on the stack: there is little of it. */
+	union {
+		struct places places;
+		struct {
+			__u64 full; /* bit set of pages where a share would be more than it can be */
+			__u64 newly; /* pages that an owner had no share in */
+		};
+	};
 	union shares dirty[CHUNK_PAGES], flying[CHUNK_PAGES]; /* as it is, and on its way */
 	struct owner owners[MAX_OWNERS];
 };
@@ -157,13 +170,6 @@ static __always_inline __u64 differ_by(struct cause *one, struct cause *other)
 	return tells_later ? one->sequence ^ other->sequence : 0;
 }
 
-/* Owners of a chunk, as one look at all of them finds them: by their numbers + 1. */
-struct places {
-	__u64 same, of_account; /* the owner itself; one of the same account */
-	__u64 empty; /* nobody's */
-	__u64 empty_places; /* so many */
-};
-
 /* Without branches: the verifier follows each combination. The first one comes last, and is found. */
 static __always_inline void look_at_owner(struct places *places, struct owner *owner, struct cause *cause,
 					  __u64 number)
@@ -182,23 +188,24 @@ static __always_inline void look_at_owner(struct places *places, struct owner *o
 static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new, __u32 leaves)
 {
 	struct owner *owner = &chunk->owners[found(chunk)];
-	struct places places = {};
+	struct places *places = &chunk->places;
 	__u64 number;
 
 	/* Nearly always it is who was found last. */
 	if (owner->held && !(difference(&owner->cause, cause) | differ_by(&owner->cause, cause)))
 		return true;
+	__builtin_memset(places, 0, sizeof(*places));
 #pragma clang loop unroll(disable)
 	for (number = MAX_OWNERS; number; number--)
-		look_at_owner(&places, &chunk->owners[number - 1], cause, number);
-	number = places.same;
+		look_at_owner(places, &chunk->owners[number - 1], cause, number);
+	number = places->same;
 	/* There is no room for each of many small writes: the account has what they cost all the same. */
-	if (tells_later && !number && (!or_new || places.empty_places <= PLACES_FOR_OTHERS))
-		number = places.of_account;
+	if (tells_later && !number && (!or_new || places->empty_places <= PLACES_FOR_OTHERS))
+		number = places->of_account;
 	if (!number) {
-		if (!or_new || places.empty_places <= leaves)
+		if (!or_new || places->empty_places <= leaves)
 			return false;
-		number = places.empty;
+		number = places->empty;
 	}
 	chunk->found = number - 1;
 	owner = &chunk->owners[found(chunk)];
