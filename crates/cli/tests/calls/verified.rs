@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use crate::support::run::{Scratch, weigh};
 
-/// Each with more than any of the kernels that are tested had when it was written: 6.1, 6.18.
+/// Some more than Linux 6.18 had to verify when this was written: 17,656, 68,813, 134,510 and 141.
 const MOST: [(&str, &[&str], u64); 4] = [
-    ("run", &["run", "-q"], 20_000),
-    ("io", &["io"], 80_000),
-    ("calls", &["calls"], 165_000),
-    ("trace", &["trace", "-e", "sched:sched_switch"], 1_000),
+    ("run", &["run", "-q"], 19_000),
+    ("io", &["io"], 74_000),
+    ("calls", &["calls"], 145_000),
+    ("trace", &["trace", "-e", "sched:sched_switch"], 200),
 ];
 
 /// The command looks at the descriptors of its parent: `weigh`, with its programs loaded and attached.

@@ -18,13 +18,14 @@ __u64 told_from_ns = -1;
 #define SENT_MOST (GIVEN_WORDS + CALL_NUMBERS)
 
 /*
- * Brings the state at this place of one account into another's. The latest was seen if the sum that says so is not 0. The
- * place is a constant.
+ * Brings the state at this place of one account into another's, which is not looked at if there is none. The latest was
+ * seen if the sum that says so is not 0. The place is a constant.
  */
 #define MERGE_STATE(target, source, place)                                                         \
 	({                                                                                         \
-		if (WEIGH_IS_GREATEST(place) ? (source)[place] > (target)[place] :                 \
-					       (source)[WEIGH_LATEST_SEEN(place)] != 0)            \
+		if (WEIGH_IS_GREATEST(place) ?                                                     \
+			    (source)[place] && (source)[place] > (target)[place] :                 \
+			    (source)[WEIGH_LATEST_SEEN(place)] != 0)                               \
 			(target)[place] = (source)[place];                                         \
 	})
 
@@ -89,7 +90,8 @@ static __always_inline void begin_to_tell(struct window *window, struct task_str
 		give_rivals(window, task);
 }
 
-/* Sums in a row: most are 0, and are looked at together. */
+/* Those that most calls have are looked at one by one, the others in groups, of which most are 0. */
+#define HEAD 16
 #define GROUP 8
 #define IS_STATE(place) (WEIGH_IS_GREATEST(place) || WEIGH_LATEST_SEEN(place))
 
@@ -107,31 +109,36 @@ static __always_inline bool any_of_group(const __u64 *numbers, __u32 first)
 }
 
 /*
- * Moves a group of numbers, in the order in which they are told; states have been added. Whether they are told is kept in
- * memory, as above: by the length, which is 0 if not. Global, as above.
+ * Moves a number; states have been added. Whether it is told is kept in memory, as above: by the length, which is 0 if not.
+ * They are told in their order.
  */
+static __always_inline void move_number(struct window *window, __u64 *target, __u32 place)
+{
+	__u64 *source = (__u64 *)&window->account, number = source[place];
+
+	if (!number)
+		return;
+	source[place] = 0;
+	if (target && place >= FIRST_SUM && !IS_STATE(place))
+		add(&target[place], number);
+	if (*(volatile __u32 *)&window->length)
+		give(window, TOLD_HEAD + place, number);
+}
+
+/* Global, as above. */
 __noinline int move_group(struct window *window, struct weigh_account *to, __u32 first)
 {
-	__u64 *source, *target = (__u64 *)to, number;
 	__u32 place;
 
 	if (!window)
 		return 0;
-	source = (__u64 *)&window->account;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < GROUP; i++) {
 		place = first + i;
 		barrier_var(place); /* or the verifier sees the bound of another number */
 		if (place >= NUMBERS)
 			return 0;
-		number = source[place];
-		if (!number)
-			continue;
-		source[place] = 0;
-		if (target && place >= FIRST_SUM && !IS_STATE(place))
-			add(&target[place], number);
-		if (*(volatile __u32 *)&window->length)
-			give(window, TOLD_HEAD + place, number);
+		move_number(window, (__u64 *)to, place);
 	}
 	return 0;
 }
@@ -157,13 +164,16 @@ __noinline int add_group(struct window *window, struct weigh_account *to, __u32 
 	return 0;
 }
 
-/* The same of all groups. */
+/* All numbers of a call. */
 __noinline int move_numbers(struct window *window, struct weigh_account *to)
 {
 	if (!window)
 		return 0;
 #pragma clang loop unroll(full)
-	for (int first = 0; first < NUMBERS; first += GROUP)
+	for (int place = 0; place < HEAD; place++)
+		move_number(window, (__u64 *)to, place);
+#pragma clang loop unroll(full)
+	for (int first = HEAD; first < NUMBERS; first += GROUP)
 		if (any_of_group((__u64 *)&window->account, first))
 			move_group(window, to, first);
 	return 0;
