@@ -18,3 +18,4 @@ mod libweigh_region_faces;
 mod libweigh_regions;
 mod libweigh_rust;
 mod libweigh_started;
+mod verified;

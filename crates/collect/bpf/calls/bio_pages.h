@@ -92,10 +92,12 @@ static long gather(__u32 number, void *unused)
 	struct carrying *carrying = carrying_now();
 	struct gathered *gathered;
 	struct cause *cause;
+	__u64 ended;
 
 	if (!taken || !carrying || number >= MAX_OWNERS)
 		return 1;
-	if (!(taken->ended[number] | taken->bytes[number]))
+	ended = lane(taken->ended, number);
+	if (!(ended | taken->bytes[number]))
 		return 0;
 	gathered = &carrying->gathered;
 	cause = &taken->causes[number];
@@ -105,7 +107,7 @@ static long gather(__u32 number, void *unused)
 		gathered->cause = *cause;
 	}
 	gathered->bytes += taken->bytes[number];
-	gathered->ended += taken->ended[number];
+	gathered->ended += ended;
 	return 0;
 }
 
@@ -130,8 +132,8 @@ static __always_inline void find_foreign(struct walk *walk, __u64 bytes, struct 
 {
 	if (!walk->finds_foreign)
 		return;
-	for (__u32 i = 0; owned && i < MAX_OWNERS; i++)
-		bytes -= owned->bytes[i];
+	if (owned)
+		bytes -= owned->divided;
 	if (bytes && is_of_file(walk))
 		walk->foreign += bytes;
 }
@@ -166,7 +168,7 @@ __noinline int complete_part(__u64 address, __u64 from, __u32 bytes)
 	if (take(chunk, &key, taken, extent, COMPLETING, FOLIO_FLAG(folio, PG_dirty)))
 		remove_chunk(&key);
 	find_foreign(&carrying->walk, bytes, taken);
-	return taken->any != 0;
+	return (taken->divided | taken->any_ended) != 0;
 }
 
 /* The next part of a bio, within one chunk. */

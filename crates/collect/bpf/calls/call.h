@@ -259,12 +259,16 @@ static __always_inline void hand_on(struct window *window, struct task_struct *t
 		__sync_fetch_and_or(&account->unmeasured, window->account.unmeasured);
 	__sync_fetch_and_or(&account->touched,
 			    window->account.touched & (left ? -1 : ~WEIGH_COUNTERS));
+	/* How many calls an interval is, its time and its counters the program itself knows. */
 #pragma clang loop unroll(full)
-	for (int i = FIRST_SUM; i < NUMBERS; i++) {
-		/* How many calls an interval is, its time and its counters the program itself knows. */
-		if (left || i >= FIRST_PART)
-			MERGE_NUMBER(target, source, i);
-	}
+	for (int i = FIRST_SUM; left && i < FIRST_PART; i++)
+		if (source[i])
+			add(&target[i], source[i]);
+#pragma clang loop unroll(full)
+	for (int i = FIRST_PART; i < NUMBERS; i++)
+		if (IS_STATE(i))
+			MERGE_STATE(target, source, i);
+	add_sums(window, account);
 	if (left == 1)
 		slot->request = 0;
 	if (left)

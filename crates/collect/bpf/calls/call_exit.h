@@ -18,20 +18,15 @@ __u64 told_from_ns = -1;
 #define SENT_MOST (GIVEN_WORDS + CALL_NUMBERS)
 
 /*
- * Adds the number at this place of one account to another's. A state was seen if the number that says so is not 0: it lies
- * behind the state, so that it is still there. The place is a constant.
+ * Brings the state at this place of one account into another's, which is not looked at if there is none. The latest was
+ * seen if the sum that says so is not 0. The place is a constant.
  */
-#define MERGE_NUMBER(target, source, place)                                                        \
+#define MERGE_STATE(target, source, place)                                                         \
 	({                                                                                         \
-		if (WEIGH_IS_GREATEST(place)) {                                                    \
-			if ((source)[place] > (target)[place])                                     \
-				(target)[place] = (source)[place];                                 \
-		} else if (WEIGH_LATEST_SEEN(place)) {                                             \
-			if ((source)[WEIGH_LATEST_SEEN(place)])                                    \
-				(target)[place] = (source)[place];                                 \
-		} else if ((source)[place]) {                                                      \
-			add(&(target)[place], (source)[place]);                                    \
-		}                                                                                  \
+		if (WEIGH_IS_GREATEST(place) ?                                                     \
+			    (source)[place] && (source)[place] > (target)[place] :                 \
+			    (source)[WEIGH_LATEST_SEEN(place)] != 0)                               \
+			(target)[place] = (source)[place];                                         \
 	})
 
 /* What a call is part of, by its program's own word. */
@@ -95,10 +90,107 @@ static __always_inline void begin_to_tell(struct window *window, struct task_str
 		give_rivals(window, task);
 }
 
+/* Those that most calls have are looked at one by one, the others in groups, of which most are 0. */
+#define HEAD 16
+#define GROUP 8
+#define IS_STATE(place) (WEIGH_IS_GREATEST(place) || WEIGH_LATEST_SEEN(place))
+
+/* Whether any of a group is not 0. Its first number is a constant. */
+static __always_inline bool any_of_group(const __u64 *numbers, __u32 first)
+{
+	__u64 any = 0;
+
+	barrier_var(numbers); /* or the compiler keeps numbers of other groups, and addresses, on the stack */
+#pragma clang loop unroll(full)
+	for (int i = 0; i < GROUP; i++)
+		if (first + i < NUMBERS)
+			any |= numbers[first + i];
+	return any;
+}
+
 /*
- * Adds a call's account to its cell's, number by number, and leaves zeros. Whether it is told is kept in memory, as above:
- * by the length, which is 0 if not.
+ * Moves a number; states have been added. Whether it is told is kept in memory, as above: by the length, which is 0 if not.
+ * They are told in their order.
  */
+static __always_inline void move_number(struct window *window, __u64 *target, __u32 place)
+{
+	__u64 *source = (__u64 *)&window->account, number = source[place];
+
+	if (!number)
+		return;
+	source[place] = 0;
+	if (target && place >= FIRST_SUM && !IS_STATE(place))
+		add(&target[place], number);
+	if (*(volatile __u32 *)&window->length)
+		give(window, TOLD_HEAD + place, number);
+}
+
+/* Global, as above. */
+__noinline int move_group(struct window *window, struct weigh_account *to, __u32 first)
+{
+	__u32 place;
+
+	if (!window)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < GROUP; i++) {
+		place = first + i;
+		barrier_var(place); /* or the verifier sees the bound of another number */
+		if (place >= NUMBERS)
+			return 0;
+		move_number(window, (__u64 *)to, place);
+	}
+	return 0;
+}
+
+/* Adds a group of sums to another account, and leaves them. */
+__noinline int add_group(struct window *window, struct weigh_account *to, __u32 first)
+{
+	__u64 *source, *target = (__u64 *)to;
+	__u32 place;
+
+	if (!window || !to)
+		return 0;
+	source = (__u64 *)&window->account;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < GROUP; i++) {
+		place = first + i;
+		barrier_var(place); /* or the verifier sees the bound of another number */
+		if (place >= NUMBERS)
+			return 0;
+		if (source[place] && !IS_STATE(place))
+			add(&target[place], source[place]);
+	}
+	return 0;
+}
+
+/* All numbers of a call. */
+__noinline int move_numbers(struct window *window, struct weigh_account *to)
+{
+	if (!window)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int place = 0; place < HEAD; place++)
+		move_number(window, (__u64 *)to, place);
+#pragma clang loop unroll(full)
+	for (int first = HEAD; first < NUMBERS; first += GROUP)
+		if (any_of_group((__u64 *)&window->account, first))
+			move_group(window, to, first);
+	return 0;
+}
+
+__noinline int add_sums(struct window *window, struct weigh_account *to)
+{
+	if (!window)
+		return 0;
+#pragma clang loop unroll(full)
+	for (int first = FIRST_PART; first < NUMBERS; first += GROUP)
+		if (any_of_group((__u64 *)&window->account, first))
+			add_group(window, to, first);
+	return 0;
+}
+
+/* Adds a call's account to its cell's, and leaves zeros: states first, for a sum says whether they were seen. */
 static __always_inline void move_account(struct weigh_account *to, struct window *window)
 {
 	__u64 *source = (__u64 *)&window->account, *target = (__u64 *)to;
@@ -109,17 +201,10 @@ static __always_inline void move_account(struct weigh_account *to, struct window
 	if (to && window->account.unmeasured & ~to->unmeasured)
 		__sync_fetch_and_or(&to->unmeasured, window->account.unmeasured);
 #pragma clang loop unroll(full)
-	for (int i = 0; i < NUMBERS; i++) {
-		__u64 number = source[i];
-
-		if (!number && !WEIGH_LATEST_SEEN(i))
-			continue;
-		if (target && i >= FIRST_SUM)
-			MERGE_NUMBER(target, source, i);
-		source[i] = 0;
-		if (*(volatile __u32 *)&window->length)
-			give(window, TOLD_HEAD + i, number);
-	}
+	for (int i = 0; target && i < NUMBERS; i++)
+		if (IS_STATE(i))
+			MERGE_STATE(target, source, i);
+	move_numbers(window, to);
 }
 
 static __always_inline void tell(struct window *window)

@@ -74,13 +74,16 @@ static __always_inline void name_cause(struct cause *cause, struct open *open)
 	}
 }
 
-/* Whether what two causes bring about is added up in one place: half of a request's number is its account's. */
+/* Zero if what two causes bring about is added up in one place: half of a request's number is its account's. */
+static __always_inline __u64 difference(struct cause *one, struct cause *other)
+{
+	return (one->cell ^ other->cell) | (one->client ^ other->client) |
+	       ((__u32)one->request ^ (__u32)other->request) | (one->generation ^ other->generation);
+}
+
 static __always_inline bool same_account(struct cause *one, struct cause *other)
 {
-	/* One branch: the verifier follows each, wherever this is looked for in a row. */
-	return !((one->cell ^ other->cell) | (one->client ^ other->client) |
-		 ((__u32)one->request ^ (__u32)other->request) |
-		 (one->generation ^ other->generation));
+	return !difference(one, other);
 }
 
 /* Whether two causes are one call, or one interval of a client; a store is in neither. */

@@ -90,23 +90,32 @@ static __always_inline __u32 cell_number(struct cell_key *key)
 	return known ? *known + 1 : 0;
 }
 
+/* 1 or 0; the compiler is not to make a branch of it. */
+static __always_inline __u64 is_any(__u64 number)
+{
+	number |= -number;
+	barrier_var(number);
+	number >>= 63;
+	barrier_var(number);
+	return number;
+}
+
 /*
  * Buckets of times: exact below 16 ns, then sixteen (two to the power of BUCKET_BITS) for each doubling, so that no
  * time is more than a sixteenth away from its bucket's lower bound.
  */
 static __always_inline __u32 bucket_of(__u64 time)
 {
-	__u32 high = 0;
-	__u64 rest = time;
+	__u64 rest = time, here, high = 0;
 
 	if (time < (1 << BUCKET_BITS))
 		return time;
+	/* Without branches: the verifier follows each combination. */
 #pragma unroll
 	for (int step = 32; step; step /= 2) {
-		if (rest >> step) {
-			rest >>= step;
-			high += step;
-		}
+		here = is_any(rest >> step) * step;
+		rest >>= here & 63;
+		high += here;
 	}
 	return ((high - BUCKET_BITS + 1) << BUCKET_BITS) +
 	       ((time >> (high - BUCKET_BITS)) & ((1 << BUCKET_BITS) - 1));

@@ -10,13 +10,22 @@
 
 /*
  * What is taken out of a chunk, by owner: one for those that complete, one for those that drop. A
- * share that flies and is dirty again brings bytes, and does not end.
+ * share that flies and is dirty again brings bytes, and does not end. Here and not on the stack, where the verifier
+ * would follow each number that there can be.
  */
 struct taken {
-	__u64 any; /* of the bytes, and shares that ended */
+	__u64 any_ended;
+	__u64 divided; /* so many bytes, all owners together */
+	__u64 is_clean; /* all ones; 0 if the pages are dirty again */
+	__u64 ended[SHARE_WORDS]; /* shares of each owner: see lane() */
+	__u64 had[SHARE_WORDS]; /* not zero for each owner that has had a share in what completes */
 	struct cause causes[MAX_OWNERS]; /* of those who have either */
 	__u64 bytes[MAX_OWNERS];
-	__u64 ended[MAX_OWNERS];
+	/* Copied under the chunk's lock, where nothing may be called; divided after it. */
+	struct taken_page {
+		__u64 shares[SHARE_WORDS];
+		__u32 last, bytes;
+	} pages[CHUNK_PAGES];
 };
 
 struct {
@@ -58,18 +67,26 @@ static __always_inline __u64 weights(__u64 shares, __u32 word, __u32 last)
  * the square of the greatest sum of shares is less. */
 #define QUOTIENT_PLACES 44
 
+/* The sum of four numbers of sixteen bits each, as two halves: so many of these can be added up. */
+static __always_inline __u64 halves(__u64 word)
+{
+	return (word & 0x0000ffff0000ffff) + (word >> 16 & 0x0000ffff0000ffff);
+}
+
 /* Divides the bytes of one page among those who have a share in it: none is lost by rounding. */
-static __always_inline void divide(struct taken *taken, __u64 *shares, __u32 last, __u32 bytes)
+static __always_inline void divide(struct taken *taken, struct taken_page *page)
 {
 	__u64 total = 0, sum = 0, given = 0, until, quotient, words[SHARE_WORDS];
 
-	for (__u32 i = 0; i < SHARE_WORDS; i++)
-		words[i] = weights(shares[i], i, last);
-	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		total += lane(words, i);
-	/* No branches from here on: the verifier would follow each combination. */
-	total += !total;
-	quotient = (((__u64)bytes << QUOTIENT_PLACES) + total - 1) / total;
+	for (__u32 i = 0; i < SHARE_WORDS; i++) {
+		words[i] = weights(page->shares[i], i, page->last);
+		total += halves(words[i]);
+	}
+	total = (__u32)total + (total >> 32);
+	if (!total)
+		return;
+	taken->divided += page->bytes;
+	quotient = (((__u64)page->bytes << QUOTIENT_PLACES) + total - 1) / total;
 	for (__u32 i = 0; i < MAX_OWNERS; i++) {
 		sum += lane(words, i);
 		until = sum * quotient >> QUOTIENT_PLACES;
@@ -78,30 +95,70 @@ static __always_inline void divide(struct taken *taken, __u64 *shares, __u32 las
 	}
 }
 
-/* Takes out what one page carries; how many shares of each owner have ended goes to `ended`. */
-static __always_inline void take_page(struct chunk *chunk, struct taken *taken, __u32 page,
-				      enum taker taker, bool dirty_again, __u64 *ended)
+/* Pages in a row, from this one on. */
+struct dividing {
+	struct taken *taken;
+	__u32 first;
+};
+
+static long divide_page(__u32 number, struct dividing *dividing)
+{
+	__u32 page = dividing->first + number;
+
+	if (page >= CHUNK_PAGES)
+		return 1;
+	divide(dividing->taken, &dividing->taken->pages[page]);
+	return 0;
+}
+
+/* What was taken of the pages that the extent touches. */
+static __always_inline void divide_pages(struct taken *taken, struct extent extent)
+{
+	struct dividing dividing = { taken, extent.from >> PAGE_SHIFT };
+	__u32 end = (extent.to + PAGE_BYTES - 1) >> PAGE_SHIFT;
+
+	if (end > dividing.first)
+		bpf_loop(end - dividing.first, divide_page, &dividing, 0);
+}
+
+/* Takes out what one page carries: what flies, if anything does, for that is what has been written. */
+static __always_inline void take_page(struct chunk *chunk, struct taken *taken, __u64 page,
+				      enum taker taker)
 {
 	union shares *flying = &chunk->flying[page], *dirty = &chunk->dirty[page];
-	__u64 which = any_share(flying), shares[SHARE_WORDS], before, after, is_written;
-	__u32 last;
+	struct taken_page *taken_page = &taken->pages[page];
+	__u64 which = -any_share(flying), keep = 0, flies, is_dirty, left;
 
-	is_written = which | !dirty_again;
-	barrier_var(is_written);
-	if (taker == COMPLETING && !is_written)
-		return;
-	which = -which; /* all ones if what flies is what has been written */
-	last = (chunk->flying_last[page] & which) | (chunk->last[page] & ~which);
-	for (__u32 i = 0; i < SHARE_WORDS; i++) {
-		before = present(flying->words[i]) | present(dirty->words[i]);
-		shares[i] = (flying->words[i] & which) | (dirty->words[i] & ~which);
-		flying->words[i] = taker == DROPPING ? 0 : flying->words[i] & ~which;
-		dirty->words[i] = taker == DROPPING ? 0 : dirty->words[i] & which;
-		after = present(flying->words[i]) | present(dirty->words[i]);
-		ended[i] += (before & ~after) >> 15;
-	}
 	if (taker == COMPLETING)
-		divide(taken, shares, last, overlap(page, &chunk->extent));
+		keep = which | ~HIDDEN(taken->is_clean);
+	/* Nearly no branches here and below: the verifier follows each combination. */
+	for (__u32 i = 0; i < SHARE_WORDS; i++) {
+		flies = flying->words[i];
+		is_dirty = dirty->words[i];
+		left = is_dirty & keep;
+		flying->words[i] = 0;
+		dirty->words[i] = left;
+		taken->ended[i] += (present(flies | is_dirty) & ~present(left)) >> 15;
+		if (taker == DROPPING)
+			continue;
+		taken_page->shares[i] = flies | (is_dirty & ~keep);
+		taken->had[i] |= taken_page->shares[i];
+	}
+	if (taker == DROPPING)
+		return;
+	taken_page->last = (chunk->flying_last[page] & which) | (chunk->last[page] & ~which);
+	taken_page->bytes = overlap(page, &chunk->extent);
+}
+
+static __always_inline void take_owner(struct chunk *chunk, struct taken *taken, __u32 number)
+{
+	__u64 ended = lane(taken->ended, number);
+	struct owner *owner = &chunk->owners[number];
+
+	owner->held -= ended;
+	chunk->held -= ended;
+	if (ended | lane(taken->had, number))
+		taken->causes[number] = owner->cause;
 }
 
 /*
@@ -112,38 +169,44 @@ static __always_inline void take_page(struct chunk *chunk, struct taken *taken, 
 static __always_inline bool take(struct chunk *chunk, struct pages_key *key, struct taken *taken,
 				 struct extent extent, enum taker taker, bool dirty_again)
 {
-	__u64 ended[SHARE_WORDS] = {};
 	bool is_empty = false;
 
-	taken->any = 0;
+	__builtin_memset(taken, 0, __builtin_offsetof(struct taken, causes));
 	__builtin_memset(taken->bytes, 0, sizeof(taken->bytes));
-	__builtin_memset(taken->ended, 0, sizeof(taken->ended));
+	taken->is_clean = dirty_again ? 0 : -1;
 	bpf_spin_lock(&chunk->lock);
-	if (!is_key(&chunk->key, key))
-		goto out;
+	if (!is_key(&chunk->key, key)) {
+		bpf_spin_unlock(&chunk->lock);
+		return false;
+	}
 	chunk->extent = extent;
+	FOR_PAGES(chunk, page)
+		take_page(chunk, taken, page, taker);
+	for (__u32 i = 0; i < SHARE_WORDS; i++)
+		taken->any_ended |= taken->ended[i];
 #pragma clang loop unroll(disable)
-	for (__u32 page = 0; page < CHUNK_PAGES; page++) {
-		if (begins_after(&chunk->extent, page))
-			continue;
-		if (ends_before(&chunk->extent, page))
-			break;
-		take_page(chunk, taken, page, taker, dirty_again, ended);
-	}
-	for (__u32 i = 0; i < MAX_OWNERS; i++) {
-		taken->ended[i] = lane(ended, i);
-		chunk->owners[i].held -= taken->ended[i];
-		chunk->held -= taken->ended[i];
-		taken->any |= taken->ended[i] | taken->bytes[i];
-		if (taken->ended[i] | taken->bytes[i])
-			taken->causes[i] = chunk->owners[i].cause;
-	}
+	for (__u32 i = 0; i < MAX_OWNERS; i++)
+		take_owner(chunk, taken, i);
 	is_empty = !chunk->held;
 	if (is_empty)
 		chunk->key.mapping = 0;
-out:
 	bpf_spin_unlock(&chunk->lock);
+	if (taker == COMPLETING)
+		divide_pages(taken, extent);
 	return is_empty;
+}
+
+static long drop_share(__u32 number, struct taken **of)
+{
+	struct taken *taken = *of;
+	__u64 ended;
+
+	if (number >= MAX_OWNERS)
+		return 1;
+	ended = lane(taken->ended, number);
+	if (ended)
+		pends(&taken->causes[number], -ended);
+	return 0;
 }
 
 __noinline int drop_chunk(struct range *range, __u32 number)
@@ -162,9 +225,8 @@ __noinline int drop_chunk(struct range *range, __u32 number)
 	extent = extent_of(range->from, range->to, key.number << CHUNK_SHIFT);
 	if (take(chunk, &key, taken, extent, DROPPING, false))
 		remove_chunk(&key);
-	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		if (taken->ended[i])
-			pends(&taken->causes[i], -taken->ended[i]);
+	if (taken->any_ended)
+		bpf_loop(MAX_OWNERS, drop_share, &taken, 0);
 	return 0;
 }
 

@@ -108,36 +108,62 @@ static __always_inline struct sock *connection_of(__u32 descriptor)
 	return BPF_CORE_READ(socket, sk);
 }
 
+/* On the way up through user namespaces. */
+struct ascent {
+	struct user_namespace *users, *own;
+	const struct cred *cred;
+	int level;
+	bool may_trace;
+};
+
+static long ask_namespace(__u32 unused, struct ascent *ascent)
+{
+	struct user_namespace *users = ascent->users, *parent;
+	const struct cred *cred = ascent->cred;
+
+	if (users == ascent->own) {
+		ascent->may_trace = effective_of(cred) >> CAP_SYS_PTRACE & 1;
+		return 1;
+	}
+	if (!users || BPF_CORE_READ(users, level) <= ascent->level)
+		return 1;
+	parent = BPF_CORE_READ(users, parent);
+	ascent->may_trace = parent == ascent->own &&
+			    BPF_CORE_READ(users, owner.val) == BPF_CORE_READ(cred, euid.val);
+	ascent->users = parent;
+	return ascent->may_trace;
+}
+
 /* As cap_capable() has it. */
 static __always_inline bool may_trace_in(struct user_namespace *users, const struct cred *cred)
 {
 	struct user_namespace *own = BPF_CORE_READ(cred, user_ns);
-	int level = BPF_CORE_READ(own, level);
+	struct ascent ascent = { .users = users, .own = own, .cred = cred };
 
-	for (int i = 0; i < MAX_USER_NAMESPACES; i++) {
-		if (users == own)
-			return effective_of(cred) >> CAP_SYS_PTRACE & 1;
-		if (!users || BPF_CORE_READ(users, level) <= level)
-			return false;
-		if (BPF_CORE_READ(users, parent) == own &&
-		    BPF_CORE_READ(users, owner.val) == BPF_CORE_READ(cred, euid.val))
-			return true;
-		users = BPF_CORE_READ(users, parent);
-	}
-	return false;
+	ascent.level = BPF_CORE_READ(own, level);
+	bpf_loop(MAX_USER_NAMESPACES, ask_namespace, &ascent, 0);
+	return ascent.may_trace;
+}
+
+static long go_up(__u32 unused, struct ascent *ascent)
+{
+	struct user_namespace *users = ascent->users;
+
+	if (BPF_CORE_READ(users, level) <= 1)
+		return 1;
+	ascent->users = BPF_CORE_READ(users, parent);
+	return 0;
 }
 
 /* Rootless containers have many users, and are one user's. Root makes containers for others. */
 static __always_inline __u32 user_behind(const struct cred *cred)
 {
-	struct user_namespace *users = BPF_CORE_READ(cred, user_ns);
+	struct ascent ascent = { .users = BPF_CORE_READ(cred, user_ns) };
+	struct user_namespace *users;
 	__u32 owner;
 
-	for (int i = 0; i < MAX_USER_NAMESPACES; i++) {
-		if (BPF_CORE_READ(users, level) <= 1)
-			break;
-		users = BPF_CORE_READ(users, parent);
-	}
+	bpf_loop(MAX_USER_NAMESPACES, go_up, &ascent, 0);
+	users = ascent.users;
 	owner = BPF_CORE_READ(users, level) ? BPF_CORE_READ(users, owner.val) : 0;
 	return owner ? owner : BPF_CORE_READ(cred, euid.val);
 }

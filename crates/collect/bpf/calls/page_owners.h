@@ -48,6 +48,13 @@ union shares {
 	__u64 words[SHARE_WORDS];
 };
 
+/* Owners of a chunk, as one look at all of them finds them: by their numbers + 1. */
+struct places {
+	__u64 same, of_account; /* the owner itself; one of the same account */
+	__u64 empty; /* nobody's */
+	__u64 empty_places; /* so many */
+};
+
 struct chunk {
 	struct bpf_spin_lock lock;
 	struct pages_key key;
@@ -56,6 +63,14 @@ struct chunk {
 	/* Kept here to be hidden from the verifier, which would follow each value they can have. */
 	struct extent extent, just;
 	__u64 found; /* an owner's number */
+	/* One after the other, and not on the stack: there is little of it. */
+	union {
+		struct places places;
+		struct {
+			__u64 full; /* bit set of pages where a share would be more than it can be */
+			__u64 newly; /* pages that an owner had no share in */
+		};
+	};
 	union shares dirty[CHUNK_PAGES], flying[CHUNK_PAGES]; /* as it is, and on its way */
 	struct owner owners[MAX_OWNERS];
 };
@@ -104,19 +119,29 @@ static __always_inline __s64 not_below_zero(__s64 number)
 	return number & ~sign;
 }
 
-/* Whether an extent begins after a page, or ends before it. */
-static __always_inline bool begins_after(struct extent *extent, __u32 page)
+/*
+ * A page that the chunk's extent touches: of those in a row the one with this number. False behind the last. Nothing is
+ * known of it beforehand, so that the verifier follows no way for each.
+ */
+static __always_inline bool next_page(struct chunk *chunk, __u32 number, __u64 *page)
 {
-	return HIDDEN(extent->from) >= (page + 1) << PAGE_SHIFT;
+	__u64 next = (HIDDEN(chunk->extent.from) >> PAGE_SHIFT) + number;
+
+	if (next << PAGE_SHIFT >= HIDDEN(chunk->extent.to))
+		return false;
+	barrier_var(next);
+	*page = next & (CHUNK_PAGES - 1);
+	return true;
 }
 
-static __always_inline bool ends_before(struct extent *extent, __u32 page)
-{
-	return HIDDEN(extent->to) <= page << PAGE_SHIFT;
-}
+#define FOR_PAGES(chunk, page)                                                                     \
+	_Pragma("clang loop unroll(disable)") for (__u64 number_ = 0, page;                        \
+						   number_ < CHUNK_PAGES &&                        \
+						   next_page(chunk, number_, &page);               \
+						   number_++)
 
 /* Bytes of a page that lie in an extent. */
-static __always_inline __u32 overlap(__u32 page, struct extent *extent)
+static __always_inline __u32 overlap(__u64 page, struct extent *extent)
 {
 	__s64 start = (__s64)page << PAGE_SHIFT, end = start + PAGE_BYTES;
 	__s64 before = not_below_zero((__s64)HIDDEN(extent->from) - start);
@@ -127,52 +152,6 @@ static __always_inline __u32 overlap(__u32 page, struct extent *extent)
 
 /* So many places stay for others where each call of an account is an owner by itself. */
 #define PLACES_FOR_OTHERS 2
-
-/* Whether the causes are one owner: where each call is told, those of one account are not. */
-static __always_inline bool same_owner(struct cause *one, struct cause *other)
-{
-	return same_account(one, other) && (!tells_later || one->sequence == other->sequence);
-}
-
-static __always_inline __u64 free_places(struct chunk *chunk)
-{
-	__u64 free = 0;
-
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		free += (chunk->owners[i].held - 1) >> 63; /* without a branch */
-	return free;
-}
-
-/* Which of the chunk's owners; false if it is none, and leaves no more than so many places. The lock is held. */
-static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new, __u32 leaves)
-{
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		if (chunk->owners[i].held && same_owner(&chunk->owners[i].cause, cause)) {
-			chunk->found = i;
-			return true;
-		}
-	/* There is no room for each of many small writes: the account has what they cost all the same. */
-	if (tells_later && (!or_new || free_places(chunk) <= PLACES_FOR_OTHERS))
-#pragma clang loop unroll(disable)
-		for (__u32 i = 0; i < MAX_OWNERS; i++)
-			if (chunk->owners[i].held &&
-			    same_account(&chunk->owners[i].cause, cause)) {
-				chunk->found = i;
-				return true;
-			}
-	if (!or_new || free_places(chunk) <= leaves)
-		return false;
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_OWNERS; i++)
-		if (!chunk->owners[i].held) {
-			chunk->owners[i].cause = *cause;
-			chunk->found = i;
-			return true;
-		}
-	return false;
-}
 
 /* What a remainder is at most the verifier does not see; and of a copy with fewer bits it forgets this. */
 static __always_inline __u64 found(struct chunk *chunk)
@@ -185,6 +164,56 @@ static __always_inline __u64 found(struct chunk *chunk)
 	return owner;
 }
 
+/* Zero if the causes are one owner: where each call is told, those of one account are not. */
+static __always_inline __u64 differ_by(struct cause *one, struct cause *other)
+{
+	return tells_later ? one->sequence ^ other->sequence : 0;
+}
+
+/* Without branches: the verifier follows each combination. The first one comes last, and is found. */
+static __always_inline void look_at_owner(struct places *places, struct owner *owner, struct cause *cause,
+					  __u64 number)
+{
+	__u64 held = is_any(owner->held), differs = difference(&owner->cause, cause);
+	__u64 same = held & ~is_any(differs | differ_by(&owner->cause, cause));
+
+	places->same += same * number;
+	if (tells_later)
+		places->of_account += (held & ~is_any(differs)) * (number - places->of_account);
+	places->empty += (1 - held) * (number - places->empty);
+	places->empty_places += 1 - held;
+}
+
+/* Which of the chunk's owners; false if it is none, and leaves no more than so many places. The lock is held. */
+static __always_inline bool find_owner(struct chunk *chunk, struct cause *cause, bool or_new, __u32 leaves)
+{
+	struct owner *owner = &chunk->owners[found(chunk)];
+	struct places *places = &chunk->places;
+	__u64 number;
+
+	/* Nearly always it is who was found last. */
+	if (owner->held && !(difference(&owner->cause, cause) | differ_by(&owner->cause, cause)))
+		return true;
+	__builtin_memset(places, 0, sizeof(*places));
+#pragma clang loop unroll(disable)
+	for (number = MAX_OWNERS; number; number--)
+		look_at_owner(places, &chunk->owners[number - 1], cause, number);
+	number = places->same;
+	/* There is no room for each of many small writes: the account has what they cost all the same. */
+	if (tells_later && !number && (!or_new || places->empty_places <= PLACES_FOR_OTHERS))
+		number = places->of_account;
+	if (!number) {
+		if (!or_new || places->empty_places <= leaves)
+			return false;
+		number = places->empty;
+	}
+	chunk->found = number - 1;
+	owner = &chunk->owners[found(chunk)];
+	if (!owner->held)
+		owner->cause = *cause;
+	return true;
+}
+
 /* Older bytes of all count half, but not less than one: the proportions stay. */
 static __always_inline void halve(union shares *shares)
 {
@@ -193,16 +222,26 @@ static __always_inline void halve(union shares *shares)
 				   (shares->words[i] & 0x0001000100010001);
 }
 
-static __always_inline void add_share(struct chunk *chunk, __u32 page, __u64 owner, __u32 bytes)
+/* Where the sum is too large the share stays as it is, and the page is noted. `stays`: 1 if the last owner does. */
+static __always_inline void add_share(struct chunk *chunk, __u64 page, __u64 owner, __u64 bytes, __u64 stays)
 {
-	__u32 share = chunk->dirty[page].of[owner] + bytes;
+	__u64 share = chunk->dirty[page].of[owner], last = chunk->last[page], full = (MAX_SHARE - share - bytes) >> 63;
 
-	if (share > MAX_SHARE) {
+	barrier_var(full);
+	chunk->dirty[page].of[owner] = share + bytes * (1 - full);
+	chunk->full |= full << page;
+	chunk->last[page] = owner + stays * (last - owner);
+}
+
+/* Those pages: one is written to again and again before the device has it. */
+static __always_inline void add_to_full(struct chunk *chunk, __u64 owner)
+{
+	FOR_PAGES(chunk, page) {
+		if (!(HIDDEN(chunk->full) >> page & 1))
+			continue;
 		halve(&chunk->dirty[page]);
-		share = chunk->dirty[page].of[owner] + bytes;
+		chunk->dirty[page].of[owner] += overlap(page, &chunk->extent);
 	}
-	chunk->dirty[page].of[owner] = share;
-	chunk->last[page] = owner;
 }
 
 /* The highest bit of each of four shares that is not zero. */

@@ -115,21 +115,19 @@ static __always_inline enum outcome share_extent(struct chunk *chunk, struct pag
 		of_other = chunk->owners[owner].cause;
 	}
 	chunk->extent = extent;
-#pragma clang loop unroll(disable)
-	for (__u32 page = 0; page < CHUNK_PAGES; page++) {
-		__u64 share, flies;
+	chunk->full = chunk->newly = 0;
+	FOR_PAGES(chunk, page) {
+		__u64 share, flies, stays;
 
-		if (begins_after(&chunk->extent, page))
-			continue;
-		if (ends_before(&chunk->extent, page))
-			break;
 		share = chunk->dirty[page].of[owner];
-		if (share && HIDDEN(range->unless_owned))
-			continue;
+		stays = is_any(share) & HIDDEN(range->unless_owned);
 		flies = chunk->flying[page].of[owner];
-		newly += ((share | flies) - 1) >> 63; /* both are zero */
-		add_share(chunk, page, owner, overlap(page, &chunk->extent));
+		chunk->newly += ((share | flies) - 1) >> 63; /* both are zero */
+		add_share(chunk, page, owner, overlap(page, &chunk->extent) * (1 - stays), stays);
 	}
+	if (chunk->full)
+		add_to_full(chunk, owner);
+	newly = chunk->newly;
 	chunk->held += newly;
 	chunk->owners[owner].held += newly;
 out:
@@ -288,14 +286,13 @@ static __always_inline void own(struct range *range)
  * The folio is on its way to the device while it becomes dirty again: what was written to it before
  * belongs to what is on its way, what the cause wrote just now to what follows.
  */
-static __always_inline void fly(struct chunk *chunk, __u32 page, __u32 just)
+static __always_inline void fly(struct chunk *chunk, __u64 page, __u64 just)
 {
 	union shares *dirty = &chunk->dirty[page], *flying = &chunk->flying[page];
 	__u64 owner = found(chunk);
-	__u32 share = dirty->of[owner];
+	__u64 share = dirty->of[owner];
 
-	if (just > share)
-		just = share;
+	just = share - not_below_zero(share - just);
 	chunk->flying_last[page] = chunk->last[page];
 	dirty->of[owner] = share - just;
 	/* What flies is zero, or else stays what it must be: more than that. */
@@ -329,14 +326,8 @@ __noinline int fly_chunk(struct range *range, __u32 number)
 	chunk->just = just;
 	if (just.to && !find_owner(chunk, &range->cause, false, 0))
 		chunk->just.to = 0;
-#pragma clang loop unroll(disable)
-	for (__u32 page = 0; page < CHUNK_PAGES; page++) {
-		if (begins_after(&chunk->extent, page))
-			continue;
-		if (ends_before(&chunk->extent, page))
-			break;
+	FOR_PAGES(chunk, page)
 		fly(chunk, page, overlap(page, &chunk->just));
-	}
 out:
 	bpf_spin_unlock(&chunk->lock);
 	return 0;

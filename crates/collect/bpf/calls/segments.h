@@ -190,10 +190,25 @@ static __always_inline bool segment_of(struct segment *segment, struct sk_buff *
 	return true;
 }
 
+/* Bytes are handed to the network when their call is over, some of them again. Global: see pends(). */
+__noinline int sends_later(struct cause *cause, __u32 bytes, __u32 again)
+{
+	struct weigh_later *later;
+
+	if (!cause)
+		return 0;
+	each_later(later, cause) {
+		add(&later->tcp_transmitted_bytes, bytes);
+		if (again)
+			add(&later->tcp_retransmitted_bytes, again);
+	}
+	tell_later(cause, tcp_transmitted_bytes, bytes, again);
+	return 0;
+}
+
 static __always_inline void charge_segment(struct segment *segment, struct cause *cause, __u32 from)
 {
 	__u32 bytes = segment->to - from, again = 0;
-	struct weigh_later *later;
 
 	if (before(from, segment->sent->high)) {
 		again = bytes;
@@ -206,12 +221,7 @@ static __always_inline void charge_segment(struct segment *segment, struct cause
 			add(&segment->account->tcp.retransmitted_bytes, again);
 		return;
 	}
-	each_later(later, cause) {
-		add(&later->tcp_transmitted_bytes, bytes);
-		if (again)
-			add(&later->tcp_retransmitted_bytes, again);
-	}
-	tell_later(cause, tcp_transmitted_bytes, bytes, again);
+	sends_later(cause, bytes, again);
 }
 
 /* From the newest range to the oldest: each takes what lies behind its beginning. */
@@ -270,16 +280,18 @@ SEC("?tp_btf/net_dev_queue")
 int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 {
 	/* Before the ways part: see followed(). */
+	struct net_device *device = packet->dev;
 	struct sock *sk = packet->sk;
 	struct open open = {};
 
+	barrier_var(device);
 	if (!has_open(&open, bpf_get_current_task_btf()) ||
 	    open.window->interrupted != NOT_INTERRUPTED)
 		open.account = 0;
 	if (ASKED_FOR(WEIGH_NET) && open.account && asks(&open, WEIGH_NET)) {
 		add(&open.account->net.packets, 1);
 		add(&open.account->net.transmitted_bytes, packet->len);
-		if (has_driver(packet->dev))
+		if (has_driver(device))
 			goes_to_driver(&open);
 		else
 			has_no_driver();
@@ -289,23 +301,36 @@ int BPF_PROG(net_and_tcp__queue, struct sk_buff *packet)
 	return 0;
 }
 
-static __always_inline void end_ranges(struct sent *sent, __u32 until)
-{
-	for (__u32 i = 0; i < MAX_RANGES; i++) {
-		__u32 number = sent->acknowledged;
-		__u32 next = (number + 1) % MAX_RANGES;
-		__u32 end = sent->ranges[next].from;
+struct ending {
+	struct sent *sent;
+	__u32 until; /* acknowledged up to here */
+	__u32 is_over; /* the connection: all ranges are */
+};
 
-		if (!before(number, sent->next))
-			return;
-		/* The last one's end is not known: it is where all is acknowledged. */
-		if (number + 1 == sent->next)
-			end = sent->high;
-		if (before(until, end))
-			return;
-		end_range(&sent->ranges[number % MAX_RANGES]);
-		sent->acknowledged = number + 1;
-	}
+/* Ends the first range that is not acknowledged, if it is now; 1 if no other one can be. */
+static long end_first(__u32 unused, struct ending *ending)
+{
+	struct sent *sent = ending->sent;
+	__u32 number = sent->acknowledged;
+	__u32 end = sent->ranges[(number + 1) % MAX_RANGES].from;
+
+	if (!before(number, sent->next))
+		return 1;
+	/* The last one's end is not known: it is where all is acknowledged. */
+	if (number + 1 == sent->next)
+		end = sent->high;
+	if (!ending->is_over && before(ending->until, end))
+		return 1;
+	end_range(&sent->ranges[number % MAX_RANGES]);
+	sent->acknowledged = number + 1;
+	return number + 1 == sent->next;
+}
+
+static __always_inline void end_ranges(struct ending *ending)
+{
+	/* It is seldom more than one. */
+	if (!end_first(0, ending))
+		bpf_loop(MAX_RANGES, end_first, ending, 0);
 }
 
 static __always_inline struct cause *last_sender(struct sent *sent)
@@ -319,6 +344,7 @@ int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 {
 	struct serving *serving = serving_here();
 	struct sent *sent = sent_by(sk);
+	struct ending ending = { .sent = sent };
 	struct tcp_skb_cb *control;
 	__u64 now = 0;
 
@@ -327,7 +353,8 @@ int BPF_PROG(tcp__received, struct sock *sk, struct sk_buff *packet)
 	if (!sent)
 		return 0;
 	control = (void *)packet + bpf_core_field_offset(packet->cb);
-	end_ranges(sent, CAN_FOLLOW ? FOLLOW(tcp_skb_cb, control)->ack_seq : BPF_CORE_READ(control, ack_seq));
+	ending.until = CAN_FOLLOW ? FOLLOW(tcp_skb_cb, control)->ack_seq : BPF_CORE_READ(control, ack_seq);
+	end_ranges(&ending);
 	return 0;
 }
 
@@ -335,11 +362,11 @@ SEC("?tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp__destroy, struct sock *sk)
 {
 	struct sent *sent = sent_by(sk);
+	struct ending ending = { .sent = sent, .is_over = true };
 
 	if (!sent)
 		return 0;
-	for (__u32 i = 0; i < MAX_RANGES && sent->acknowledged != sent->next; i++)
-		end_range(&sent->ranges[sent->acknowledged++ % MAX_RANGES]);
+	end_ranges(&ending);
 	sends_no_more(sk);
 	return 0;
 }

@@ -101,12 +101,16 @@ static __always_inline struct sent *sent_by(struct sock *sk)
 	return has_more_senders ? bpf_sk_storage_get(&more_senders, sk, 0, 0) : 0;
 }
 
-/* The sender has the socket's lock: no other thread looks for it meanwhile. */
-static __always_inline struct sent *take_place(__u64 cookie)
+/*
+ * A free place for a cookie, as place_of() has it. The sender has the socket's lock: no other thread looks for it
+ * meanwhile. Global: see pends().
+ */
+__noinline __u32 take_place(__u64 cookie)
 {
 	struct sent *sent;
 	__u32 place;
 
+#pragma clang loop unroll(disable)
 	for (__u32 layer = 0; layer < MAX_LAYERS; layer++) {
 		place = place_in(layer, cookie);
 		if (layer >= sender_layers)
@@ -116,7 +120,7 @@ static __always_inline struct sent *take_place(__u64 cookie)
 		sent = sender_at(place + 1);
 		if (sent)
 			sent->oldest = sent->next = sent->acknowledged = sent->high = 0;
-		return sent;
+		return place + 1;
 	}
 	return 0;
 }
@@ -125,9 +129,12 @@ static __always_inline struct sent *take_place(__u64 cookie)
 static __always_inline struct sent *sent_by_now(struct sock *sk, __u64 cookie)
 {
 	struct sent *sent = sent_by(sk);
+	__u32 place;
 
-	if (!sent && cookie)
-		sent = take_place(cookie);
+	if (sent)
+		return sent;
+	place = cookie ? take_place(cookie) : 0;
+	sent = place ? sender_at(place) : 0;
 	if (sent)
 		return sent;
 	has_more_senders = true;

@@ -87,12 +87,12 @@ static __always_inline void count_other(struct io_use *use, struct io_doing *did
  * False if the use is about to leave the table, or made. Not inlined: the stacks of all who are on the way to here
  * are added up, and there is little of it.
  */
-static __noinline int count_in(struct io_use *use, struct io_key *key, bool is_new, struct io_doing *did)
+static __noinline int count_in(struct io_use *use, struct io_key *key, struct io_doing *did)
 {
 	bool alive;
 
 	bpf_spin_lock(&use->lock);
-	if (is_new)
+	if (did->is_new)
 		use->key = *key;
 	alive = is_use_of(use, key);
 	if (alive) {
@@ -135,9 +135,10 @@ __noinline int try_to_count(struct io_key *key, struct io_doing *did)
 	use = use_for(&of, &error);
 	if (!use)
 		return error == -EEXIST ? COUNT_AGAIN : COUNT_NOWHERE;
-	if (!count_in(use, &of, !error, did))
+	did->is_new = !error;
+	if (!count_in(use, &of, did))
 		return COUNT_AGAIN;
-	if (!error)
+	if (did->is_new)
 		return COUNTED_IN_NEW;
 	return use->is_named ? COUNTED_IN_NAMED : COUNTED_IN_UNNAMED;
 }
@@ -218,8 +219,8 @@ __noinline int count_without_file(struct io_doing *did)
 	if (!use || !did)
 		return 0;
 	/* It is of many files: no place in one means anything. */
-	did->is_placed = did->is_spread = 0;
-	count_in(use, &nobody, false, did);
+	did->is_placed = did->is_spread = did->is_new = 0;
+	count_in(use, &nobody, did);
 	return 0;
 }
 

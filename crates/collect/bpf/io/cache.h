@@ -55,20 +55,23 @@ static __always_inline void know_ends(struct call_ends *ends, struct io_window *
 	}
 }
 
-/* Whether an open file has these pages; then it is how the process uses them. */
-static __noinline int has_pages(struct inode *inode, struct file *file)
+/* Whether an open file has these pages; then it is how the process uses them. Global: the verifier looks at it once. */
+__noinline int has_pages(struct pages *pages, struct io_file *by)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct io_file found = {};
 	struct inode *own;
+	bool is_own;
 
-	own = inode_of(file);
-	if (own == inode && !any_stacked)
-		return true;
-	if (!own || (own != inode && !(lies_above(own) && holder_of(file) == (__u64)inode)))
+	if (!pages || !by)
 		return false;
-	know_file(&found, file, task->tgid, task->pid);
-	uses_pages_by(&found);
+	own = inode_of(by->file);
+	is_own = (__u64)own == (__u64)pages->inode;
+	if (is_own && !any_stacked)
+		return true;
+	if (!own || (!is_own && !(lies_above(own) && holder_of(by) == (__u64)pages->inode)))
+		return false;
+	know_file(by, by->file, task->tgid, task->pid);
+	uses_pages_by(by);
 	return true;
 }
 
@@ -76,13 +79,14 @@ static __noinline int has_pages(struct inode *inode, struct file *file)
  * Pages of a file that may lie below another one, and is not the one that was found when that was opened: it was copied
  * up since, by somebody else.
  */
-static __noinline int lies_below(struct inode *inode, struct file *file)
+__noinline int lies_below(struct pages *pages, struct io_file *by)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct io_file found = {};
 
-	if (know_file(&found, file, task->tgid, task->pid) && found.is_stacked)
-		put_above(inode, &found.key, task->tgid);
+	if (!pages || !by)
+		return 0;
+	if (know_file(by, by->file, task->tgid, task->pid) && by->is_stacked)
+		put_above((__u64)pages->inode, &by->key, task->tgid);
 	return 0;
 }
 
@@ -113,14 +117,17 @@ enum whose {
 static __noinline int whose_pages(struct io_window *window, struct pages *pages, __u32 wrote)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_file *by = &window->by;
 	struct call_ends ends;
-	struct file *in;
 	bool is_known;
 
 	know_ends(&ends, window, task);
-	in = file_at(task, ends.in);
-	is_known = has_pages(pages->inode, in) ||
-		   (ends.out != ends.in && has_pages(pages->inode, file_at(task, ends.out)));
+	by->file = file_at(task, ends.in);
+	is_known = has_pages(pages, by);
+	if (!is_known && ends.out != ends.in) {
+		by->file = file_at(task, ends.out);
+		is_known = has_pages(pages, by);
+	}
 	switch (window->inside) {
 	case CALL_NONE:
 	case CALL_MMAP:
@@ -142,11 +149,12 @@ static __noinline int whose_pages(struct io_window *window, struct pages *pages,
 		return OF_CALL;
 	if (is_mapped(pages->mapping) && !is_truncated(window, task, pages, wrote))
 		return OF_MAPPING;
-	lies_below(pages->inode, in);
+	by->file = file_at(task, ends.in);
+	lies_below(pages, by);
 	return OF_CALL_ELSEWHERE;
 }
 
-static __always_inline void name_by_program(struct io_file *file, struct task_struct *task)
+static __always_inline void name_by_program(struct io_window *window, struct pages *pages, struct task_struct *task)
 {
 	struct mm_struct *mm = followed(task)->mm;
 	struct file *program;
@@ -154,8 +162,9 @@ static __always_inline void name_by_program(struct io_file *file, struct task_st
 	if (!mm)
 		return;
 	program = BPF_CORE_READ((struct mm_struct___io *)mm, exe_file);
-	if (has_pages(file->inode, program))
-		file->file = program;
+	window->by.file = program;
+	if (has_pages(pages, &window->by))
+		window->file.file = program;
 }
 
 static __always_inline bool know_pages(struct pages *pages, struct folio *folio,
@@ -262,7 +271,7 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	if (whose == OF_MAPPING && !wrote)
 		note_sparse(pages);
 	window->fills += whose != OF_MAPPING;
-	name_by_program(file, task);
+	name_by_program(window, pages, task);
 	if (any_stacked)
 		inherit_above(file);
 	did->deed = whose == OF_MAPPING ? DID_MOVE : DID_FILL;

@@ -129,7 +129,7 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 	if (did->deed == DID_OPEN || did->deed == DID_MAP)
 		uses_pages_by(file);
 	if (copied_up && file->is_stacked)
-		name_below((struct inode *)copied_up, file);
+		name_below(copied_up, file);
 	did_with(file, did);
 	if (!is_past)
 		settle_ahead(file, did);

@@ -246,23 +246,25 @@ static __always_inline __u64 name_mark(struct io_file *found)
 	return mark ^ BPF_CORE_READ(named, d_inode, i_ino) * 0x9e3779b97f4a7c15ULL;
 }
 
-static __noinline int tell_name(struct io_file *found)
+/* Global: the verifier looks at it once, and not at each place where it is called. */
+__noinline int tell_name(struct io_file *found)
 {
-	struct io_key key = {
-		.inode = found->key.inode,
-		.device = found->key.device,
-		.generation = found->key.generation,
-	};
-	struct inode___io *inode = (void *)found->inode;
-	struct file *file = found->file;
+	struct inode___io *inode;
+	struct io_key key = {};
+	struct file *file;
 	struct io_told_name *name;
 	struct vfsmount *mount;
 	struct climb climb;
 	__u32 zero = 0, length;
 	__u64 mark, *told;
 
-	if (!file)
+	if (!found || !found->file)
 		return 0;
+	file = found->file;
+	inode = (void *)found->inode;
+	key.inode = found->key.inode;
+	key.device = found->key.device;
+	key.generation = found->key.generation;
 	told = bpf_map_lookup_elem(&named, &key);
 	mark = name_mark(found);
 	if (told && *told == mark)

@@ -53,6 +53,7 @@ struct io_doing {
 	__u32 is_asked; /* whether it is known how much was asked for */
 	__u32 is_shared_map; /* of a map: stores go to the file */
 	__s32 error;
+	__u32 is_new; /* what it is counted in; here to be hidden from the verifier */
 	__u64 calls, bytes, from, asked;
 	__u64 time_ns, at;
 };
@@ -98,6 +99,7 @@ struct io_window {
 	 */
 	struct io_doing did[2];
 	struct io_file file;
+	struct io_file by; /* that pages may be used by */
 	__s32 ends[2];
 };
 

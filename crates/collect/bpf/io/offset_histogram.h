@@ -9,6 +9,7 @@
 
 #include "maps.h"
 #include "access_rules.h"
+#include "../page_entries.h"
 
 /* How many bits a number has up to its highest one. */
 static __always_inline __u64 bits_of(__u64 number)
@@ -17,7 +18,7 @@ static __always_inline __u64 bits_of(__u64 number)
 
 #pragma unroll
 	for (int step = 32; step; step /= 2) {
-		here = ~is_equal(number >> step, 0) & step;
+		here = is_set(number >> step) * step;
 		number >>= here & 63;
 		bits += here;
 	}
@@ -59,16 +60,16 @@ static __always_inline bool add_place(struct io_places *places, struct io_doing 
 static __always_inline void spread(struct io_places *places, struct io_doing *did)
 {
 	__u64 from = did->from, to = from + did->bytes, shift = places->shift, needed;
-	__u64 *direction = places->bytes[did->wrote & 1];
+	__u64 *direction = places->bytes[did->wrote & 1], by;
 
 	needed = bits_of((to - 1) >> IO_PLACE_BITS);
 	needed = choose(is_less(needed, IO_PLACE_SHIFT), IO_PLACE_SHIFT, needed);
-	if (shift < needed) {
-		widen_places(places, needed - shift > 31 ? 31 : needed - shift);
-		places->shift = needed;
-		shift = needed;
-	}
-	shift &= 63;
+	by = (needed - shift) & is_less(shift, needed);
+	if (by)
+		widen_places(places, choose(is_less(by, 31), by, 31));
+	places->shift = shift + by;
+	/* Read anew: else the verifier follows what comes now for each way to here. */
+	shift = HIDDEN(places->shift) & 63;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < IO_PLACES; i++) {
 		__u64 start = (__u64)i << shift, end = start + (1ULL << shift);
@@ -96,8 +97,9 @@ __noinline int spread_access(struct io_key *key, struct io_doing *did)
 	use = use_for(&of, &error);
 	if (!use)
 		return 0;
+	did->is_new = !error;
 	bpf_spin_lock(&use->lock);
-	if (!error)
+	if (HIDDEN(did->is_new))
 		use->key = of;
 	alive = is_use_of(use, &of);
 	if (alive)

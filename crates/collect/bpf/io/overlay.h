@@ -73,9 +73,13 @@ static __always_inline struct file *file_below(struct file *file, struct inode *
 	return 0;
 }
 
-/* The inode that has an open file's pages: its own, or that of the file below. */
-static __noinline __u64 holder_of(struct file *file)
+/*
+ * The inode that has an open file's pages: its own, or that of the file below. Global, as most here: the verifier looks at
+ * it once, and not at each place where it is called.
+ */
+__noinline __u64 holder_of(struct io_file *of)
 {
+	struct file *file = of ? of->file : 0;
 	struct inode *inode = BPF_CORE_READ(file, f_inode), *below;
 
 #pragma clang loop unroll(disable)
@@ -95,7 +99,7 @@ static __always_inline struct address_space *mapping_of_file(struct io_file *fil
 	struct inode *inode = file->inode;
 
 	if (file->is_stacked && file->file)
-		inode = (struct inode *)holder_of(file->file);
+		inode = (struct inode *)holder_of(file);
 	return CAN_FOLLOW ? FOLLOW(inode, inode)->i_mapping : BPF_CORE_READ(inode, i_mapping);
 }
 
@@ -112,13 +116,15 @@ static __always_inline void strip(struct io_key *key)
 }
 
 /* From now on the process uses the pages of the one below by the other one. True if it did not before. */
-static __noinline int put_above(struct inode *below, const struct io_key *above, __u32 pid)
+__noinline int put_above(__u64 below, struct io_key *above, __u32 pid)
 {
-	struct stacked_key key = { .below = (__u64)below, .pid = pid };
+	struct stacked_key key = { .below = below, .pid = pid };
 	struct stacked stacked = {}, *known;
 	struct io_file file = {};
 
-	know_inode(&file, below, 0, 0);
+	if (!above)
+		return 0;
+	know_inode(&file, (struct inode *)below, 0, 0);
 	stacked.below = file.key;
 	stacked.above = *above;
 	strip(&stacked.above);
@@ -134,29 +140,36 @@ static __noinline int put_above(struct inode *below, const struct io_key *above,
  * What was done before it was known which file lies above, by an exec or by an open that copied it up, has a row of the
  * file below: that has the name of the one above, too.
  */
-static __noinline int name_below(struct inode *inode, struct io_file *above)
+__noinline int name_below(__u64 inode, struct io_file *above)
 {
-	struct io_file below = { .file = above->file };
+	struct io_file below = {};
 
-	know_inode(&below, inode, above->key.pid, above->key.tid);
+	if (!above)
+		return 0;
+	below.file = above->file;
+	know_inode(&below, (struct inode *)inode, above->key.pid, above->key.tid);
 	if (bpf_map_lookup_elem(&uses, &below.key) || bpf_map_lookup_elem(&devices, &below.key))
 		tell_name(&below);
 	return 0;
 }
 
 /* The process has opened or mapped a file, or used its pages by it. */
-static __noinline int uses_pages_by(struct io_file *file)
+__noinline int uses_pages_by(struct io_file *file)
 {
-	struct stacked_key key = { .below = (__u64)file->inode, .pid = file->key.pid };
-	struct inode *holder;
+	struct stacked_key key = {};
+	__u64 holder;
 
+	if (!file)
+		return 0;
+	key.below = (__u64)file->inode;
+	key.pid = file->key.pid;
 	if (!file->is_stacked) {
 		if (any_stacked)
 			bpf_map_delete_elem(&stacked_files, &key);
 		return 0;
 	}
-	holder = (struct inode *)holder_of(file->file);
-	if (holder != file->inode && put_above(holder, &file->key, file->key.pid))
+	holder = holder_of(file);
+	if (holder != (__u64)file->inode && put_above(holder, &file->key, file->key.pid))
 		name_below(holder, file);
 	return 0;
 }
@@ -165,11 +178,15 @@ static __noinline int uses_pages_by(struct io_file *file)
  * What is known by the inode that has the pages is told as the file above by which a process uses them. False if it
  * uses them by none that is known.
  */
-static __noinline int look_above(struct io_file *file, __u32 pid)
+__noinline int look_above(struct io_file *file, __u32 pid)
 {
-	struct stacked_key key = { .below = (__u64)file->inode, .pid = pid };
-	struct stacked *known = bpf_map_lookup_elem(&stacked_files, &key);
+	struct stacked_key key = { .pid = pid };
+	struct stacked *known;
 
+	if (!file)
+		return false;
+	key.below = (__u64)file->inode;
+	known = bpf_map_lookup_elem(&stacked_files, &key);
 	if (!known || !is_same_file(&known->below, &file->key))
 		return false;
 	/* Where the one below is wanted, and not the other one, it stays. */
@@ -189,17 +206,19 @@ static __always_inline void see_above(struct io_file *file)
 }
 
 /* What its forebears have mapped a child has, too. */
-static __noinline int inherit_above(struct io_file *file)
+__noinline int inherit_above(struct io_file *file)
 {
-	struct inode *below = file->inode;
 	struct io_process *process;
-	__u32 pid = file->key.pid;
+	__u32 pid;
 
+	if (!file)
+		return 0;
+	pid = file->key.pid;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_FOREBEARS; i++) {
 		if (look_above(file, pid)) {
 			if (i)
-				put_above(below, &file->key, file->key.pid);
+				put_above((__u64)file->inode, &file->key, file->key.pid);
 			return 0;
 		}
 		process = process_of(pid);
