@@ -5,8 +5,8 @@
 mod support;
 
 mod agent_node;
-mod agent_rules;
 mod agent_profiles;
+mod agent_rules;
 mod agent_run;
 mod allowed;
 mod control;
