@@ -1,7 +1,6 @@
 //! The socket, and what is done for those who connect to it.
 
 mod attaching;
-mod handed_over;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -136,6 +136,8 @@ mod tests {
         "*.missing",
         "*.category",
         "*.node",
+        "BusiestRow.job",
+        "BusiestRow.name",
         "Advice.rule",
         "Advice.text",
         "CollectorStatus.name",

@@ -6,7 +6,7 @@ use weigh_schema::program_profile::{MOST_PROFILE_REGIONS, ProgramProfile, Progra
 use weigh_schema::region::FlatRegion;
 use weigh_schema::top::TopProfile;
 
-use super::RegionTotals;
+use super::totals::RegionTotals;
 
 /// Counters, and pieces of metadata, of one record.
 const COUNTERS: usize = 100;

@@ -1,17 +1,19 @@
 //! What programs want of the kernel: attached by a thread of its own, while others are served.
 //!
 //! A program that has asked gets its answer once what it wants is attached, or cannot be. Until then nothing else of
-//! it is looked at.
+//! it is looked at. Also what programs leave that have ended by the time they are heard: their profiles.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll;
 use weigh_collect::calls::KernelCalls;
 use weigh_schema::library::Reason;
+use weigh_wire::peer_of;
 
 use super::{LOOKS_AT_ONCE, Server};
 use crate::client::{Attached, Client};
+use crate::served::pass_profile;
 
 impl Server {
     /// Answers a program as soon as what it wants is attached: now, if it is.
@@ -137,6 +139,30 @@ impl Server {
         for (page, _) in self.clients.values().filter_map(|client| client.page.as_ref()) {
             page.set_parts(available, attached);
         }
+    }
+
+    /// A profile is there before its program is known.
+    pub(super) fn pass_left_profile(
+        &mut self,
+        file: OwnedFd,
+        connection: &OwnedFd,
+        calls: &mut KernelCalls,
+    ) {
+        let Ok(peer) = peer_of(connection) else { return };
+        let found = calls.credentials_of(connection.as_fd(), peer.pid, None).ok().flatten();
+        let user = found.filter(|found| found.has_connected).map_or(peer.uid, |found| found.behind);
+        pass_profile(file, (peer, user), self.door.as_ref(), &mut self.pace);
+    }
+
+    /// A process has ended: what it has said last may be its profile.
+    pub(super) fn end_process(&mut self, key: u64, calls: &mut KernelCalls) {
+        if let Some(client) = self.clients.get(&key)
+            && let Some(file) = client.take_profile()
+        {
+            let from = (client.peer, client.user);
+            pass_profile(file, from, self.door.as_ref(), &mut self.pace);
+        }
+        self.drop_client(key, calls);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Which pages of a file in memory have been written: a page that has not is not read through a mapping, for that would
-//! make it, and whoever reads would pay for it.
+//! make it, and the reader would pay for it.
 //!
 //! Reads where the file has data. Only of a file that is sealed against later writes by others does a page that is there stay.
 

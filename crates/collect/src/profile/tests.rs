@@ -131,7 +131,7 @@ fn a_profile_without_a_ring_or_that_is_sealed_takes_none() {
     assert_eq!(profile.send_control(&ControlRequest::Publish), Err(ControlRefusal::NoRoom));
 }
 
-/// A hole of a file in memory that is read through a mapping would be made, for whoever reads.
+/// A hole of a file in memory that is read through a mapping would be made, at the cost of who reads.
 #[test]
 fn what_a_program_has_not_written_is_not_made_by_reading() {
     use weigh_schema::profile::node;

@@ -153,6 +153,7 @@ pub fn first() -> TopReport {
     report.user = None;
     report.processes_left_out = 0;
     report.published_left_out = 0;
+    report.profiles_left_out = 0;
     for profile in &mut report.profiles {
         (profile.pid, profile.told_pid, profile.job) = (None, None, None);
         profile.name_base64 = None;
