@@ -771,7 +771,7 @@ export interface TopReport {
   processes_left_out?: number;
   published: PublishedValue[];
   published_left_out?: number;
-  profiles_left_out: number;
+  profiles_left_out?: number;
   busiest?: BusiestReport | null;
 }
 
