@@ -119,8 +119,12 @@ static __always_inline void move_number(struct window *window, __u64 *target, __
 	if (!number)
 		return;
 	source[place] = 0;
-	if (target && place >= FIRST_SUM && !IS_STATE(place))
-		add(&target[place], number);
+	if (target) {
+		target += place;
+		barrier_var(target); /* before: old verifiers forget the place's bound where it is compared */
+		if (place >= FIRST_SUM && !IS_STATE(place))
+			add(target, number);
+	}
 	if (*(volatile __u32 *)&window->length)
 		give(window, TOLD_HEAD + place, number);
 }
@@ -146,20 +150,22 @@ __noinline int move_group(struct window *window, struct weigh_account *to, __u32
 /* Adds a group of sums to another account, and leaves them. */
 __noinline int add_group(struct window *window, struct weigh_account *to, __u32 first)
 {
-	__u64 *source, *target = (__u64 *)to;
+	__u64 *sum, number;
 	__u32 place;
 
 	if (!window || !to)
 		return 0;
-	source = (__u64 *)&window->account;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < GROUP; i++) {
 		place = first + i;
 		barrier_var(place); /* or the verifier sees the bound of another number */
 		if (place >= NUMBERS)
 			return 0;
-		if (source[place] && !IS_STATE(place))
-			add(&target[place], source[place]);
+		number = ((__u64 *)&window->account)[place];
+		sum = (__u64 *)to + place;
+		barrier_var(sum); /* see move_number() */
+		if (number && !IS_STATE(place))
+			add(sum, number);
 	}
 	return 0;
 }

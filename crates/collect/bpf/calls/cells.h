@@ -7,6 +7,7 @@
 #define WEIGH_CALLS_CELLS_H
 
 #include "account.h"
+#include "../masks.h"
 
 #define MAX_CELLS 16384
 
@@ -88,16 +89,6 @@ static __always_inline __u32 cell_number(struct cell_key *key)
 	bpf_map_update_elem(&cell_numbers, key, &number, BPF_NOEXIST);
 	known = bpf_map_lookup_elem(&cell_numbers, key);
 	return known ? *known + 1 : 0;
-}
-
-/* 1 or 0; the compiler is not to make a branch of it. */
-static __always_inline __u64 is_any(__u64 number)
-{
-	number |= -number;
-	barrier_var(number);
-	number >>= 63;
-	barrier_var(number);
-	return number;
 }
 
 /*

@@ -42,12 +42,10 @@ RULE __u64 is_less(__u64 one, __u64 other)
 #ifdef HAS_BRANCHES
 	return (__s64)(one - other) < 0 ? -1 : 0;
 #else
-	__s64 mask = one - other;
+	__s64 difference = one - other;
 
-	HIDE_FROM_COMPILER(mask);
-	mask >>= 63;
-	HIDE_FROM_COMPILER(mask);
-	return mask;
+	HIDE_FROM_COMPILER(difference);
+	return difference >> 63;
 #endif
 }
 
@@ -56,27 +54,10 @@ RULE __u64 is_equal(__u64 one, __u64 other)
 #ifdef HAS_BRANCHES
 	return one == other ? -1 : 0;
 #else
-	__s64 difference = one ^ other, mask = difference | -difference;
+	__s64 difference = one ^ other, sign = difference | -difference;
 
-	HIDE_FROM_COMPILER(mask);
-	mask >>= 63;
-	HIDE_FROM_COMPILER(mask);
-	return ~mask;
-#endif
-}
-
-/* 1 or 0. */
-RULE __u64 is_set(__u64 number)
-{
-#ifdef HAS_BRANCHES
-	return number != 0;
-#else
-	__u64 bit = number | -number;
-
-	HIDE_FROM_COMPILER(bit);
-	bit >>= 63;
-	HIDE_FROM_COMPILER(bit);
-	return bit;
+	HIDE_FROM_COMPILER(sign);
+	return ~(sign >> 63);
 #endif
 }
 
@@ -101,11 +82,11 @@ RULE __u32 size_bucket(__u64 size)
 
 	UNROLLED
 	for (int step = 16; step; step /= 2) {
-		here = is_set(size >> step) * step;
+		here = ~is_equal(size >> step, 0) & step;
 		size >>= here & 31;
 		bits += here;
 	}
-	bits += is_set(size);
+	bits += ~is_equal(size, 0) & 1;
 	return choose(most, IO_SIZES - 1, bits);
 #endif
 }
@@ -119,7 +100,7 @@ RULE void count_stride(struct io_direction *direction, __u64 stride)
 	UNROLLED
 	for (int i = 0; i < IO_STRIDES; i++) {
 		here = ~done & is_equal(strides[i].bytes, stride) & ~is_equal(strides[i].times, 0);
-		strides[i].times -= here;
+		strides[i].times += here & 1;
 		done |= here;
 		SHORTCUT(done, return);
 	}
@@ -127,13 +108,13 @@ RULE void count_stride(struct io_direction *direction, __u64 stride)
 	for (int i = 0; i < IO_STRIDES; i++) {
 		here = ~done & is_equal(strides[i].times, 0);
 		strides[i].bytes = choose(here, stride, strides[i].bytes);
-		strides[i].times -= here;
+		strides[i].times += here & 1;
 		done |= here;
 		SHORTCUT(done, return);
 	}
 	UNROLLED
 	for (int i = 0; i < IO_STRIDES; i++)
-		strides[i].times += ~done;
+		strides[i].times -= ~done & 1;
 }
 
 /* The bytes of a range that one stretch holds already; a stretch that it touches joins it. */
@@ -194,7 +175,7 @@ RULE __u64 note_range(struct io_direction *direction, __u64 from, __u64 to, __u6
 		carried.to = other.to & moves;
 		SHORTCUT(!carried.to, break);
 	}
-	*forgotten += is_set(carried.to);
+	*forgotten += ~is_equal(carried.to, 0) & 1;
 	return again;
 }
 
@@ -228,10 +209,10 @@ RULE void place_access(struct io_numbers *numbers, struct io_direction *directio
 	strided = ~follows & ~is_equal(stride, 0) & is_equal(stride, direction->last_stride);
 	ahead = ~follows & ~strided & is_less(direction->last_to, from);
 	patterns = &numbers->consecutive_reads + direction_of(wrote) * TO_WRITES;
-	patterns[0] -= later & follows;
-	patterns[1] -= later & strided;
-	patterns[2] -= later & ahead;
-	patterns[3] -= later & ~follows & ~strided & ~ahead;
+	patterns[0] += later & follows & 1;
+	patterns[1] += later & strided & 1;
+	patterns[2] += later & ahead & 1;
+	patterns[3] += later & ~follows & ~strided & ~ahead & 1;
 	if (later & ~follows)
 		count_stride(direction, stride);
 	direction->last_stride = stride & later;

@@ -51,9 +51,9 @@ struct io_doing {
 	__u32 number; /* of the call */
 	__u32 tid; /* 0: the thread that runs */
 	__u32 is_asked; /* whether it is known how much was asked for */
-	__u32 is_shared_map; /* of a map: stores go to the file */
+	__u16 is_shared_map; /* of a map: stores go to the file */
+	__u16 is_new; /* what it is counted in; here to be hidden from the verifier */
 	__s32 error;
-	__u32 is_new; /* what it is counted in; here to be hidden from the verifier */
 	__u64 calls, bytes, from, asked;
 	__u64 time_ns, at;
 };

@@ -9,6 +9,7 @@
 
 #include "maps.h"
 #include "access_rules.h"
+#include "../masks.h"
 #include "../page_entries.h"
 
 /* How many bits a number has up to its highest one. */
@@ -18,7 +19,7 @@ static __always_inline __u64 bits_of(__u64 number)
 
 #pragma unroll
 	for (int step = 32; step; step /= 2) {
-		here = is_set(number >> step) * step;
+		here = is_any(number >> step) * step;
 		number >>= here & 63;
 		bits += here;
 	}
@@ -63,20 +64,20 @@ static __always_inline void spread(struct io_places *places, struct io_doing *di
 	__u64 *direction = places->bytes[did->wrote & 1], by;
 
 	needed = bits_of((to - 1) >> IO_PLACE_BITS);
-	needed = choose(is_less(needed, IO_PLACE_SHIFT), IO_PLACE_SHIFT, needed);
-	by = (needed - shift) & is_less(shift, needed);
+	needed = choose(is_below(needed, IO_PLACE_SHIFT), IO_PLACE_SHIFT, needed);
+	by = (needed - shift) & is_below(shift, needed);
 	if (by)
-		widen_places(places, choose(is_less(by, 31), by, 31));
+		widen_places(places, choose(is_below(by, 31), by, 31));
 	places->shift = shift + by;
 	/* Read anew: else the verifier follows what comes now for each way to here. */
 	shift = HIDDEN(places->shift) & 63;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < IO_PLACES; i++) {
 		__u64 start = (__u64)i << shift, end = start + (1ULL << shift);
-		__u64 low = choose(is_less(start, from), from, start);
-		__u64 high = choose(is_less(to, end), to, end);
+		__u64 low = choose(is_below(start, from), from, start);
+		__u64 high = choose(is_below(to, end), to, end);
 
-		direction[i] += (high - low) & is_less(low, high);
+		direction[i] += (high - low) & is_below(low, high);
 	}
 }
 

@@ -10,7 +10,6 @@
 #ifndef WEIGH_IO_AHEAD_H
 #define WEIGH_IO_AHEAD_H
 
-#include "access_rules.h"
 #include "overlay.h"
 #include "../folio.h"
 #include "../page_entries.h"
@@ -76,20 +75,18 @@ static __always_inline bool any_ahead(__u64 mapping)
 	return live_ahead[ahead_place(mapping)];
 }
 
-/* An entry's pages before this one; it may lie before or behind all. */
-static __always_inline __u64 pages_before(__u64 page, __u64 start)
-{
-	__u64 number = (page - start) & ~is_less(page, start);
-
-	return ((1ULL << (number & 63)) - 1) | ~is_less(number, AHEAD_PAGES);
-}
-
-/* Those of an entry's pages that are in reach. Without branches, as in access_rules.h. */
+/* Those of an entry's pages that are in reach. */
 static __always_inline __u64 reached(struct reach *reach, __u64 number)
 {
-	__u64 start = number * AHEAD_PAGES;
+	__u64 start = number * AHEAD_PAGES, bits = ~0ULL;
 
-	return pages_before(reach->to, start) & ~pages_before(reach->from, start);
+	if (reach->to <= start || reach->from >= start + AHEAD_PAGES)
+		return 0;
+	if (reach->to < start + AHEAD_PAGES)
+		bits = (1ULL << ((reach->to - start) & 63)) - 1;
+	if (reach->from > start)
+		bits &= ~0ULL << ((reach->from - start) & 63);
+	return bits;
 }
 
 static __always_inline __u64 bytes_of(__u64 pages)
@@ -274,10 +271,8 @@ __noinline int come_ahead(struct reach *reach, __u32 number)
 	return 1;
 }
 
-static long reach_one(__u32 number, struct reach **of)
+static long reach_one(__u32 number, struct reach *reach)
 {
-	struct reach *reach = *of;
-
 	if (reach->what != COMES) {
 		pass_ahead(reach, number);
 		return 0;
@@ -291,16 +286,14 @@ static long reach_one(__u32 number, struct reach **of)
 	return 0;
 }
 
-/* Global, as above. */
-__noinline int reach_all(struct reach *reach)
+static __always_inline void reach_all(struct reach *reach)
 {
 	__u64 entries;
 
-	if (!reach || reach->from >= reach->to)
-		return 0;
+	if (reach->from >= reach->to)
+		return;
 	entries = (reach->to - 1) / AHEAD_PAGES - reach->from / AHEAD_PAGES + 1;
-	bpf_loop(entries < MOST_AHEAD ? entries : MOST_AHEAD, reach_one, &reach, 0);
-	return 0;
+	bpf_loop(entries < MOST_AHEAD ? entries : MOST_AHEAD, reach_one, reach, 0);
 }
 
 static __always_inline void reach_file(struct reach *reach, struct inode *inode)
