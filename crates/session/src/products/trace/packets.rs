@@ -50,11 +50,11 @@ const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id wit
 
 /// Bytes of each ring: at least, at most. To make, map and free it takes a microsecond or more for each page, whether
 /// packets come or not.
-const RING: (u64, u64) = (4 << 20, 32 << 20);
+const RING: (u64, u64) = (8 << 20, 64 << 20);
 /// The same of a journey's.
 const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
-const PACKETS_OF_RING: u64 = 8192;
+const PACKETS_OF_RING: u64 = 32_768;
 /// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
 const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
         let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
-        assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [4, 8, 16, 32]);
-        assert_eq!([64, 256, 16384].map(|memory| mib(4096, 2, memory)), [4, 16, 32]);
-        assert_eq!((mib(4096, 64, 4096), mib(4096, 0, 0)), (8, 4));
+        assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 32, 64, 64]);
+        assert_eq!([64, 256, 16384].map(|memory| mib(4096, 2, memory)), [8, 16, 64]);
+        assert_eq!((mib(4096, 64, 4096), mib(4096, 0, 0)), (8, 8));
     }
 
     #[test]
