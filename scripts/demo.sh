@@ -16,7 +16,7 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r tests/workloads/{Makefile,alone,*.c,*.h} "$work"
+cp -r tests/workloads/{Makefile,alone,*.c,*.h} libweigh/src/ring.h "$work"
 cd "$work"
 "$weigh" run --interval 100ms -o "$recording" --category demo -- \
 	sh -c 'make --silent -j2 && tar -cf - bin | xz -T2 -3 >workloads.tar.xz'

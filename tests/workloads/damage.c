@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <linux/bpf.h>
 
-#include "../../libweigh/src/ring.h"
+#include "ring.h"
 
 static int bpf(int command, union bpf_attr *attributes)
 {
