@@ -218,8 +218,9 @@ torture() {
 	return $status
 }
 
-# The packages, of the binary without its symbols: without the optimiser there are many.
+# The packages, of the binary without its symbols: without the optimiser there are many. Once the hard cases have left room.
 package() {
+	[[ -z ${besides[hard_cases]:-} ]] || until [[ -e $scratch/hard_cases.seconds ]]; do sleep 1; done
 	strip --strip-all -o "$scratch/weigh" "$weigh" && packaging/test.sh "$scratch/weigh"
 }
 
@@ -267,8 +268,7 @@ layer aarch64 command scripts/aarch64-check.sh "$profile"
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
-# Each test waits for some of its time: one more at a time than there are processors keeps these busy.
-layer rust cargo cargo_tests "--skip $hard --skip $outrun --test-threads $(($(nproc) + 1))" "${tests[@]}" --workspace --tests --no-fail-fast
+layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.

@@ -6,7 +6,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -14,7 +14,7 @@ import { launch } from "./pages.mjs";
 
 const WRITES = 40;
 const BYTES = 1_000_003;
-/** Writes now and then, and says at its end when each write was made. */
+/** Writes now and then, once it may, and says at its end when each write was made. */
 const JOB = `
 const fs = require("node:fs");
 const [path, writes, bytes] = [process.argv[1], Number(process.argv[2]), Number(process.argv[3])];
@@ -28,7 +28,8 @@ const step = () => {
   console.log(JSON.stringify(times));
   setTimeout(() => {}, 600);
 };
-setTimeout(step, 3000);
+const begin = () => (fs.existsSync(path + ".go") ? step() : setTimeout(begin, 50));
+begin();
 `;
 
 const [weigh, program] = process.argv.slice(2, 4).map((word) => resolve(word));
@@ -94,6 +95,7 @@ async function check() {
     };
     look();
   });
+  await writeFile(join(folder, "data.go"), "");
   const times = JSON.parse(await run.line);
   assert.equal(await run.ended, 0);
   await page.locator(".outcome.good").waitFor();
@@ -136,10 +138,12 @@ async function checkRegions() {
   const serve = start("serve", "--http", "127.0.0.1:0", folder);
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(await serve.line);
-  const run = start("run", "--quiet", "--category", "regions", "-o", join(folder, "regions"), "--", program, join(folder, "log"), String(rounds));
+  const [go, later] = [join(folder, "regions.go"), 'until [ -e "$0" ]; do sleep 0.05; done; exec "$@"'];
+  const run = start("run", "--quiet", "--category", "regions", "-o", join(folder, "regions"), "--", "sh", "-c", later, go, program, join(folder, "log"), String(rounds));
   await page.locator("nav a", { hasText: "Jobs" }).click();
   await page.locator(".history tr", { hasText: "regions" }).locator("a").click({ timeout: 20_000 });
   await page.locator(".outcome", { hasText: "running" }).waitFor();
+  await writeFile(go, "");
   assert.equal(await run.ended, 0);
   await page.locator(".outcome.good").waitFor();
   await page.evaluate(() => document.querySelectorAll("details").forEach((found) => { found.open = true; }));

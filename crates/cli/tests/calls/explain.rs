@@ -353,7 +353,8 @@ fn what_slow_calls_cause_later_is_theirs_to_the_byte() {
         set - later(row, "later_timers_total")
     };
     for row in of(4 << 20) {
-        assert_eq!(later(row, "later_pending_total"), timers(row), "{row:?}");
+        // Somebody else may set it anew, or stop it.
+        assert!(later(row, "later_pending_total") <= timers(row), "{row:?}");
     }
     // What is dirty still has caused nothing yet: it is told as open.
     let last = of(65536).next_back().expect("a write");
