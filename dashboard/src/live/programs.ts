@@ -18,7 +18,7 @@ export class Programs {
   private readonly note = h("p", { class: "note" });
 
   constructor(id = "programs") {
-    const heads = h("thead", {}, h("tr", {}, ...COLUMNS.map((title) => h("th", { scope: "col" }, title))));
+    const heads = h("thead", {}, h("tr", {}, ...COLUMNS.map((title, at) => h("th", { scope: "col", class: at > 0 ? "number" : "" }, title))));
     const table = h("table", { class: "readings sessions published" }, heads);
     this.programs = new Keyed(table, keyOf, () => new ProgramRows(), (rows, program) => rows.update(program), heads);
     this.element = h("section", { id, "aria-labelledby": `${id}-title`, hidden: true },
