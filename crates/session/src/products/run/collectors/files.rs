@@ -8,8 +8,6 @@ use weigh_collect::fanotify::{Open, OpenEvents, file_uses, is_allowed};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::sink::Sink as _;
-use weigh_schema::update::Update;
 use weigh_schema::{Unit, metric};
 
 use super::collector::{
@@ -132,7 +130,7 @@ impl CollectorSource for FanotifyOpens {
             },
         );
         for used in file_uses(std::mem::take(&mut self.opens)) {
-            recorder.emit(&Update::FileUse(Box::new(used)));
+            recorder.opened(used);
         }
         self.events.status()
     }
