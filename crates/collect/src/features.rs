@@ -239,17 +239,17 @@ impl Parts {
             self.network.choose(program, offers.tracepoint(name), &format!("tracepoint {name}"));
         }
         match offers.tracepoint_arguments("io_uring_complete") {
-            Some(3) => self.uring.choose(&mut programs.on_uring_complete, true, ""),
-            Some(_) => self.uring.choose(&mut programs.on_uring_complete_pieces, true, ""),
+            Some(3) => self.uring.choose(&mut programs.uring__complete, true, ""),
+            Some(_) => self.uring.choose(&mut programs.uring__complete_pieces, true, ""),
             None => self.uring.give_up("this kernel has no tracepoint io_uring_complete".into()),
         }
         if offers.tracepoint("io_uring_submit_req") {
-            self.uring.choose(&mut programs.on_uring_submit, true, "");
+            self.uring.choose(&mut programs.uring__submit, true, "");
         } else {
             let name = "io_uring_submit_sqe";
             let offered = offers.tracepoint(name);
             let what = format!("tracepoint {name}");
-            self.uring.choose(&mut programs.on_uring_submit_entry, offered, &what);
+            self.uring.choose(&mut programs.uring__submit_entry, offered, &what);
         }
     }
 
@@ -264,10 +264,10 @@ impl Parts {
             self.network.attach(program, links);
         }
         for program in [
-            &programs.on_uring_complete,
-            &programs.on_uring_complete_pieces,
-            &programs.on_uring_submit,
-            &programs.on_uring_submit_entry,
+            &programs.uring__complete,
+            &programs.uring__complete_pieces,
+            &programs.uring__submit,
+            &programs.uring__submit_entry,
         ] {
             self.uring.attach(program, links);
         }
