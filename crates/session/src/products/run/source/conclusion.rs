@@ -180,6 +180,7 @@ impl RunSource<'_> {
         summary.exit = Some(Exit { sender, ..exit });
         self.job.close();
         let (calls, summary) = (findings.calls, self.summary);
+        self.recorder.sink.finish(&summary);
         Ok(RunOutcome { hook: self.hook, calls, summary, has_begun: true })
     }
 }
