@@ -164,23 +164,15 @@ impl Part {
             (_, _, false) => CollectorState::Degraded,
         };
         CollectorStatus {
-            name: self.name.to_string(),
-            mechanism: Mechanism::Bpf,
-            status,
-            reason: self.reason(),
             lost,
+            ..CollectorStatus::new(self.name, Mechanism::Bpf, status, self.reason())
         }
     }
 
     /// What it means for its metrics that it does not work: `quality`, and what is left out.
     pub(crate) fn notes(&self, quality: Quality, without: &str) -> Vec<Note> {
         let Some(reason) = self.reason() else { return Vec::new() };
-        let note = |metric: &&str| Note {
-            metric: (*metric).to_string(),
-            quality,
-            source: None,
-            reason: format!("{without}{reason}"),
-        };
+        let note = |metric: &&str| Note::new(metric, quality, format!("{without}{reason}"));
         self.metrics.iter().map(note).collect()
     }
 }
@@ -360,45 +352,29 @@ impl Parts {
         let (lost_calls, hidden_requests) = (job.lost_calls, job.hidden_requests);
         let mut notes = self.network.notes(Quality::Unavailable, "");
         if hidden_requests > 0 {
-            notes.extend(IO.iter().map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: format!(
+            notes.extend(IO.iter().map(|metric| Note::new(metric, Quality::Estimated, format!(
                     "without {hidden_requests} requests of io_uring of which no result tells what they moved \
                      (IOSQE_CQE_SKIP_SUCCESS)"
-                ),
-            }));
+                ))));
         }
         if lost_calls > 0 {
             let sums = [metric_name::net_sent_bytes_total, metric_name::net_received_bytes_total];
-            notes.extend(sums.iter().chain(IO).map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: format!(
+            notes.extend(sums.iter().chain(IO).map(|metric| Note::new(metric, Quality::Estimated, format!(
                     "without {lost_calls} socket calls that were under way while somebody attached \
                      to these functions or detached from them"
-                ),
-            }));
+                ))));
         }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
         if job.counters[Counter::NetConnections as usize] > 0 {
-            notes.push(Note {
-                metric: metric_name::net_received_bytes_total.to_string(),
-                quality: Quality::Exact,
-                source: None,
-                reason: WITHOUT_RECEIVING.to_string(),
-            });
+            notes.push(Note::new(
+                metric_name::net_received_bytes_total,
+                Quality::Exact,
+                WITHOUT_RECEIVING,
+            ));
         }
         if !self.network.is_working() {
             let reason = "without send and recv calls on sockets, which were not followed";
-            notes.extend(IO.iter().map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: reason.to_string(),
-            }));
+            notes.extend(IO.iter().map(|metric| Note::new(metric, Quality::Estimated, reason)));
         }
         notes.extend(self.uring.notes(Quality::Estimated, "without io_uring: "));
         notes.extend(self.calls.notes(Quality::Exact, "without splice, tee, vmsplice and AIO: "));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use weigh_schema::Mechanism;
 use weigh_schema::call::CallsReport;
-use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
@@ -250,13 +250,8 @@ impl RecordingWriter {
             Some(error) => format!("the journal could not be written: {error}"),
             None => "entries could not be encoded, or were damaged in the journal".to_string(),
         };
-        CollectorStatus {
-            name: RECORDING.name.to_string(),
-            mechanism: Mechanism::None,
-            status: CollectorState::Degraded,
-            reason: Some(reason),
-            lost,
-        }
+        let status = CollectorStatus::of_reasons(RECORDING.name, Mechanism::None, &[reason]);
+        CollectorStatus { lost, ..status }
     }
 }
 

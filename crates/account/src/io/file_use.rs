@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Direction, FIELDS, Field, FileId, FileStates, FileUse, Fold, Numbers, Object, Slowest, Stride, Totals,
-    Transfer, Transferred, Unseen, Use, Who, bucket_start,
+    Direction, FIELDS, Field, FileId, FileStates, FileUse, Fold, Numbers, Object, Slowest, Stride,
+    Totals, Transfer, Transferred, Unseen, Use, Who, bucket_start,
 };
 use weigh_schema::{Number, Quality, Unit};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use weigh_wire::Peer;
 
-use super::door::profile_notes;
 use self::profile::profile;
+use super::door::profile_notes;
 use super::*;
 use crate::quota::PROFILES;
 

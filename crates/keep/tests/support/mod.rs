@@ -59,13 +59,12 @@ pub fn running() -> Summary {
         snapshots: Vec::new(),
         io: None,
         regions: None,
-        collectors: vec![CollectorStatus {
-            name: "tasks".into(),
-            mechanism: Mechanism::Bpf,
-            status: CollectorState::Active,
-            reason: None,
-            lost: 0,
-        }],
+        collectors: vec![CollectorStatus::new(
+            "tasks",
+            Mechanism::Bpf,
+            CollectorState::Active,
+            None,
+        )],
         allowed: weigh_schema::allowed::Allowed::default(),
         host: Host {
             node: "n1".into(),

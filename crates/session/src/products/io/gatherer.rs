@@ -112,8 +112,7 @@ impl Gatherer {
 
     fn make_room(&mut self, sink: &mut dyn Sink) {
         let Gatherer { book, written_devices, series, name, .. } = self;
-        let left =
-            give_room(book, series, *name, &mut |row| emit_row(row, written_devices, sink));
+        let left = give_room(book, series, *name, &mut |row| emit_row(row, written_devices, sink));
         if !left.is_empty() {
             let forgotten: Vec<FileId> = self.book.forget_names(&left);
             self.io.forget_names(&forgotten);

@@ -61,13 +61,12 @@ struct FollowerOpens;
 
 impl CollectorSource for FollowerOpens {
     fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
-        CollectorStatus {
-            name: "fanotify".into(),
-            mechanism: Mechanism::Fanotify,
-            status: CollectorState::Disabled,
-            reason: Some("the job's mechanism counts every open".into()),
-            lost: 0,
-        }
+        CollectorStatus::new(
+            "fanotify",
+            Mechanism::Fanotify,
+            CollectorState::Disabled,
+            Some("the job's mechanism counts every open".into()),
+        )
     }
 }
 
@@ -121,13 +120,8 @@ impl CollectorSource for FanotifyOpens {
                       they are read";
         findings.given.insert(
             OPENED.to_string(),
-            Value {
-                value: Some(unit.number(total as f64)),
-                unit,
-                source: Mechanism::Fanotify,
-                quality: Quality::Estimated,
-                reason: Some(reason.into()),
-            },
+            Value::exact(unit, total as f64, Mechanism::Fanotify)
+                .qualified(Quality::Estimated, reason),
         );
         for used in file_uses(std::mem::take(&mut self.opens)) {
             recorder.opened(used);

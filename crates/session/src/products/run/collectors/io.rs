@@ -258,18 +258,9 @@ impl CollectorSource for FileUses {
         if self.mount.is_none() {
             settle_growth(findings, &run.tally, &run.grounds);
         }
-        let missing = all.notes.join("; ");
+        let status = CollectorStatus::of_reasons(NAME, mechanism, &all.notes);
         findings.io = Some(Box::new(all));
-        CollectorStatus {
-            name: NAME.to_string(),
-            mechanism,
-            status: match missing.is_empty() {
-                true => CollectorState::Active,
-                false => CollectorState::Degraded,
-            },
-            reason: (!missing.is_empty()).then_some(missing),
-            lost,
-        }
+        CollectorStatus { lost, ..status }
     }
 }
 
@@ -297,13 +288,7 @@ fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
     let moved = [mapped.read_bytes, mapped.written_bytes];
     for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
-        let value = Value {
-            value: Some(Unit::Bytes.number(bytes as f64)),
-            unit: Unit::Bytes,
-            source: Mechanism::Bpf,
-            quality: if reasons.is_empty() { Quality::Exact } else { Quality::Estimated },
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-        };
+        let value = Value::exact(Unit::Bytes, bytes as f64, Mechanism::Bpf).estimated_for(&reasons);
         findings.given.insert((*name).to_string(), value);
     }
 }

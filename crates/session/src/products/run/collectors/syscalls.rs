@@ -145,18 +145,13 @@ impl SyscallTotals {
 
 /// How it fared. A part of the kernel that this one does not show is missing in the report.
 fn status(report: &Result<CallsReport, JobError>) -> CollectorStatus {
-    let (status, reason, lost) = match report {
+    match report {
         Ok(report) => {
-            let missing = missing(report).join("; ");
-            let state = match missing.is_empty() {
-                true => CollectorState::Active,
-                false => CollectorState::Degraded,
-            };
-            (state, Some(missing).filter(|missing| !missing.is_empty()), report.lost_total)
+            let status = CollectorStatus::of_reasons(INFO.name, Mechanism::Bpf, &missing(report));
+            CollectorStatus { lost: report.lost_total, ..status }
         }
-        Err(error) => (CollectorState::Unavailable, Some(error.to_string()), 0),
-    };
-    CollectorStatus { name: INFO.name.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }
+        Err(error) => CollectorStatus::of_trial(INFO.name, Mechanism::Bpf, Err(error)),
+    }
 }
 
 fn missing(report: &CallsReport) -> Vec<String> {
