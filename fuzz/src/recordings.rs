@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use weigh_account::regions::{FlatRegions, RegionTreeSum};
 use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::recording::files;
+use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 use weigh_show::regions::RegionLine;
@@ -38,7 +39,8 @@ fn whole() -> Whole {
     writer.flush();
     let journal = std::fs::read(folder.join(files::JOURNAL)).unwrap();
     let summary: Summary = serde_json::from_str(SUMMARY).unwrap();
-    writer.finish(&summary).unwrap();
+    writer.finish(&summary);
+    writer.close().unwrap();
     let names = [files::SUMMARY, files::SERIES, files::PROCESSES, files::FILES];
     let read = |name| (name, std::fs::read(folder.join(name)).unwrap());
     let mut all: Vec<_> = names.into_iter().map(read).collect();

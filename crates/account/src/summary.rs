@@ -100,13 +100,7 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, Value> {
 }
 
 fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
-    let exact = |value: f64, source| Value {
-        value: Some(metric.unit.number(value)),
-        unit: metric.unit,
-        source,
-        quality: Quality::Exact,
-        reason: None,
-    };
+    let exact = |value: f64, source| Value::exact(metric.unit, value, source);
     if let Formula::NotMeasured(why) = metric.formula {
         return Value::unavailable(metric.unit, why);
     }
@@ -149,11 +143,8 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
             "the exact total, split by what each timer tick met",
         ),
         metric_name::cpu_cores_peak => match measured.cores_peak {
-            Some(cores) => Value {
-                quality: Quality::Sampled,
-                reason: Some("the greatest average over 1 s, or --interval".into()),
-                ..exact(cores, measured.source)
-            },
+            Some(cores) => exact(cores, measured.source)
+                .qualified(Quality::Sampled, "the greatest average over 1 s, or --interval"),
             None => Value::unavailable(metric.unit, "the job ended before there were two samples"),
         },
         _ => match job_value(metric, measured.reading, measured.wall_seconds) {
@@ -203,13 +194,8 @@ fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -
             (Quality::Sampled, Some(reason))
         }
     };
-    Value {
-        value: Some(metric.unit.number(of(&parts_of_peak(&parts, peak.bytes)) as f64)),
-        unit: metric.unit,
-        source: measured.source,
-        quality,
-        reason,
-    }
+    let bytes = of(&parts_of_peak(&parts, peak.bytes)) as f64;
+    Value { quality, reason, ..Value::exact(metric.unit, bytes, measured.source) }
 }
 
 /// What was thrown away before it was written may be the job's, or what others had made dirty before: the
@@ -223,12 +209,10 @@ fn written_to_storage(metric: &Metric, measured: &Measured<'_>) -> Value {
          others', so between {} and {written} reach storage (--written follows each page)",
         written.saturating_sub(cancelled)
     );
-    Value {
-        value: Some(metric.unit.number(written as f64)),
-        unit: metric.unit,
-        source: measured.source,
-        quality: if cancelled > 0 && written > 0 { Quality::Estimated } else { Quality::Exact },
-        reason: (cancelled > 0 && written > 0).then_some(reason),
+    let value = Value::exact(metric.unit, written as f64, measured.source);
+    match cancelled > 0 && written > 0 {
+        true => value.qualified(Quality::Estimated, reason),
+        false => value,
     }
 }
 
@@ -367,12 +351,7 @@ mod tests {
     #[test]
     fn a_note_can_take_a_value_away_or_qualify_it() {
         let reading = JobReading::default();
-        let note = |quality| Note {
-            metric: "net_sent_bytes_total".into(),
-            quality,
-            source: None,
-            reason: "no tracepoint".into(),
-        };
+        let note = |quality| Note::new("net_sent_bytes_total", quality, "no tracepoint");
         let notes = [note(Quality::Unavailable)];
         let value = &metrics(&measured(&reading, &notes))["net_sent_bytes_total"];
         assert_eq!((value.value, value.quality), (None, Quality::Unavailable));

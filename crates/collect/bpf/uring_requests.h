@@ -30,6 +30,22 @@ enum uring_operation {
 	URING_WRITEV_FIXED = 61,
 };
 
+#define URING_READS                                                                                \
+	(1ULL << URING_READV | 1ULL << URING_READ_FIXED | 1ULL << URING_RECVMSG |                  \
+	 1ULL << URING_READ | 1ULL << URING_RECV | 1ULL << URING_READ_MULTISHOT |                  \
+	 1ULL << URING_READV_FIXED)
+#define URING_WRITES                                                                               \
+	(1ULL << URING_WRITEV | 1ULL << URING_WRITE_FIXED | 1ULL << URING_SENDMSG |                \
+	 1ULL << URING_WRITE | 1ULL << URING_SEND | 1ULL << URING_SEND_ZC |                        \
+	 1ULL << URING_SENDMSG_ZC | 1ULL << URING_WRITEV_FIXED)
+/* From one file to the other. */
+#define URING_COPIES (1ULL << URING_SPLICE | 1ULL << URING_TEE)
+
+static __always_inline bool moves_bytes(__u8 operation)
+{
+	return operation < 64 && (URING_READS | URING_WRITES | URING_COPIES) >> operation & 1;
+}
+
 #define REQ_F_CQE_SKIP (1 << 6) /* of one that succeeds nothing is told */
 #define RECV_MULTISHOT (1 << 1) /* among the flags of a recv */
 #define CQE_F_BUFFER 1 /* names the buffer in which the data lies */

@@ -311,17 +311,17 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
 
 /// How the collector fares.
 pub fn status(outcome: Result<(), &CgroupError>) -> CollectorStatus {
-    CollectorStatus {
-        name: INFO.name.to_owned(),
-        mechanism: Mechanism::Cgroup,
-        status: match outcome {
-            Ok(()) => CollectorState::Active,
-            Err(CgroupError::StillUsed { .. }) => CollectorState::Degraded,
-            Err(_) => CollectorState::Unavailable,
-        },
-        reason: outcome.err().map(ToString::to_string),
-        lost: 0,
-    }
+    let status = match outcome {
+        Ok(()) => CollectorState::Active,
+        Err(CgroupError::StillUsed { .. }) => CollectorState::Degraded,
+        Err(_) => CollectorState::Unavailable,
+    };
+    CollectorStatus::new(
+        INFO.name,
+        Mechanism::Cgroup,
+        status,
+        outcome.err().map(ToString::to_string),
+    )
 }
 
 /// Version 2 lets a group with processes of its own give no controller to children, except the

@@ -100,13 +100,7 @@ pub fn status(state: &Result<bool, DelaysError>) -> CollectorStatus {
         ),
         Err(error) => (CollectorState::Unavailable, Some(error.to_string())),
     };
-    CollectorStatus {
-        name: INFO.name.to_owned(),
-        mechanism: Mechanism::Proc,
-        status,
-        reason,
-        lost: 0,
-    }
+    CollectorStatus::new(INFO.name, Mechanism::Proc, status, reason)
 }
 
 /// Keeps delay accounting on.

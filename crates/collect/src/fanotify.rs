@@ -185,18 +185,14 @@ impl OpenEvents {
 
     /// How the collector fares.
     pub fn status(&self) -> CollectorStatus {
-        CollectorStatus {
-            name: INFO.name.to_owned(),
-            mechanism: Mechanism::Fanotify,
-            status: if self.skipped.is_empty() && self.overflows == 0 {
-                CollectorState::Active
-            } else {
-                CollectorState::Degraded
-            },
-            reason: (!self.skipped.is_empty())
-                .then(|| format!("not followed: {}", self.skipped_text())),
-            lost: self.overflows,
-        }
+        let skipped = !self.skipped.is_empty();
+        let status = match skipped || self.overflows > 0 {
+            true => CollectorState::Degraded,
+            false => CollectorState::Active,
+        };
+        let reason = skipped.then(|| format!("not followed: {}", self.skipped_text()));
+        let status = CollectorStatus::new(INFO.name, Mechanism::Fanotify, status, reason);
+        CollectorStatus { lost: self.overflows, ..status }
     }
 
     fn skipped_text(&self) -> String {

@@ -164,23 +164,15 @@ impl Part {
             (_, _, false) => CollectorState::Degraded,
         };
         CollectorStatus {
-            name: self.name.to_string(),
-            mechanism: Mechanism::Bpf,
-            status,
-            reason: self.reason(),
             lost,
+            ..CollectorStatus::new(self.name, Mechanism::Bpf, status, self.reason())
         }
     }
 
     /// What it means for its metrics that it does not work: `quality`, and what is left out.
     pub(crate) fn notes(&self, quality: Quality, without: &str) -> Vec<Note> {
         let Some(reason) = self.reason() else { return Vec::new() };
-        let note = |metric: &&str| Note {
-            metric: (*metric).to_string(),
-            quality,
-            source: None,
-            reason: format!("{without}{reason}"),
-        };
+        let note = |metric: &&str| Note::new(metric, quality, format!("{without}{reason}"));
         self.metrics.iter().map(note).collect()
     }
 }
@@ -239,17 +231,17 @@ impl Parts {
             self.network.choose(program, offers.tracepoint(name), &format!("tracepoint {name}"));
         }
         match offers.tracepoint_arguments("io_uring_complete") {
-            Some(3) => self.uring.choose(&mut programs.on_uring_complete, true, ""),
-            Some(_) => self.uring.choose(&mut programs.on_uring_complete_pieces, true, ""),
+            Some(3) => self.uring.choose(&mut programs.uring__complete, true, ""),
+            Some(_) => self.uring.choose(&mut programs.uring__complete_pieces, true, ""),
             None => self.uring.give_up("this kernel has no tracepoint io_uring_complete".into()),
         }
         if offers.tracepoint("io_uring_submit_req") {
-            self.uring.choose(&mut programs.on_uring_submit, true, "");
+            self.uring.choose(&mut programs.uring__submit, true, "");
         } else {
             let name = "io_uring_submit_sqe";
             let offered = offers.tracepoint(name);
             let what = format!("tracepoint {name}");
-            self.uring.choose(&mut programs.on_uring_submit_entry, offered, &what);
+            self.uring.choose(&mut programs.uring__submit_entry, offered, &what);
         }
     }
 
@@ -264,10 +256,10 @@ impl Parts {
             self.network.attach(program, links);
         }
         for program in [
-            &programs.on_uring_complete,
-            &programs.on_uring_complete_pieces,
-            &programs.on_uring_submit,
-            &programs.on_uring_submit_entry,
+            &programs.uring__complete,
+            &programs.uring__complete_pieces,
+            &programs.uring__submit,
+            &programs.uring__submit_entry,
         ] {
             self.uring.attach(program, links);
         }
@@ -360,45 +352,29 @@ impl Parts {
         let (lost_calls, hidden_requests) = (job.lost_calls, job.hidden_requests);
         let mut notes = self.network.notes(Quality::Unavailable, "");
         if hidden_requests > 0 {
-            notes.extend(IO.iter().map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: format!(
+            notes.extend(IO.iter().map(|metric| Note::new(metric, Quality::Estimated, format!(
                     "without {hidden_requests} requests of io_uring of which no result tells what they moved \
                      (IOSQE_CQE_SKIP_SUCCESS)"
-                ),
-            }));
+                ))));
         }
         if lost_calls > 0 {
             let sums = [metric_name::net_sent_bytes_total, metric_name::net_received_bytes_total];
-            notes.extend(sums.iter().chain(IO).map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: format!(
+            notes.extend(sums.iter().chain(IO).map(|metric| Note::new(metric, Quality::Estimated, format!(
                     "without {lost_calls} socket calls that were under way while somebody attached \
                      to these functions or detached from them"
-                ),
-            }));
+                ))));
         }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
         if job.counters[Counter::NetConnections as usize] > 0 {
-            notes.push(Note {
-                metric: metric_name::net_received_bytes_total.to_string(),
-                quality: Quality::Exact,
-                source: None,
-                reason: WITHOUT_RECEIVING.to_string(),
-            });
+            notes.push(Note::new(
+                metric_name::net_received_bytes_total,
+                Quality::Exact,
+                WITHOUT_RECEIVING,
+            ));
         }
         if !self.network.is_working() {
             let reason = "without send and recv calls on sockets, which were not followed";
-            notes.extend(IO.iter().map(|metric| Note {
-                metric: (*metric).to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: reason.to_string(),
-            }));
+            notes.extend(IO.iter().map(|metric| Note::new(metric, Quality::Estimated, reason)));
         }
         notes.extend(self.uring.notes(Quality::Estimated, "without io_uring: "));
         notes.extend(self.calls.notes(Quality::Exact, "without splice, tee, vmsplice and AIO: "));

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use weigh_schema::Mechanism;
-use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::event::CollectorStatus;
 use weigh_schema::snapshot::WatchedFile;
 
 use lines::Lines;
@@ -146,16 +146,8 @@ impl FileWatch {
 
     /// How it fared; what it could not keep is the caller's to say.
     pub fn status(&self, name: &str, lost: u64) -> CollectorStatus {
-        CollectorStatus {
-            name: name.to_string(),
-            mechanism: Mechanism::Inotify,
-            status: match self.trouble {
-                None => CollectorState::Active,
-                Some(_) => CollectorState::Degraded,
-            },
-            reason: self.trouble.clone(),
-            lost,
-        }
+        let status = CollectorStatus::of_reasons(name, Mechanism::Inotify, self.trouble.as_slice());
+        CollectorStatus { lost, ..status }
     }
 
     /// Looks whether the path names the file that is open, and opens it if not.

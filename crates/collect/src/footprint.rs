@@ -399,16 +399,10 @@ fn status(latest: Option<&TimedScan>, is_final: bool, asked: Instant) -> Collect
     {
         reasons.push(format!("{} entries could not be read, first {first}", scan.unreadable));
     }
-    CollectorStatus {
-        name: INFO.name.to_owned(),
-        mechanism: Mechanism::Stat,
-        status: match (latest, reasons.is_empty()) {
-            (None, _) => CollectorState::Unavailable,
-            (Some(_), true) => CollectorState::Active,
-            (Some(_), false) => CollectorState::Degraded,
-        },
-        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-        lost: 0,
+    let status = CollectorStatus::of_reasons(INFO.name, Mechanism::Stat, &reasons);
+    match latest {
+        Some(_) => status,
+        None => CollectorStatus { status: CollectorState::Unavailable, ..status },
     }
 }
 

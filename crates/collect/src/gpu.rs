@@ -33,15 +33,10 @@ fn probe() -> CollectorStatus {
 
 /// How the collector fares.
 pub fn status(outcome: Result<(), &GpuError>) -> CollectorStatus {
-    CollectorStatus {
-        name: INFO.name.to_owned(),
-        mechanism: Mechanism::Nvml,
-        status: match outcome {
-            Ok(()) => CollectorState::Active,
-            Err(GpuError::Call { .. }) => CollectorState::Degraded,
-            Err(_) => CollectorState::Unavailable,
-        },
-        reason: outcome.err().map(ToString::to_string),
-        lost: 0,
-    }
+    let status = match outcome {
+        Ok(()) => CollectorState::Active,
+        Err(GpuError::Call { .. }) => CollectorState::Degraded,
+        Err(_) => CollectorState::Unavailable,
+    };
+    CollectorStatus::new(INFO.name, Mechanism::Nvml, status, outcome.err().map(ToString::to_string))
 }

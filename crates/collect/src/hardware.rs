@@ -172,13 +172,12 @@ impl HardwareCounters {
             (false, false) => CollectorState::Degraded,
             (false, true) => CollectorState::Active,
         };
-        CollectorStatus {
-            name: INFO.name.to_owned(),
-            mechanism: Mechanism::Perf,
-            status: state,
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            lost: 0,
-        }
+        CollectorStatus::new(
+            INFO.name,
+            Mechanism::Perf,
+            state,
+            (!reasons.is_empty()).then(|| reasons.join("; ")),
+        )
     }
 }
 

@@ -293,11 +293,8 @@ impl JobReader for KernelJob {
         let job = self.raw_job();
         let lost = job.lost_threads + job.lost_processes + job.lost_mms + job.lost_events;
         let processes = CollectorStatus {
-            name: PROCESSES.name.into(),
-            mechanism: Mechanism::Bpf,
-            status: CollectorState::Active,
-            reason: None,
             lost,
+            ..CollectorStatus::new(PROCESSES.name, Mechanism::Bpf, CollectorState::Active, None)
         };
         let mut statuses = vec![processes];
         statuses.extend(self.parts.statuses(job.lost_files, job.lost_calls));

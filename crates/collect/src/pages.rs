@@ -218,13 +218,7 @@ pub fn status(last: Option<&Result<PageCount, PagesError>>) -> CollectorStatus {
         Some(Ok(count)) => (CollectorState::Degraded, count.reason.clone()),
         Some(Err(error)) => (CollectorState::Unavailable, Some(error.to_string())),
     };
-    CollectorStatus {
-        name: INFO.name.to_owned(),
-        mechanism: Mechanism::Proc,
-        status,
-        reason,
-        lost: 0,
-    }
+    CollectorStatus::new(INFO.name, Mechanism::Proc, status, reason)
 }
 
 /// Whether the kernel counts the pages of a mapping as resident.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use weigh_keep::{GrowingRecording, KeepError, Recording, RecordingWriter};
 use weigh_schema::METRICS;
+use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::{SCHEMA, Summary};
 use weigh_schema::update::{Scope, Update};
 
@@ -32,8 +33,10 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [_, folder, "ended", samples] => {
-            let (writer, start_ns) = write_samples(Path::new(folder), "ended", samples.parse()?)?;
-            writer.finish(&summary("ended", start_ns)?)?;
+            let (mut writer, start_ns) =
+                write_samples(Path::new(folder), "ended", samples.parse()?)?;
+            writer.finish(&summary("ended", start_ns)?);
+            writer.close()?;
             Ok(())
         }
         [_, folder, "long", samples, seconds] => {

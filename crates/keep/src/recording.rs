@@ -32,7 +32,6 @@ use crate::recovery::Tally;
 use crate::sample_scan::{SampleVisit, scan_journal, scan_table};
 use crate::table::Row;
 use crate::table_reader::read_table_by;
-use crate::writer::Finished;
 
 /// Rows of a table, perhaps not all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,8 +109,7 @@ impl Recording {
     }
 
     /// The recording that has just been finished in `dir`: its summary is known, and is not read again.
-    pub fn of_finished(dir: &Path, finished: &Finished) -> Recording {
-        let summary = finished.summary.clone();
+    pub(crate) fn of_finished(dir: &Path, summary: Summary) -> Recording {
         Recording {
             dir: dir.to_path_buf(),
             summary,

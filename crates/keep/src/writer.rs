@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use weigh_schema::Mechanism;
 use weigh_schema::call::CallsReport;
-use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
@@ -28,6 +28,7 @@ use crate::journal_file::JournalFile;
 use crate::json_floats::{finite_entry, finite_summary};
 use crate::overview::OverviewReading;
 use crate::overview_table;
+use crate::recording::Recording;
 use crate::sample_scan::scan_table;
 use crate::table::Row;
 use crate::table_writer::TableWriter;
@@ -61,13 +62,15 @@ pub struct RecordingWriter {
     error: Option<io::Error>,
     lost: u64,
     not_finite: u64,
+    /// How the job ended.
+    end: Option<Summary>,
 }
 
 /// What became of a recording.
 #[derive(Debug)]
 pub struct Finished {
-    /// The summary as it was written: the caller's, and what the recording itself has lost.
-    pub summary: Summary,
+    /// The recording: its summary is the session's, and what the recording itself has lost.
+    pub recording: Recording,
     /// Rows in the table of samples.
     pub samples: u64,
     /// Rows in the table of processes.
@@ -117,6 +120,7 @@ impl RecordingWriter {
             error: None,
             lost: 0,
             not_finite: 0,
+            end: None,
         }
     }
 
@@ -156,10 +160,8 @@ impl RecordingWriter {
     }
 
     /// The last entry, for which room was kept: how the job ended, and what the recording lacks.
-    fn append_end(&mut self, summary: &Summary) {
+    fn append_end(&mut self, mut summary: Summary) {
         self.flush();
-        let (mut summary, not_finite) = finite_summary(summary.clone());
-        self.not_finite += not_finite;
         if self.error.is_some() {
             summary.collectors.push(self.own_status(self.lost));
         }
@@ -191,9 +193,11 @@ impl RecordingWriter {
 
     /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
     /// the journal stays, and in it, if it could still be written, the summary. A journal without a line goes.
-    pub fn finish(mut self, summary: &Summary) -> Result<Finished, KeepError> {
-        self.append_end(summary);
-        let finished = self.make_tables(summary);
+    pub fn close(mut self) -> Result<Finished, KeepError> {
+        let finished = match self.end.take() {
+            Some(summary) => self.make_tables(summary),
+            None => Err(KeepError::NotARecording { path: self.dir.clone() }),
+        };
         match finished {
             // Left behind it does no harm: a directory with a summary is complete.
             Ok(_) => drop(std::fs::remove_file(self.dir.join(files::JOURNAL))),
@@ -213,7 +217,7 @@ impl RecordingWriter {
         self.journal.give_back_room();
     }
 
-    fn make_tables(&mut self, summary: &Summary) -> Result<Finished, KeepError> {
+    fn make_tables(&mut self, mut summary: Summary) -> Result<Finished, KeepError> {
         let path = self.dir.join(files::JOURNAL);
         let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
         let damaged = tables.fill_from(&path)?;
@@ -225,14 +229,12 @@ impl RecordingWriter {
             add_overview(&self.dir)?;
         }
         let lost = self.lost + damaged;
-        // Not counted again: the same summary went through the journal.
-        let (mut summary, _) = finite_summary(summary.clone());
         if lost > 0 || self.error.is_some() {
             summary.collectors.push(self.own_status(lost));
         }
         write_json(&self.dir, files::SUMMARY, &summary)?;
         Ok(Finished {
-            summary,
+            recording: Recording::of_finished(&self.dir, summary),
             samples,
             processes,
             files: rows_of_files,
@@ -248,13 +250,8 @@ impl RecordingWriter {
             Some(error) => format!("the journal could not be written: {error}"),
             None => "entries could not be encoded, or were damaged in the journal".to_string(),
         };
-        CollectorStatus {
-            name: RECORDING.name.to_string(),
-            mechanism: Mechanism::None,
-            status: CollectorState::Degraded,
-            reason: Some(reason),
-            lost,
-        }
+        let status = CollectorStatus::of_reasons(RECORDING.name, Mechanism::None, &[reason]);
+        CollectorStatus { lost, ..status }
     }
 }
 
@@ -275,6 +272,13 @@ impl Sink for RecordingWriter {
         let error = RecordingWriter::error(self)?;
         let place = self.dir.display();
         Some(format!("the recording cannot be written to {place}: {error}"))
+    }
+
+    fn finish(&mut self, summary: &Summary) {
+        let (summary, not_finite) = finite_summary(summary.clone());
+        self.not_finite += not_finite;
+        self.append_end(summary.clone());
+        self.end = Some(summary);
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod support;
 
-use support::{ended, process, started};
+use support::{end, ended, process, started};
 use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::recording::ProcessRow;
 use weigh_schema::update::Update;
@@ -38,7 +38,7 @@ fn many_processes_take_little_memory() {
         writer.append(&Update::Process(row(pid)));
     }
     let before = peak_kb();
-    let finished = writer.finish(&ended()).unwrap();
+    let finished = end(writer, &ended()).unwrap();
     assert_eq!((finished.processes, finished.lost), (PROCESSES.into(), 0));
     let finishing = peak_kb() - before;
     println!("finishing took {finishing} KB");

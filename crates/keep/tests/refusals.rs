@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use support::{ended, process, started};
+use support::{end, ended, process, started};
 use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::recording::files;
 use weigh_schema::update::Update;
@@ -48,7 +48,7 @@ fn a_directory_that_holds_a_recording_is_refused() {
 fn other_files_in_the_directory_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("notes.txt"), "mine").unwrap();
-    RecordingWriter::create(dir.path()).unwrap().finish(&ended()).unwrap();
+    end(RecordingWriter::create(dir.path()).unwrap(), &ended()).unwrap();
     assert_eq!(std::fs::read_to_string(dir.path().join("notes.txt")).unwrap(), "mine");
 }
 
@@ -110,7 +110,7 @@ fn a_table_that_is_no_parquet_or_lacks_a_column_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     writer.append(&Update::Process(process(1)));
-    writer.finish(&ended()).unwrap();
+    end(writer, &ended()).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
     let series = dir.path().join(files::SERIES);
 
@@ -128,7 +128,7 @@ fn a_table_with_any_damaged_byte_is_read_or_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     writer.append(&support::samples(1, &[("cpu_seconds", 1.0), ("memory_bytes", 2.0)]));
-    writer.finish(&ended()).unwrap();
+    end(writer, &ended()).unwrap();
     let path = dir.path().join(files::SERIES);
     let sound = std::fs::read(&path).unwrap();
     let recording = Recording::open(dir.path()).unwrap();
@@ -198,7 +198,7 @@ fn a_full_disk_costs_entries_but_no_panic() {
     assert_eq!(writer.error().unwrap().raw_os_error(), Some(28), "ENOSPC");
     let lost = writer.lost();
 
-    let refused = said(writer.finish(&ended()));
+    let refused = said(end(writer, &ended()));
     assert!(refused.contains("No space left on device"), "{refused}");
     let left: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, [files::JOURNAL], "only the journal is left");
@@ -237,7 +237,7 @@ fn a_disk_that_was_full_for_a_while_still_gets_its_recording() {
     std::fs::remove_file(&ballast).unwrap();
     writer.append(&Update::Process(process(600)));
 
-    let finished = writer.finish(&ended()).unwrap();
+    let finished = end(writer, &ended()).unwrap();
     assert_eq!(finished.processes + finished.lost, 600);
     assert!(finished.lost >= 2 && finished.error.is_some());
     let recording = Recording::open(&dir).unwrap();

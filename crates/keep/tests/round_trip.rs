@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::{START_NS, ended, process, samples, started};
+use support::{START_NS, end, ended, process, samples, started};
 use weigh_keep::{Recording, RecordingWriter};
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::{ProcessRow, SampleRow, files};
@@ -112,7 +112,7 @@ fn odd_values_survive_in_the_journal_and_in_the_tables() {
     assert!(recording.is_running());
     check_odd_rows(&recording);
 
-    let finished = writer.finish(&ended()).unwrap();
+    let finished = end(writer, &ended()).unwrap();
     assert_eq!((finished.samples, finished.processes, finished.files), (5, 4, 4));
     assert_eq!((finished.lost, finished.not_finite), (0, 0));
     // The recording that was opened before it was finished can still be read.
@@ -128,7 +128,7 @@ fn odd_values_survive_in_the_journal_and_in_the_tables() {
 #[test]
 fn a_finished_recording_holds_its_files_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    record_odd_rows(dir.path()).finish(&ended()).unwrap();
+    end(record_odd_rows(dir.path()), &ended()).unwrap();
     let mut names: Vec<String> = std::fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -142,7 +142,7 @@ fn an_empty_job_has_three_empty_tables() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     writer.append(&started());
-    let finished = writer.finish(&ended()).unwrap();
+    let finished = end(writer, &ended()).unwrap();
     assert_eq!((finished.samples, finished.processes, finished.files), (0, 0, 0));
     let recording = Recording::open(dir.path()).unwrap();
     assert_eq!(recording.samples(None).unwrap().rows, []);
@@ -162,7 +162,7 @@ fn a_limit_gives_the_first_rows_and_says_how_many_there_are() {
         }
     };
     check(Recording::open(dir.path()).unwrap());
-    writer.finish(&ended()).unwrap();
+    end(writer, &ended()).unwrap();
     check(Recording::open(dir.path()).unwrap());
 }
 
@@ -175,7 +175,7 @@ fn order_and_values_hold_across_row_groups() {
     for i in 0..count {
         writer.append(&samples(i, &[("cpu_seconds", i as f64), ("memory_bytes", -(i as f64))]));
     }
-    writer.finish(&ended()).unwrap();
+    end(writer, &ended()).unwrap();
     let mut next = 0;
     let total = Recording::open(dir.path())
         .unwrap()
@@ -211,7 +211,7 @@ fn numbers_that_are_not_finite_are_left_out_and_counted() {
     summary.metrics.insert(name.into(), value);
     summary.limits[0].at_seconds = Some(f64::NAN);
 
-    let finished = writer.finish(&summary).unwrap();
+    let finished = end(writer, &summary).unwrap();
     assert_eq!((finished.not_finite, finished.lost), (4, 0));
     let recording = Recording::open(dir.path()).unwrap();
     let samples = recording.samples(None).unwrap().rows;
@@ -224,5 +224,5 @@ fn numbers_that_are_not_finite_are_left_out_and_counted() {
     assert_eq!((value.quality, value.value), (Quality::Unavailable, None));
     assert_eq!(recording.summary().limits[0].at_seconds, None);
     assert_eq!(recording.summary().limits[0].limit, Number::Whole(104_857_600));
-    assert_eq!(recording.summary(), &finished.summary);
+    assert_eq!(recording.summary(), finished.recording.summary());
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::json;
-use support::{ended, started};
+use support::{end, ended, started};
 use weigh_keep::{KeepError, Recording, RecordingWriter};
 use weigh_schema::call::CallsReport;
 use weigh_schema::recording::files;
@@ -43,7 +43,7 @@ fn the_latest_report_is_read_however_the_recording_ended() {
     assert_eq!(cut_short.calls().unwrap(), Some(report(1112)));
 
     let dir = tempfile::tempdir().unwrap();
-    writer(dir.path()).finish(&ended()).unwrap();
+    end(writer(dir.path()), &ended()).unwrap();
     assert_eq!(Recording::open(dir.path()).unwrap().calls().unwrap(), Some(report(1112)));
     assert!(matches!(RecordingWriter::create(dir.path()), Err(KeepError::AlreadyRecorded { .. })));
 }
@@ -53,7 +53,7 @@ fn a_recording_without_calls_has_none_and_a_damaged_file_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut plain = RecordingWriter::create(dir.path()).unwrap();
     plain.append(&started());
-    plain.finish(&ended()).unwrap();
+    end(plain, &ended()).unwrap();
     assert_eq!(Recording::open(dir.path()).unwrap().calls().unwrap(), None);
     let place = dir.path().join(files::CALLS);
     for (text, words) in [

@@ -9,8 +9,7 @@ use rustix::thread::CapabilitySet;
 
 use weigh_schema::Mechanism;
 use weigh_schema::availability::CollectorInfo;
-use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::printable::in_words;
+use weigh_schema::event::CollectorStatus;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use crate::error::MountError;
@@ -83,18 +82,7 @@ pub const INFO: CollectorInfo = CollectorInfo::new(
 });
 
 fn probe() -> CollectorStatus {
-    let refusal = check_means().err().map(|error| in_words(error.to_string()));
-    CollectorStatus {
-        name: INFO.name.to_string(),
-        mechanism: Mechanism::Fuse,
-        status: if refusal.is_none() {
-            CollectorState::Active
-        } else {
-            CollectorState::Unavailable
-        },
-        reason: refusal,
-        lost: 0,
-    }
+    CollectorStatus::of_trial(INFO.name, Mechanism::Fuse, check_means())
 }
 
 /// What mounting needs besides the two folders.

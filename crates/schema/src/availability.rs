@@ -136,12 +136,8 @@ mod tests {
     #[test]
     fn what_helps_is_said_only_where_something_is_missing() {
         const GPU: CollectorInfo = CollectorInfo::new("gpu", "memory of GPUs", Some("a GPU"));
-        let status = |status| CollectorStatus {
-            name: "gpu".to_string(),
-            mechanism: Mechanism::None,
-            status,
-            reason: Some("no driver".to_string()),
-            lost: 0,
+        let status = |status| {
+            CollectorStatus::new("gpu", Mechanism::None, status, Some("no driver".to_string()))
         };
         let of = |state| GPU.availability_in(status(state));
         let text = of(CollectorState::Unavailable).to_string();

@@ -186,6 +186,27 @@ pub struct CollectorStatus {
 }
 
 impl CollectorStatus {
+    /// Of one that has lost nothing.
+    pub fn new(
+        name: &str,
+        mechanism: Mechanism,
+        status: CollectorState,
+        reason: Option<String>,
+    ) -> CollectorStatus {
+        CollectorStatus { name: name.to_string(), mechanism, status, reason, lost: 0 }
+    }
+
+    /// It works, but for these reasons not fully, if there are any.
+    pub fn of_reasons(name: &str, mechanism: Mechanism, reasons: &[String]) -> CollectorStatus {
+        match reasons {
+            [] => CollectorStatus::new(name, mechanism, CollectorState::Active, None),
+            reasons => {
+                let reason = Some(reasons.join("; "));
+                CollectorStatus::new(name, mechanism, CollectorState::Degraded, reason)
+            }
+        }
+    }
+
     /// By what trying it has come to.
     pub fn of_trial<E: std::fmt::Display>(
         name: &str,
@@ -197,7 +218,7 @@ impl CollectorStatus {
             None => CollectorState::Active,
             Some(_) => CollectorState::Unavailable,
         };
-        CollectorStatus { name: name.to_string(), mechanism, status, reason, lost: 0 }
+        CollectorStatus::new(name, mechanism, status, reason)
     }
 }
 
@@ -213,6 +234,13 @@ pub struct Note {
     pub source: Option<Mechanism>,
     /// What is missing, and why.
     pub reason: String,
+}
+
+impl Note {
+    /// Of a value from what most come from.
+    pub fn new(metric: &str, quality: Quality, reason: impl Into<String>) -> Note {
+        Note { metric: metric.to_string(), quality, source: None, reason: reason.into() }
+    }
 }
 
 /// A sum of hardware events over all threads of the job.

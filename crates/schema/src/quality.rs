@@ -110,6 +110,25 @@ pub struct Value {
 }
 
 impl Value {
+    /// A number that was counted at every event.
+    pub fn exact(unit: Unit, number: f64, source: Mechanism) -> Value {
+        let value = Some(unit.number(number));
+        Value { value, unit, source, quality: Quality::Exact, reason: None }
+    }
+
+    /// The same number with what there is to say of it.
+    pub fn qualified(self, quality: Quality, reason: impl Into<String>) -> Value {
+        Value { quality, reason: Some(reason.into()), ..self }
+    }
+
+    /// The same number, which is estimated for these reasons, if there are any.
+    pub fn estimated_for(self, reasons: &[String]) -> Value {
+        match reasons {
+            [] => self,
+            reasons => self.qualified(Quality::Estimated, reasons.join("; ")),
+        }
+    }
+
     /// A value that is not known, and why.
     pub fn unavailable(unit: Unit, reason: impl Into<String>) -> Value {
         Value {

@@ -1,5 +1,6 @@
 //! What takes what a session emits: the contract of everything that keeps, shows or passes it on.
 
+use crate::summary::Summary;
 use crate::update::Update;
 
 /// Takes updates, in the order in which they are emitted.
@@ -21,6 +22,9 @@ pub trait Sink {
     fn error(&self) -> Option<String> {
         None
     }
+
+    /// The session is over: what is known of it. Nothing more is emitted.
+    fn finish(&mut self, _summary: &Summary) {}
 }
 
 /// One that could not be had takes nothing: why it could not be is its caller's to tell.
@@ -43,6 +47,12 @@ impl<S: Sink, E> Sink for Result<S, E> {
 
     fn error(&self) -> Option<String> {
         self.as_ref().ok().and_then(Sink::error)
+    }
+
+    fn finish(&mut self, summary: &Summary) {
+        if let Ok(sink) = self {
+            sink.finish(summary);
+        }
     }
 }
 

@@ -62,17 +62,11 @@ fn memory(host: &Host) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weigh_schema::{Mechanism, Quality};
+    use weigh_schema::Mechanism;
 
     fn values(values: &[(&Metric, f64)]) -> BTreeMap<String, Value> {
         let value = |(metric, number): &(&Metric, f64)| {
-            let value = Value {
-                value: Some(metric.unit.number(*number)),
-                unit: metric.unit,
-                source: Mechanism::Proc,
-                quality: Quality::Exact,
-                reason: None,
-            };
+            let value = Value::exact(metric.unit, *number, Mechanism::Proc);
             (metric.name.to_string(), value)
         };
         values.iter().map(value).collect()

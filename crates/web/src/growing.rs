@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::folder::RecordingsFolder;
     use crate::jobs::JobTable;
-    use crate::tests::{begun, ended, samples};
+    use crate::tests::{begun, end, ended, samples};
 
     fn is_held(store: &GrowingStore) -> bool {
         locked(&store.jobs).iter().any(|job| locked(&job.slot).is_some())
@@ -118,7 +118,7 @@ mod tests {
             writer.flush();
         }
         let job = table.find("job").unwrap();
-        writer.finish(&ended("job")).unwrap();
+        end(writer, &ended("job")).unwrap();
         assert!(store.recording(&job).unwrap().is_complete());
         assert!(!is_held(&store), "it takes no memory any more");
     }

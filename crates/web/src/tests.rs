@@ -11,8 +11,9 @@ use axum::http::{Request, Response, header};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value as Json;
-use weigh_keep::RecordingWriter;
+use weigh_keep::{Finished, KeepError, RecordingWriter};
 use weigh_schema::recording::files;
+use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::{Exit, ExitKind, Host, Job, SCHEMA, Summary};
 use weigh_schema::top::{TOP, TopReport, TopValue};
 use weigh_schema::update::{Scope, Update};
@@ -143,6 +144,12 @@ pub(crate) fn ended(id: &str) -> Summary {
 pub(crate) fn samples(at_ns: i64, value: f64) -> Update {
     let values = BTreeMap::from([("cpu_seconds".to_string(), value), (EVIL.to_string(), 1.0)]);
     Update::Samples { time_ns: START_NS + at_ns, scope: Scope::Job, values }
+}
+
+/// Ends a recording, as a session does.
+pub(crate) fn end(mut writer: RecordingWriter, summary: &Summary) -> Result<Finished, KeepError> {
+    writer.finish(summary);
+    writer.close()
 }
 
 /// A recording that has begun, with so many samples.
@@ -293,7 +300,7 @@ fn hostile_names_are_texts_and_ids_lead_nowhere() {
     let long = "x".repeat(70_000);
     for (name, id) in [("a", EVIL), ("b", "../../etc"), ("c", "../../etc"), ("d", ""), ("e", &long)]
     {
-        begun(&dir.path().join(name), id, 3).finish(&ended(id)).unwrap();
+        end(begun(&dir.path().join(name), id, 3), &ended(id)).unwrap();
     }
     let server = TestServer::new(dir.path());
     let list = server.json("/api/v1/jobs");
@@ -324,7 +331,7 @@ fn hostile_names_are_texts_and_ids_lead_nowhere() {
 fn links_pipes_and_other_folders_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let secret = tempfile::tempdir().unwrap();
-    begun(&secret.path().join("job"), "secret", 3).finish(&ended("secret")).unwrap();
+    end(begun(&secret.path().join("job"), "secret", 3), &ended("secret")).unwrap();
     let served = dir.path().join("served");
     std::fs::create_dir_all(served.join("mixed")).unwrap();
     std::os::unix::fs::symlink(secret.path().join("job"), served.join("whole")).unwrap();
@@ -335,7 +342,7 @@ fn links_pipes_and_other_folders_are_not_followed() {
         )
         .unwrap();
     }
-    begun(&served.join("series"), "series", 3).finish(&ended("series")).unwrap();
+    end(begun(&served.join("series"), "series", 3), &ended("series")).unwrap();
     std::fs::remove_file(served.join("series").join(files::SERIES)).unwrap();
     std::os::unix::fs::symlink(
         secret.path().join("job").join(files::SERIES),
@@ -367,7 +374,7 @@ fn links_pipes_and_other_folders_are_not_followed() {
 fn a_spike_is_in_the_columns_of_a_recording_at_every_zoom() {
     let dir = tempfile::tempdir().unwrap();
     const ROWS: i64 = 100_000;
-    begun(&dir.path().join("job"), "job", ROWS).finish(&ended("job")).unwrap();
+    end(begun(&dir.path().join("job"), "job", ROWS), &ended("job")).unwrap();
     let server = TestServer::new(dir.path());
     let spike = START_NS + ROWS / 3 * 1000;
     for (from, to) in
@@ -413,7 +420,7 @@ fn a_job_is_live_until_it_has_ended() {
     writer.append(&samples(5000, 7.5));
     writer.flush();
     server.app.jobs.read_on_watched();
-    writer.finish(&ended("job")).unwrap();
+    end(writer, &ended("job")).unwrap();
     server.app.jobs.read_on_watched();
     let text = server.events(stream.into_body(), r#""state":"ended""#);
     let events: Vec<Json> = text
@@ -571,7 +578,7 @@ fn what_jobs_that_run_are_busy_with() {
     let row = serde_json::from_value(used).unwrap();
     writer.append(&Update::FileUseSoFar(row));
     writer.flush();
-    begun(&dir.path().join("old"), "old", 3).finish(&ended("old")).unwrap();
+    end(begun(&dir.path().join("old"), "old", 3), &ended("old")).unwrap();
     let server = TestServer::new(dir.path());
     let found = server.json("/api/v1/busiest");
     assert_eq!((&found["schema"], &found["jobs"]), (&"weigh.busiest/1".into(), &1.into()));

@@ -1,17 +1,14 @@
 //! The report: what is known, as it is told.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use serde::{Serialize, Serializer};
 use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Field, FileId, FileUse, IoFound, IoReport, Numbers, Process, ProcessUse, REPORT, ReportBasis,
-    Rest, Tally, Transferred, Who,
+    IoFound, IoReport, Numbers, Process, ProcessUse, REPORT, ReportBasis, Rest, Tally, Transferred,
 };
 
-use super::file_use::{by_calls, file_use, lower_bound, moved_quality, seconds, totals};
+use super::file_use::{Files, by_calls, lower_bound, moved_quality, seconds, totals};
 use super::usage_table::IoBook;
 use super::{advice, flow};
 
@@ -33,54 +30,6 @@ pub struct Run {
     pub grounds: ReportBasis,
 }
 
-/// Each file and process, those that took most time first, and behind them those where it was spent waiting for who is
-/// at the other end: made when they are asked for, one by one, for a
-/// row in words takes ten times the room that it takes in the book.
-pub struct Files<'a> {
-    book: &'a IoBook,
-    keys: Vec<(FileId, Who)>,
-    call: &'a dyn Fn(u64) -> String,
-}
-
-impl<'a> Files<'a> {
-    /// All that are in the book.
-    pub fn of(book: &'a IoBook, call: &'a dyn Fn(u64) -> String) -> Files<'a> {
-        let mut keys: Vec<_> = book.rows.keys().copied().collect();
-        keys.sort_by_cached_key(|key| {
-            let row = book.rows[key].amounts();
-            let bytes: u64 = row.numbers.bytes.iter().flatten().sum();
-            let waits = book.object_of(key.0, row.object).is_waited_at();
-            // As it is told: what is not known of it does not count.
-            let times = Field::TIMES.iter().filter(|time| !book.unseen_fields.contains(time));
-            let time: u64 = times.map(|time| row.numbers.get(*time)).sum();
-            (waits, Reverse(time), Reverse(bytes), *key)
-        });
-        Files { book, keys, call }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// One after the other.
-    pub fn iter(&self) -> impl Iterator<Item = FileUse> {
-        let rows = self.keys.iter().filter_map(|key| self.book.row(key));
-        rows.map(|row| file_use(self.book, &row, self.call))
-    }
-}
-
-impl Serialize for Files<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.iter())
-    }
-}
-
 /// The report of what is in the book.
 pub fn report<'a>(
     book: &'a IoBook,
@@ -89,7 +38,7 @@ pub fn report<'a>(
 ) -> IoReport<Files<'a>> {
     IoReport {
         schema: REPORT.to_string(),
-        found: IoFound { flows: flow::flows(book), ..found(book, run) },
+        found: found_at_end(book, run),
         files: Files::of(book, call),
         processes: processes(book, run.mount.is_some()),
         command: run.command.clone(),
@@ -100,7 +49,12 @@ pub fn report<'a>(
     }
 }
 
-/// What is known of all files together, but for who wrote what others read: that is looked for in the end.
+/// What is known of all files together.
+pub fn found_at_end(book: &IoBook, run: &Run) -> IoFound {
+    IoFound { flows: flow::flows(book), ..found(book, run) }
+}
+
+/// The same, but for who wrote what others read: that is looked for in the end.
 pub fn found(book: &IoBook, run: &Run) -> IoFound {
     let mut all = Numbers::default();
     all.fold(&book.rest.numbers);
@@ -257,7 +211,8 @@ fn notes(book: &IoBook, run: &Run) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::io::IoSeries;
-    use weigh_schema::io::{Object, Transfer, Unseen, Use};
+    use crate::io::file_use;
+    use weigh_schema::io::{Field, FileId, Object, Transfer, Unseen, Use, Who};
 
     /// Of one process all is seen, of the other one no more than what it wrote by calls.
     #[test]
@@ -296,22 +251,5 @@ mod tests {
         assert_eq!((moment(7).read_bytes, moment(7).read_calls_total), (Some(0), Some(0)));
         assert_eq!((moment(8).read_bytes, moment(8).read_calls_total), (None, None));
         assert_eq!(moment(8).written_bytes, Some(5));
-    }
-
-    /// A reader of a pipe waits for its writer: that is not to hide the files.
-    #[test]
-    fn files_come_before_what_was_waited_at() {
-        let mut book = IoBook::default();
-        for (inode, object, time) in
-            [(1, Object::Pipe, 900), (2, Object::Regular, 5), (3, Object::Regular, 7)]
-        {
-            let file = FileId { inode, ..FileId::default() };
-            let mut used = Use { file, object, ..Use::default() };
-            used.numbers.set(Field::ReadTime, time);
-            book.add_use(&used);
-        }
-        let call = |_| String::new();
-        let inodes: Vec<u64> = Files::of(&book, &call).iter().map(|row| row.inode).collect();
-        assert_eq!(inodes, [3, 2, 1]);
     }
 }

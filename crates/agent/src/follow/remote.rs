@@ -420,12 +420,7 @@ impl JobReader for RemoteJob {
             .filter(|m| {
                 m.name != metric_name::wall_seconds && !matches!(m.formula, Formula::NotMeasured(_))
             })
-            .map(|metric| Note {
-                metric: metric.name.to_string(),
-                quality: Quality::Estimated,
-                source: None,
-                reason: reason.clone(),
-            })
+            .map(|metric| Note::new(metric.name, Quality::Estimated, reason.clone()))
             .collect()
     }
 }

@@ -1,33 +1,21 @@
 //! Profiles that are handed over, by processes that run, end and are killed; and what is refused.
 
+#[path = "../../tests/common/profile.rs"]
+mod profile;
+
 use std::fs::File;
-use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use weigh_schema::profile::{MAGIC, head, layout, name};
+use rustix::fs::{MemfdFlags, memfd_create};
 use weigh_wire::Peer;
 
+use self::profile::profile;
 use super::door::profile_notes;
 use super::*;
 use crate::quota::PROFILES;
 
 const STRANGER: u32 = 4_000_001;
-
-/// A profile that says that it has published so often, and nothing else.
-fn profile(publishes: u64) -> OwnedFd {
-    let mut words = vec![0u64; head::LENGTH + name::LENGTH * 2];
-    (words[head::MAGIC], words[head::LAYOUT]) = (MAGIC, layout());
-    words[head::BYTES] = 8 * words.len() as u64;
-    (words[head::PID], words[head::CLOCK], words[head::EPOCH]) = (77, 1, publishes + 1);
-    (words[head::SECTIONS], words[head::SECTIONS + 1]) = (head::LENGTH as u64, 2);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let file = memfd_create("weigh_profile", MemfdFlags::ALLOW_SEALING).unwrap();
-    File::from(file.try_clone().unwrap()).write_all(&bytes).unwrap();
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).unwrap();
-    file
-}
 
 /// It ends when its standard input is closed.
 fn process() -> Child {

@@ -28,25 +28,20 @@ pub fn conclude(
     writer: anyhow::Result<RecordingWriter>,
     mut live: LiveLine,
 ) -> anyhow::Result<ExitCode> {
-    let RunOutcome { summary, calls, mut hook, has_begun } = outcome;
+    let RunOutcome { mut summary, calls, mut hook, has_begun } = outcome;
     let directory = output.directory.clone();
     let is_begun = writer.is_ok();
-    let mut recording = None;
-    let (summary, trouble) = match writer.and_then(|writer| finish(writer, &summary)) {
+    let (mut recording, mut trouble) = (None, None);
+    match writer.and_then(close) {
         Ok(finished) => {
-            let is_whole = finished.error.is_none();
-            recording = is_whole.then(|| Recording::of_finished(&directory, &finished));
-            let trouble = finished.error.map(|e| {
-                anyhow::Error::new(e).context(format!(
-                    "the recording in {} is incomplete: {} entries are lost",
-                    directory.display(),
-                    finished.lost
-                ))
-            });
-            (finished.summary, trouble)
+            summary = finished.recording.summary().clone();
+            let (lost, place) = (finished.lost, directory.display());
+            let text = format!("the recording in {place} is incomplete: {lost} entries are lost");
+            trouble = finished.error.map(|error| anyhow::Error::new(error).context(text));
+            recording = trouble.is_none().then_some(finished.recording);
         }
-        Err(error) => (summary, Some(error)),
-    };
+        Err(error) => trouble = Some(error),
+    }
     let page = match &recording {
         Some(recording) => write_page(recording, &directory.join(files::REPORT)),
         None => Ok(()),
@@ -111,9 +106,9 @@ pub fn conclude(
     Ok(status(&summary, &output))
 }
 
-fn finish(writer: RecordingWriter, summary: &Summary) -> anyhow::Result<Finished> {
+fn close(writer: RecordingWriter) -> anyhow::Result<Finished> {
     let directory = writer.directory().to_path_buf();
-    writer.finish(summary).with_context(|| what_is_left(&directory))
+    writer.close().with_context(|| what_is_left(&directory))
 }
 
 /// What there is of a recording that could not be finished.

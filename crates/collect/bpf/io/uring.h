@@ -10,15 +10,6 @@
 #include "readahead.h"
 #include "../uring_results.h"
 
-#define ALL_READS                                                                                  \
-	(1ULL << URING_READV | 1ULL << URING_READ_FIXED | 1ULL << URING_RECVMSG |                  \
-	 1ULL << URING_READ | 1ULL << URING_RECV | 1ULL << URING_READ_MULTISHOT |                  \
-	 1ULL << URING_READV_FIXED)
-#define ALL_WRITES                                                                                 \
-	(1ULL << URING_WRITEV | 1ULL << URING_WRITE_FIXED | 1ULL << URING_SENDMSG |                \
-	 1ULL << URING_WRITE | 1ULL << URING_SEND | 1ULL << URING_SPLICE | 1ULL << URING_TEE |     \
-	 1ULL << URING_SEND_ZC | 1ULL << URING_SENDMSG_ZC | 1ULL << URING_WRITEV_FIXED)
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 /* What lies in `cmd` of a request that reads or writes a file. */
 struct io_rw {
@@ -65,11 +56,9 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	if (!request || flags & CQE_F_NOTIF)
 		return;
 	operation = BPF_CORE_READ(request, opcode);
-	if (operation > 63)
-		return;
 	if (operation == URING_FSYNC)
 		did.deed = DID_SYNC;
-	else if (!((ALL_READS | ALL_WRITES) >> operation & 1))
+	else if (!moves_bytes(operation))
 		return;
 	task = task_of_request(request);
 	if (!task)
@@ -78,7 +67,7 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	if (!process_of(pid))
 		return;
 	did.at = bpf_ktime_get_ns();
-	did.wrote = ALL_WRITES >> operation & 1;
+	did.wrote = (URING_WRITES | URING_COPIES) >> (operation & 63) & 1;
 	did.failed = result < 0;
 	did.error = did.failed ? result : 0;
 	did.tid = BPF_CORE_READ(task, pid);
@@ -93,16 +82,6 @@ static __always_inline void completed(struct io_kiocb *request, __s32 result, __
 	}
 }
 
-static __always_inline void completed_of(void *ring, struct io_kiocb *request, __u64 user_data,
-					 __s32 result, __u32 flags)
-{
-	struct io_kiocb *known = request ?: repeated_request(ring, user_data, flags);
-
-	completed(known, result, flags);
-	if (request)
-		forget_repeated(request, BPF_CORE_READ(request, opcode));
-}
-
 static __always_inline void submitted(struct io_kiocb *request)
 {
 	__u8 operation = BPF_CORE_READ(request, opcode);
@@ -110,7 +89,7 @@ static __always_inline void submitted(struct io_kiocb *request)
 	struct task_struct *task;
 	bool has_two_files = operation == URING_SPLICE || operation == URING_TEE;
 
-	if (operation > 63 || !((ALL_READS | ALL_WRITES) >> operation & 1))
+	if (!moves_bytes(operation))
 		return;
 	task = task_of_request(request);
 	process = task ? process_of(BPF_CORE_READ(task, tgid)) : 0;
@@ -120,36 +99,6 @@ static __always_inline void submitted(struct io_kiocb *request)
 	add(&tally.hidden_requests, 1);
 }
 
-/* Since 6.4 (2ad57931db64); before that under the name of what is submitted. */
-SEC("?tp_btf/io_uring_submit_req")
-int BPF_PROG(uring__submit, struct io_kiocb *request)
-{
-	submitted(request);
-	return 0;
-}
-
-SEC("?tp_btf/io_uring_submit_sqe")
-int BPF_PROG(uring__submit_entry, struct io_kiocb *request)
-{
-	submitted(request);
-	return 0;
-}
-
-/* Since 6.12 or so the completion is handed over whole; before, in pieces. */
-SEC("?tp_btf/io_uring_complete")
-int BPF_PROG(uring__complete, void *ring, void *request, struct io_uring_cqe *completion)
-{
-	completed_of(ring, request, BPF_CORE_READ(completion, user_data),
-		     BPF_CORE_READ(completion, res), BPF_CORE_READ(completion, flags));
-	return 0;
-}
-
-SEC("?tp_btf/io_uring_complete")
-int BPF_PROG(uring__complete_pieces, void *ring, void *request, __u64 user_data, int result,
-	     unsigned int flags)
-{
-	completed_of(ring, request, user_data, result, flags);
-	return 0;
-}
+#include "../uring_programs.h"
 
 #endif

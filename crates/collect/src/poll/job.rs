@@ -202,10 +202,8 @@ impl PolledJob {
 
     fn note(&self, metric: &Metric, all_waited_for: bool, is_inherited: bool) -> Note {
         let note = |quality, source, reason: String| Note {
-            metric: metric.name.to_string(),
-            quality,
             source: Some(source),
-            reason,
+            ..Note::new(metric.name, quality, reason)
         };
         let is_process_peak = metric.name == metric_name::memory_peak_process_rss_bytes;
         let is_waited = all_waited_for && by_rusage(metric) && !(is_process_peak && is_inherited);

@@ -221,13 +221,7 @@ impl JobPoller {
             reason += "; ";
             reason += why;
         }
-        CollectorStatus {
-            name: INFO.name.to_owned(),
-            mechanism: Mechanism::Proc,
-            status: CollectorState::Degraded,
-            reason: Some(reason),
-            lost: 0,
-        }
+        CollectorStatus::new(INFO.name, Mechanism::Proc, CollectorState::Degraded, Some(reason))
     }
 
     /// Why processes that share one address space count once each; none where they can be told apart.

@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use weigh_schema::availability::CollectorInfo;
-use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
-};
+use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::summary::Sender;
@@ -316,19 +314,9 @@ impl JobReader for PreloadedJob {
         let blind = self.blind_spots();
         let overflow = u64::from(self.place.head.overflow.load(Ordering::Relaxed));
         let lost = overflow + self.files.lost(&self.place);
-        let (status, reason) = if blind.is_empty() {
-            (CollectorState::Active, None)
-        } else {
-            (CollectorState::Degraded, Some(format!("the library was not in {blind}")))
-        };
-        let status = CollectorStatus {
-            name: INFO.name.into(),
-            mechanism: Mechanism::Preload,
-            status,
-            reason,
-            lost,
-        };
-        vec![status]
+        let reason = (!blind.is_empty()).then(|| format!("the library was not in {blind}"));
+        let status = CollectorStatus::of_reasons(INFO.name, Mechanism::Preload, reason.as_slice());
+        vec![CollectorStatus { lost, ..status }]
     }
 
     fn notes(&mut self) -> Vec<Note> {

@@ -62,7 +62,7 @@ const UNKNOWN: &[&str] = &[
 ];
 
 fn note(metric: &str, quality: Quality, source: Option<Mechanism>, reason: &str) -> Note {
-    Note { metric: metric.to_owned(), quality, source, reason: reason.to_owned() }
+    Note { source, ..Note::new(metric, quality, reason) }
 }
 
 impl Basis {

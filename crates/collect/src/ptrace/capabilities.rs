@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use libc::{SIGCONT, SIGSTOP, SIGTERM};
 use rustix::process::Pid;
-use weigh_schema::event::{
-    CollectorState, CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd,
-};
+use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::summary::Sender;
 use weigh_schema::{Group, Mechanism};
@@ -103,15 +101,8 @@ impl JobReader for TracedJob {
                 job.unseen_ends, job.unseen_io
             ));
         }
-        let status =
-            if reasons.is_empty() { CollectorState::Active } else { CollectorState::Degraded };
-        vec![CollectorStatus {
-            name: PROCESSES.name.to_owned(),
-            mechanism: Mechanism::Ptrace,
-            status,
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            lost: job.unseen_io,
-        }]
+        let status = CollectorStatus::of_reasons(PROCESSES.name, Mechanism::Ptrace, &reasons);
+        vec![CollectorStatus { lost: job.unseen_io, ..status }]
     }
 
     fn notes(&mut self) -> Vec<Note> {

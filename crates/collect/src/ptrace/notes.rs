@@ -113,12 +113,7 @@ fn is_of_io_calls(counter: &Counter) -> bool {
 pub fn notes(findings: &Findings) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut add = |metric: &str, quality, reason: &str| {
-        notes.push(Note {
-            metric: metric.to_string(),
-            quality,
-            source: None,
-            reason: reason.to_string(),
-        });
+        notes.push(Note::new(metric, quality, reason));
     };
     for metric in METRICS {
         let Formula::Sum { plus, .. } = metric.formula else { continue };

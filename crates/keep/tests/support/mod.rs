@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use weigh_keep::{Finished, KeepError, RecordingWriter};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::recording::ProcessRow;
+use weigh_schema::sink::Sink;
 use weigh_schema::summary::{Exit, ExitKind, Host, Job, LimitOutcome, Offender, SCHEMA, Summary};
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{Mechanism, Number, Quality, Unit, Value};
@@ -57,13 +59,12 @@ pub fn running() -> Summary {
         snapshots: Vec::new(),
         io: None,
         regions: None,
-        collectors: vec![CollectorStatus {
-            name: "tasks".into(),
-            mechanism: Mechanism::Bpf,
-            status: CollectorState::Active,
-            reason: None,
-            lost: 0,
-        }],
+        collectors: vec![CollectorStatus::new(
+            "tasks",
+            Mechanism::Bpf,
+            CollectorState::Active,
+            None,
+        )],
         allowed: weigh_schema::allowed::Allowed::default(),
         host: Host {
             node: "n1".into(),
@@ -133,4 +134,10 @@ pub fn process(pid: u32) -> ProcessRow {
         exit_signal: None,
         metrics: metrics.collect(),
     }
+}
+
+/// Ends a recording, as a session does.
+pub fn end(mut writer: RecordingWriter, summary: &Summary) -> Result<Finished, KeepError> {
+    Sink::finish(&mut writer, summary);
+    writer.close()
 }

@@ -182,13 +182,7 @@ mod tests {
     use weigh_schema::recording::RECORDING;
 
     fn status(name: &str, state: CollectorState, reason: &str) -> CollectorStatus {
-        CollectorStatus {
-            name: name.to_string(),
-            mechanism: Mechanism::None,
-            status: state,
-            reason: Some(reason.to_string()),
-            lost: 0,
-        }
+        CollectorStatus::new(name, Mechanism::None, state, Some(reason.to_string()))
     }
 
     #[test]

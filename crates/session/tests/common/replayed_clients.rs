@@ -1,21 +1,22 @@
 //! Who takes part in a replay: readers, a client that publishes, programs with regions, and a server that takes metrics.
 
-use std::fs::File;
+#[path = "../../../agent/tests/common/profile.rs"]
+mod profile;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{RecvFlags, recv};
 use weigh_agent::{ProfileServer, StreamDoor, StreamServer};
-use weigh_schema::profile::{MAGIC, head, layout, name};
 use weigh_schema::stream::{ProgramState, PushedSample, RecordBody, StreamRead, StreamRecords};
 use weigh_wire::{Answer, Peer, StreamRequest, decode, receive, send};
+
+use profile::profile;
 
 const USER: u32 = 4_000_001;
 
@@ -161,21 +162,6 @@ impl Drop for Programs {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// A profile that says that it has published so often, and nothing else.
-fn profile(publishes: u64) -> OwnedFd {
-    let mut words = vec![0u64; head::LENGTH + name::LENGTH * 2];
-    (words[head::MAGIC], words[head::LAYOUT]) = (MAGIC, layout());
-    words[head::BYTES] = 8 * words.len() as u64;
-    (words[head::PID], words[head::CLOCK], words[head::EPOCH]) = (77, 1, publishes + 1);
-    (words[head::SECTIONS], words[head::SECTIONS + 1]) = (head::LENGTH as u64, 2);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let file = memfd_create("weigh_profile", MemfdFlags::ALLOW_SEALING).expect("memory");
-    let copy = file.try_clone().expect("a descriptor");
-    File::from(copy).write_all(&bytes).expect("memory");
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).expect("seals");
-    file
 }
 
 /// A server that takes metrics, unless it is broken.

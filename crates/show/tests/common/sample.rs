@@ -294,13 +294,7 @@ fn collector(
     status: CollectorState,
     reason: Option<&str>,
 ) -> CollectorStatus {
-    CollectorStatus {
-        name: name.to_string(),
-        mechanism,
-        status,
-        reason: reason.map(String::from),
-        lost: 0,
-    }
+    CollectorStatus::new(name, mechanism, status, reason.map(String::from))
 }
 
 /// A value for each metric: sums over the processes where there are any, else something of the

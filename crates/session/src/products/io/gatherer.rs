@@ -1,15 +1,16 @@
 //! What is told of files, by the kernel side or by a library in the programs, gathered: for `weigh io`, and for a recording.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weigh_account::io::{
-    Checkpoint, IoBook, IoSeries, RowState, Run, Step, file_use, io_call, report,
+    Checkpoint, Files, IoBook, IoSeries, RowState, Run, Step, file_use, found_at_end, io_call,
 };
 use weigh_collect::follow::{FileMechanism, MechanismError};
 use weigh_collect::io::MAPPED_READ;
 use weigh_collect::io::last_look::{Generation, LastLook, LastLooks};
-use weigh_schema::io::{Called, Event, FileId, FileStates, IoFound, Trust, Who};
+use weigh_schema::io::{Called, Event, FileId, FileStates, FileUse, IoFound, Trust, Who};
 use weigh_schema::sink::Sink;
 use weigh_schema::update::Update;
 use weigh_schema::{Mechanism, Quality};
@@ -23,6 +24,8 @@ pub struct Gatherer {
     pub io: Box<dyn FileMechanism>,
     /// What was told.
     pub book: IoBook,
+    /// The devices of files that rows have shown to be written.
+    pub written_devices: BTreeSet<u32>,
     series: IoSeries,
     stepped: Instant,
     /// Calls that were told with the last batch: the names of what they are about may have come after them, and
@@ -39,8 +42,9 @@ impl Gatherer {
         let mut book = IoBook::default();
         book.stand_on(&io.grounds());
         let (series, stepped) = (IoSeries::default(), Instant::now());
+        let (written_devices, called) = (BTreeSet::new(), Vec::new());
         let mut gatherer =
-            Gatherer { io, book, series, stepped, called: Vec::new(), epoch_ns: 0, name };
+            Gatherer { io, book, written_devices, series, stepped, called, epoch_ns: 0, name };
         gatherer.set_clock(now_ns());
         gatherer
     }
@@ -98,16 +102,17 @@ impl Gatherer {
     /// What processes have open still: a batch after the other, for they may be as many as the kernel has
     /// room for.
     fn take_in_open(&mut self, sink: &mut dyn Sink) -> Result<(), MechanismError> {
-        let Gatherer { io, book, series, name, .. } = self;
+        let Gatherer { io, book, written_devices, series, name, .. } = self;
         io.each_open_use(&mut |used| {
             book.add_use(&used);
             // Names stay: a file that is still open has been named for good.
-            give_room(book, series, *name, sink);
+            give_room(book, series, *name, &mut |row| emit_row(row, written_devices, sink));
         })
     }
 
     fn make_room(&mut self, sink: &mut dyn Sink) {
-        let left = give_room(&mut self.book, &mut self.series, self.name, sink);
+        let Gatherer { book, written_devices, series, name, .. } = self;
+        let left = give_room(book, series, *name, &mut |row| emit_row(row, written_devices, sink));
         if !left.is_empty() {
             let forgotten: Vec<FileId> = self.book.forget_names(&left);
             self.io.forget_names(&forgotten);
@@ -134,24 +139,24 @@ impl Gatherer {
 
     /// Emits rows that have changed since the last time, `most` of them at most; they are not the last.
     pub fn emit_changed(
-        &self,
+        &mut self,
         book: &IoBook,
         saved: &mut Checkpoint,
         most: usize,
         sink: &mut dyn Sink,
     ) {
         for row in saved.changed(book, most).iter().filter_map(|key| book.row(key)) {
-            sink.emit(&Update::FileUseSoFar(Box::new(file_use(book, &row, &self.name))));
+            let used = file_use(book, &row, &self.name);
+            note_written(&used, &mut self.written_devices);
+            sink.emit(&Update::FileUseSoFar(Box::new(used)));
         }
     }
 
     /// Emits all rows as they are in the end; returns what is known of all files together.
-    pub fn conclude(&self, book: &IoBook, run: &Run, sink: &mut dyn Sink) -> IoFound {
-        let report = report(book, run, &self.name);
-        for used in report.files.iter() {
-            sink.emit(&Update::FileUse(Box::new(used)));
-        }
-        report.found
+    pub fn conclude(&mut self, book: &IoBook, run: &Run, sink: &mut dyn Sink) -> IoFound {
+        let files = Files::of(book, &self.name);
+        files.iter().for_each(|row| emit_row(row, &mut self.written_devices, sink));
+        found_at_end(book, run)
     }
 
     /// Files may have been renamed and deleted since they were closed.
@@ -266,15 +271,27 @@ fn give_room(
     book: &mut IoBook,
     series: &mut IoSeries,
     name: fn(u64) -> String,
-    sink: &mut dyn Sink,
+    emit: &mut dyn FnMut(FileUse),
 ) -> Vec<((FileId, Who), RowState)> {
     let left = book.make_room();
     for (key, row) in &left {
         let row = row.row(key);
         series.leaves(&row);
-        sink.emit(&Update::FileUse(Box::new(file_use(book, &row, &name))));
+        emit(file_use(book, &row, &name));
     }
     left
+}
+
+/// The row of a file as it is in the end.
+fn emit_row(row: FileUse, written_devices: &mut BTreeSet<u32>, sink: &mut dyn Sink) {
+    note_written(&row, written_devices);
+    sink.emit(&Update::FileUse(Box::new(row)));
+}
+
+fn note_written(row: &FileUse, devices: &mut BTreeSet<u32>) {
+    if row.is_output() {
+        devices.insert(row.device);
+    }
 }
 
 /// The processes that live.

@@ -127,8 +127,7 @@ fn had_by(split: &CpuWaits, run_delay_ns: u64, throttled_ns: u64) -> (Value, Val
 }
 
 fn value(seconds: f64, source: Mechanism, quality: Quality, reason: String) -> Value {
-    let number = Some(Unit::Seconds.number(seconds));
-    Value { value: number, unit: Unit::Seconds, source, quality, reason: Some(reason) }
+    Value::exact(Unit::Seconds, seconds, source).qualified(quality, reason)
 }
 
 /// The kernel counts for how long each CPU was kept from a group. As many threads waited there as had been put on that

@@ -42,23 +42,18 @@ impl OomKills {
             let value = without_bpf(findings.oom_kills, self.before, host::oom_kills());
             findings.given.insert(METRIC.to_owned(), value);
         } else if !self.victims.is_empty() {
-            findings.notes.push(Note {
-                metric: METRIC.to_owned(),
-                quality: Quality::Exact,
-                source: None,
-                reason: format!("killed for want of memory: {}", self.victims.join(", ")),
-            });
+            findings.notes.push(Note::new(
+                METRIC,
+                Quality::Exact,
+                format!("killed for want of memory: {}", self.victims.join(", ")),
+            ));
         }
     }
 }
 
 fn without_bpf(of_group: Option<u64>, before: Option<u64>, after: Option<u64>) -> Value {
-    let exact = |count: u64, source, reason: &str| Value {
-        value: Some(Unit::Count.number(count as f64)),
-        unit: Unit::Count,
-        source,
-        quality: Quality::Exact,
-        reason: Some(reason.to_owned()),
+    let exact = |count: u64, source, reason: &str| {
+        Value::exact(Unit::Count, count as f64, source).qualified(Quality::Exact, reason)
     };
     if let Some(count) = of_group {
         return exact(count, Mechanism::Cgroup, "by the count of the job's control group");

@@ -7,8 +7,6 @@ use weigh_collect::follow::JobMechanism;
 use weigh_schema::event::FileKey;
 use weigh_schema::io::FileUse;
 use weigh_schema::quality::Quality;
-use weigh_schema::sink::Sink as _;
-use weigh_schema::update::Update;
 
 use super::recorder::Recorder;
 
@@ -35,8 +33,7 @@ impl OpenFiles {
         let Ok(counts) = follower.open_counts() else { return };
         for (key, path) in opened {
             if let Some(times) = counts.take_opens(&key) {
-                let opened = FileUse::opened(pid, &path, times, Quality::Exact);
-                recorder.emit(&Update::FileUse(Box::new(opened)));
+                recorder.opened(FileUse::opened(pid, &path, times, Quality::Exact));
             }
         }
     }

@@ -165,6 +165,10 @@ impl PreparedRun {
             // Its place was found to be one: what fails is the medium.
             go_without(anyhow::anyhow!("{error}"))?;
         }
+        let ended = |sink: &mut dyn Sink, outcome: RunOutcome| {
+            sink.finish(&outcome.summary);
+            outcome
+        };
         // Kept to the end of the run.
         let _delays = collectors::turn_on_delays(self.run.settings.delays)?;
         let (armed, command) = match self.run.settings.pid {
@@ -172,11 +176,11 @@ impl PreparedRun {
             None => {
                 let (armed, pending) = match self.arm()? {
                     Ok(armed) => armed,
-                    Err(outcome) => return Ok(outcome),
+                    Err(outcome) => return Ok(ended(sink, outcome)),
                 };
                 match pending.go() {
                     Ok(command) => (armed, command),
-                    Err(error) => return Ok(not_started(armed.run, &error)),
+                    Err(error) => return Ok(ended(sink, not_started(armed.run, &error))),
                 }
             }
         };

@@ -15,7 +15,8 @@ use weigh_schema::{METRICS, MetricKind};
 
 /// What is recorded while the job runs.
 pub(super) struct Recorder<'a> {
-    sink: &'a mut dyn Sink,
+    /// What takes updates that need nothing of this.
+    pub sink: &'a mut dyn Sink,
     tree: Tree,
     series: Series,
     /// The job's start, since the Unix epoch.
@@ -25,7 +26,7 @@ pub(super) struct Recorder<'a> {
     looks: Vec<SharedMemoryReading>,
     /// All processes that were of the job.
     pids: HashSet<u32>,
-    /// Whether rows of files have to say all that was done with them.
+    /// Whether files are followed: each has a row that says all that was done with it.
     with_uses: bool,
     /// The devices of files that were written, as rows have them.
     written_devices: BTreeSet<u32>,
@@ -87,10 +88,16 @@ impl<'a> Recorder<'a> {
         &self.pids
     }
 
-    fn note_device(&mut self, used: &FileUse) {
-        if used.is_output() {
-            self.written_devices.insert(used.device);
+    /// What a process opened. A file that was followed is told of once, by who followed it.
+    pub fn opened(&mut self, file: FileUse) {
+        if !self.with_uses {
+            self.sink.emit(&Update::FileUse(Box::new(file)));
         }
+    }
+
+    /// The job has written files on these devices.
+    pub fn note_written(&mut self, devices: &BTreeSet<u32>) {
+        self.written_devices.extend(devices);
     }
 
     /// The devices of files that the job is known to have written: major * 2^20 + minor.
@@ -198,27 +205,5 @@ impl<'a> Recorder<'a> {
         let time_ns = self.epoch(at_ns);
         let scope = Scope::Job;
         self.sink.emit(&Update::Samples { time_ns, scope, values });
-    }
-}
-
-impl Sink for Recorder<'_> {
-    /// A file that was followed is told of once, by who followed it.
-    fn emit(&mut self, update: &Update) {
-        if let Update::FileUse(used) | Update::FileUseSoFar(used) = update {
-            self.note_device(used);
-        }
-        let is_told_elsewhere =
-            matches!(update, Update::FileUse(used) if used.is_followed() != self.with_uses);
-        if !is_told_elsewhere {
-            self.sink.emit(update);
-        }
-    }
-
-    fn flush(&mut self) {
-        self.sink.flush();
-    }
-
-    fn is_watched(&self) -> bool {
-        self.sink.is_watched()
     }
 }

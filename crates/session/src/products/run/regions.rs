@@ -32,7 +32,6 @@ use weigh_collect::profile::{SharedProfile, clock_pair};
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 use weigh_schema::region::{RegionRow, RegionsFound};
-use weigh_schema::sink::Sink as _;
 use weigh_schema::update::Update;
 use weigh_wire::Peer;
 
@@ -297,7 +296,7 @@ impl Regions {
         self.conclude_all_executed(recorder);
         let mut processes = std::mem::take(&mut self.processes);
         let mut so_far = std::mem::replace(&mut self.so_far, RegionsSoFar::new());
-        let mut look = so_far.is_due(recorder.is_watched()).then(|| so_far.begin());
+        let mut look = so_far.is_due(recorder.sink.is_watched()).then(|| so_far.begin());
         for process in processes.values_mut() {
             if let Some(snapshot) = process.profile.read_published() {
                 self.totals.publishes_read(1);
@@ -327,7 +326,7 @@ impl Regions {
         let Some(look) = look else { return };
         let rows = process_rows(&snapshot, &context).rows;
         for row in rows.into_iter().filter(|row| look.takes(row)) {
-            recorder.emit(&Update::RegionSoFar(Box::new(row)));
+            recorder.sink.emit(&Update::RegionSoFar(Box::new(row)));
         }
     }
 
@@ -423,7 +422,7 @@ impl Regions {
     fn tell_row(&mut self, row: RegionRow, recorder: &mut Recorder<'_>) {
         self.totals.row(&row);
         if self.budget.takes_row() {
-            recorder.emit(&Update::Region(Box::new(row)));
+            recorder.sink.emit(&Update::Region(Box::new(row)));
         }
     }
 
@@ -445,7 +444,7 @@ impl Regions {
         let epoch_ns = recorder.now().saturating_sub_unsigned(monotonic_ns());
         for row in phase_rows(snapshot, context, epoch_ns) {
             if self.budget.takes_phase() {
-                recorder.emit(&Update::Phase(Box::new(row)));
+                recorder.sink.emit(&Update::Phase(Box::new(row)));
             }
         }
         for event in snapshot.events.iter().filter(|event| event.value.is_finite()) {

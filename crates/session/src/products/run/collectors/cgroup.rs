@@ -71,16 +71,11 @@ impl JobGroup {
 
     /// What no process maps is in no resident size.
     fn note(&self) -> Option<Note> {
-        (self.shared_peak > 0).then(|| Note {
-            metric: metric_name::memory_peak_bytes.to_owned(),
-            quality: Quality::Exact,
-            source: None,
-            reason: format!(
+        (self.shared_peak > 0).then(|| Note::new(metric_name::memory_peak_bytes, Quality::Exact, format!(
                 "of shared memory and files in memory only what was mapped is in it; the job's control group held up to \
                  {} bytes of them at a sample, mapped or not",
                 self.shared_peak
-            ),
-        })
+            )))
     }
 }
 
@@ -96,13 +91,7 @@ impl CollectorSource for JobGroup {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         let unit = metric(PEAK).map_or(Unit::Bytes, |m| m.unit);
         let value = match self.group.peak_bytes() {
-            Ok(bytes) => Value {
-                value: Some(unit.number(bytes as f64)),
-                unit,
-                source: Mechanism::Cgroup,
-                quality: Quality::Exact,
-                reason: None,
-            },
+            Ok(bytes) => Value::exact(unit, bytes as f64, Mechanism::Cgroup),
             Err(error) => Value::unavailable(unit, error.to_string()),
         };
         findings.given.insert(PEAK.to_string(), value);

@@ -223,13 +223,8 @@ impl ActiveCollector {
         self.metrics.iter().filter_map(|name| {
             let unit = metric(name)?.unit;
             let value = match self.value(name) {
-                Some(value) => Value {
-                    value: Some(unit.number(value)),
-                    unit,
-                    source: self.mechanism,
-                    quality: Quality::Sampled,
-                    reason: Some("as last looked at before this moment".to_string()),
-                },
+                Some(value) => Value::exact(unit, value, self.mechanism)
+                    .qualified(Quality::Sampled, "as last looked at before this moment"),
                 None => {
                     let refusal = self.collector.claim().refusal;
                     Value::unavailable(unit, refusal.unwrap_or("not known yet at this moment"))

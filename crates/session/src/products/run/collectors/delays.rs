@@ -67,12 +67,7 @@ impl CollectorSource for Delays {
 fn notes(is_on: bool) -> Vec<Note> {
     let doubtful = &DELAYS[..1];
     let (metrics, reason) = if is_on { (doubtful, DOUBT) } else { (DELAYS, TURNED_OFF) };
-    let note = |metric: &&str| Note {
-        metric: metric.to_string(),
-        quality: Quality::Estimated,
-        source: None,
-        reason: reason.to_string(),
-    };
+    let note = |metric: &&str| Note::new(metric, Quality::Estimated, reason);
     metrics.iter().map(note).collect()
 }
 

@@ -8,8 +8,6 @@ use weigh_collect::fanotify::{Open, OpenEvents, file_uses, is_allowed};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::sink::Sink as _;
-use weigh_schema::update::Update;
 use weigh_schema::{Unit, metric};
 
 use super::collector::{
@@ -63,13 +61,12 @@ struct FollowerOpens;
 
 impl CollectorSource for FollowerOpens {
     fn finish(self: Box<Self>, _: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
-        CollectorStatus {
-            name: "fanotify".into(),
-            mechanism: Mechanism::Fanotify,
-            status: CollectorState::Disabled,
-            reason: Some("the job's mechanism counts every open".into()),
-            lost: 0,
-        }
+        CollectorStatus::new(
+            "fanotify",
+            Mechanism::Fanotify,
+            CollectorState::Disabled,
+            Some("the job's mechanism counts every open".into()),
+        )
     }
 }
 
@@ -123,16 +120,11 @@ impl CollectorSource for FanotifyOpens {
                       they are read";
         findings.given.insert(
             OPENED.to_string(),
-            Value {
-                value: Some(unit.number(total as f64)),
-                unit,
-                source: Mechanism::Fanotify,
-                quality: Quality::Estimated,
-                reason: Some(reason.into()),
-            },
+            Value::exact(unit, total as f64, Mechanism::Fanotify)
+                .qualified(Quality::Estimated, reason),
         );
         for used in file_uses(std::mem::take(&mut self.opens)) {
-            recorder.emit(&Update::FileUse(Box::new(used)));
+            recorder.opened(used);
         }
         self.events.status()
     }

@@ -107,14 +107,10 @@ impl CollectorSource for Footprint {
                 GROWTH => growth(&before, &scans),
                 _ => scans.clone(),
             };
-            let value = Value {
-                value: value_of(&peak, name).map(|value| unit.number(value as f64)),
-                unit,
-                source: Mechanism::Stat,
-                quality: if *name == GROWTH { Quality::Estimated } else { Quality::Sampled },
-                reason: Some(reason),
-            };
-            findings.given.insert((*name).to_string(), value);
+            let Some(value) = value_of(&peak, name) else { continue };
+            let quality = if *name == GROWTH { Quality::Estimated } else { Quality::Sampled };
+            let value = Value::exact(unit, value as f64, Mechanism::Stat);
+            findings.given.insert((*name).to_string(), value.qualified(quality, reason));
         }
         report.status
     }
@@ -223,13 +219,8 @@ mod tests {
 
     fn settled(grew: bool, tally: Tally, quality: Quality) -> (Quality, String) {
         let mut findings = Findings { grew_until_the_end: grew, ..Findings::default() };
-        let value = Value {
-            value: Some(Unit::Bytes.number(5.0)),
-            unit: Unit::Bytes,
-            source: Mechanism::Stat,
-            quality: Quality::Estimated,
-            reason: Some("scans".to_string()),
-        };
+        let value =
+            Value::exact(Unit::Bytes, 5.0, Mechanism::Stat).qualified(Quality::Estimated, "scans");
         findings.given.insert(GROWTH.to_string(), value);
         settle_growth(&mut findings, &tally, &ReportBasis { quality, ..ReportBasis::default() });
         let value = &findings.given[GROWTH];

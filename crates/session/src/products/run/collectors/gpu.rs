@@ -221,9 +221,7 @@ fn unit(name: &str) -> Unit {
 }
 
 fn known(name: &str, value: f64, (source, quality, reason): TimeTrust) -> Value {
-    let unit = unit(name);
-    let value = Some(unit.number(value));
-    Value { value, unit, source, quality, reason: Some(reason.into()) }
+    Value::exact(unit(name), value, source).qualified(quality, reason)
 }
 
 impl Gpu {

@@ -3,7 +3,7 @@
 use weigh_collect::hardware::{HardwareCounters, HardwareEvent};
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::quality::{Mechanism, Value};
 use weigh_schema::{Unit, metric};
 
 use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
@@ -47,19 +47,11 @@ impl CollectorSource for Hardware {
                 Ok(count) => {
                     let shared = count.running_ratio < 1.0;
                     let unit = metric(&count.metric).map_or(Unit::Count, |m| m.unit);
-                    let value = Value {
-                        value: Some(unit.number(count.count as f64)),
-                        unit,
-                        source: Mechanism::Perf,
-                        quality: if shared { Quality::Estimated } else { Quality::Exact },
-                        reason: shared.then(|| {
-                            format!(
-                                "the counter ran {:.0} % of the time",
-                                count.running_ratio * 100.0
-                            )
-                        }),
-                    };
-                    findings.given.insert(count.metric, value);
+                    let value = Value::exact(unit, count.count as f64, Mechanism::Perf);
+                    let percent = count.running_ratio * 100.0;
+                    let reason =
+                        shared.then(|| format!("the counter ran {percent:.0} % of the time"));
+                    findings.given.insert(count.metric, value.estimated_for(reason.as_slice()));
                 }
                 Err(error) => findings.unavailable(&[error.metric()], &error.to_string()),
             }

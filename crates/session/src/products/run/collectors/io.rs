@@ -16,7 +16,6 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoFound, Transfer};
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::sink::Sink as _;
 use weigh_schema::update::Update;
 
 use super::collector::{
@@ -194,8 +193,9 @@ impl FileUses {
 
     /// What has changed goes into the journal.
     fn save(&mut self, book: &IoBook, recorder: &mut Recorder<'_>) {
-        self.gatherer.emit_changed(book, &mut self.saved, ROWS_AT_A_TICK, recorder);
-        recorder.emit(&Update::IoTotals(Box::new(found(book, &self.run()))));
+        self.gatherer.emit_changed(book, &mut self.saved, ROWS_AT_A_TICK, recorder.sink);
+        recorder.note_written(&self.gatherer.written_devices);
+        recorder.sink.emit(&Update::IoTotals(Box::new(found(book, &self.run()))));
     }
 }
 
@@ -212,7 +212,7 @@ impl CollectorSource for FileUses {
     fn attend(&mut self, recorder: &mut Recorder<'_>) {
         if Instant::now() >= self.next_look {
             self.gatherer.set_clock(recorder.now());
-            self.gatherer.take_in(recorder);
+            self.gatherer.take_in(recorder.sink);
             self.next_look = Instant::now() + LOOK;
         }
     }
@@ -240,11 +240,12 @@ impl CollectorSource for FileUses {
         recorder: &mut Recorder<'_>,
     ) -> CollectorStatus {
         let mut run = self.run();
-        let end = self.gatherer.end(&mut run, recorder);
+        let end = self.gatherer.end(&mut run, recorder.sink);
         let lost = run.tally.lost_calls + run.tally.lost_requests + run.tally.lost_threads;
         let book = std::mem::take(&mut self.gatherer.book);
         recorder.io_step(self.gatherer.step(&book, recorder.now()));
-        let mut all = self.gatherer.conclude(&book, &run, recorder);
+        let mut all = self.gatherer.conclude(&book, &run, recorder.sink);
+        recorder.note_written(&self.gatherer.written_devices);
         if let Err(error) = end {
             all.notes.push(format!("what was open in the end could not be read: {error}"));
         }
@@ -257,18 +258,9 @@ impl CollectorSource for FileUses {
         if self.mount.is_none() {
             settle_growth(findings, &run.tally, &run.grounds);
         }
-        let missing = all.notes.join("; ");
+        let status = CollectorStatus::of_reasons(NAME, mechanism, &all.notes);
         findings.io = Some(Box::new(all));
-        CollectorStatus {
-            name: NAME.to_string(),
-            mechanism,
-            status: match missing.is_empty() {
-                true => CollectorState::Active,
-                false => CollectorState::Degraded,
-            },
-            reason: (!missing.is_empty()).then_some(missing),
-            lost,
-        }
+        CollectorStatus { lost, ..status }
     }
 }
 
@@ -296,13 +288,7 @@ fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
     let moved = [mapped.read_bytes, mapped.written_bytes];
     for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
-        let value = Value {
-            value: Some(Unit::Bytes.number(bytes as f64)),
-            unit: Unit::Bytes,
-            source: Mechanism::Bpf,
-            quality: if reasons.is_empty() { Quality::Exact } else { Quality::Estimated },
-            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-        };
+        let value = Value::exact(Unit::Bytes, bytes as f64, Mechanism::Bpf).estimated_for(&reasons);
         findings.given.insert((*name).to_string(), value);
     }
 }

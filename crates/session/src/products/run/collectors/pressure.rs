@@ -9,7 +9,7 @@ use weigh_collect::procfs::{self, number_after};
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
+use weigh_schema::quality::{Mechanism, Value};
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::{Unit, metric};
 
@@ -128,22 +128,10 @@ impl CollectorSource for Pressure {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder) -> CollectorStatus {
         findings.given.extend(self.seconds().map(|(name, seconds)| {
             let unit = metric(name).map_or(Unit::Seconds, |metric| metric.unit);
-            let value = Value {
-                value: Some(unit.number(seconds)),
-                unit,
-                source: Mechanism::Proc,
-                quality: Quality::Exact,
-                reason: None,
-            };
+            let value = Value::exact(unit, seconds, Mechanism::Proc);
             (name.to_string(), value)
         }));
-        CollectorStatus {
-            name: INFO.name.to_string(),
-            mechanism: Mechanism::Proc,
-            status: CollectorState::Active,
-            reason: None,
-            lost: 0,
-        }
+        CollectorStatus::new(INFO.name, Mechanism::Proc, CollectorState::Active, None)
     }
 }
 

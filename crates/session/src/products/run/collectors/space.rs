@@ -109,13 +109,8 @@ impl Space {
             let place = history.point.display().to_string();
             format!("on {place} ({}), {}", history.kind, looks(&history))
         });
-        Value {
-            value: Some(unit.number(number as f64)),
-            unit,
-            source: Mechanism::Stat,
-            quality: Quality::Sampled,
-            reason: of,
-        }
+        let exact = Value::exact(unit, number as f64, Mechanism::Stat);
+        Value { quality: Quality::Sampled, reason: of, ..exact }
     }
 
     fn why_unknown(&self) -> String {
@@ -162,13 +157,13 @@ fn value(metric: &Metric, number: Option<u64>, reason: Option<&str>) -> (String,
     const UNLIMITED: &str = "the file system makes inodes as they are needed";
     let value = match number {
         None => Value::unavailable(metric.unit, UNLIMITED),
-        Some(number) => Value {
-            value: Some(metric.unit.number(number as f64)),
-            unit: metric.unit,
-            source: Mechanism::Stat,
-            quality: if reason.is_some() { Quality::Sampled } else { Quality::Exact },
-            reason: reason.map(str::to_string),
-        },
+        Some(number) => {
+            let exact = Value::exact(metric.unit, number as f64, Mechanism::Stat);
+            match reason {
+                None => exact,
+                Some(reason) => exact.qualified(Quality::Sampled, reason),
+            }
+        }
     };
     (metric.name.to_string(), value)
 }
@@ -251,17 +246,13 @@ impl CollectorSource for Space {
             let history = self.watch.history(*system)?;
             Some(format!("{}: {}", history.point.display(), history.trouble?))
         });
-        let reason = silent.collect::<Vec<_>>().join("; ");
-        CollectorStatus {
-            name: INFO.name.to_string(),
-            mechanism: Mechanism::Stat,
-            status: match (reason.is_empty(), bytes) {
-                (true, _) => CollectorState::Active,
-                (false, Some(_)) => CollectorState::Degraded,
-                (false, None) => CollectorState::Unavailable,
-            },
-            reason: (!reason.is_empty()).then_some(reason),
-            lost: 0,
+        let silent: Vec<String> = silent.collect();
+        let status = CollectorStatus::of_reasons(INFO.name, Mechanism::Stat, &silent);
+        match bytes {
+            None if !silent.is_empty() => {
+                CollectorStatus { status: CollectorState::Unavailable, ..status }
+            }
+            _ => status,
         }
     }
 }

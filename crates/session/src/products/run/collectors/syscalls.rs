@@ -12,7 +12,6 @@ use weigh_collect::notice;
 use weigh_schema::call::{CallsReport, SubsystemState};
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::quality::Mechanism;
-use weigh_schema::sink::Sink as _;
 use weigh_schema::update::Update;
 
 use super::collector::{
@@ -99,7 +98,7 @@ impl CollectorSource for SyscallTotals {
     fn record(&mut self, recorder: &mut Recorder<'_>) {
         let now = Instant::now();
         // Who looks at the job sees what its calls are now.
-        let pace = match recorder.is_watched() {
+        let pace = match recorder.sink.is_watched() {
             true => PACE,
             false => PACE.max((self.recorded - self.began) / PACE_OF_TIME),
         };
@@ -108,7 +107,7 @@ impl CollectorSource for SyscallTotals {
         }
         // What cannot be read now is told of in the end.
         if let Ok(report) = self.calls.so_far() {
-            recorder.emit(&Update::SyscallTotals(Box::new(report)));
+            recorder.sink.emit(&Update::SyscallTotals(Box::new(report)));
         }
         self.recorded = now;
     }
@@ -146,18 +145,13 @@ impl SyscallTotals {
 
 /// How it fared. A part of the kernel that this one does not show is missing in the report.
 fn status(report: &Result<CallsReport, JobError>) -> CollectorStatus {
-    let (status, reason, lost) = match report {
+    match report {
         Ok(report) => {
-            let missing = missing(report).join("; ");
-            let state = match missing.is_empty() {
-                true => CollectorState::Active,
-                false => CollectorState::Degraded,
-            };
-            (state, Some(missing).filter(|missing| !missing.is_empty()), report.lost_total)
+            let status = CollectorStatus::of_reasons(INFO.name, Mechanism::Bpf, &missing(report));
+            CollectorStatus { lost: report.lost_total, ..status }
         }
-        Err(error) => (CollectorState::Unavailable, Some(error.to_string()), 0),
-    };
-    CollectorStatus { name: INFO.name.to_string(), mechanism: Mechanism::Bpf, status, reason, lost }
+        Err(error) => CollectorStatus::of_trial(INFO.name, Mechanism::Bpf, Err(error)),
+    }
 }
 
 fn missing(report: &CallsReport) -> Vec<String> {

@@ -53,19 +53,13 @@ struct MissingWrites(String);
 
 impl CollectorSource for MissingWrites {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
-        findings.notes.push(Note {
-            metric: WRITTEN.to_string(),
-            quality: Quality::Estimated,
-            source: None,
-            reason: format!("the kernel's own counter, for --written was not possible: {}", self.0),
-        });
-        CollectorStatus {
-            name: NAME.to_string(),
-            mechanism: Mechanism::Bpf,
-            status: CollectorState::Unavailable,
-            reason: Some(self.0),
-            lost: 0,
-        }
+        findings.notes.push(Note::new(
+            WRITTEN,
+            Quality::Estimated,
+            format!("the kernel's own counter, for --written was not possible: {}", self.0),
+        ));
+        let state = CollectorState::Unavailable;
+        CollectorStatus::new(NAME, Mechanism::Bpf, state, Some(self.0))
     }
 }
 
@@ -114,11 +108,12 @@ pub(super) fn value(total: u64, to_come: u64, lost: u64) -> Value {
     if lost > 0 {
         reasons.push(format!("{lost} times there was no room to follow what was written"));
     }
-    Value {
-        value: Some(unit.number(total as f64)),
-        unit,
-        source: Mechanism::Bpf,
-        quality: if lost > 0 { Quality::Estimated } else { Quality::Exact },
-        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    let value = Value::exact(unit, total as f64, Mechanism::Bpf);
+    match reasons.is_empty() {
+        true => value,
+        false => {
+            let quality = if lost > 0 { Quality::Estimated } else { Quality::Exact };
+            value.qualified(quality, reasons.join("; "))
+        }
     }
 }

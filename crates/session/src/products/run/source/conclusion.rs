@@ -13,7 +13,6 @@ use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
 use weigh_schema::metric_name;
 use weigh_schema::quality::{Quality, Value};
-use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 use weigh_schema::update::Update;
 
@@ -149,7 +148,7 @@ impl RunSource<'_> {
         summary.file_systems = findings.file_systems;
         summary.gpus = findings.gpus;
         if let Some(calls) = &findings.calls {
-            self.recorder.emit(&Update::SyscallTotals(calls.clone()));
+            self.recorder.sink.emit(&Update::SyscallTotals(calls.clone()));
         }
         summary.regions = regions.map(Box::new);
         summary.collectors = statuses;
@@ -181,6 +180,7 @@ impl RunSource<'_> {
         summary.exit = Some(Exit { sender, ..exit });
         self.job.close();
         let (calls, summary) = (findings.calls, self.summary);
+        self.recorder.sink.finish(&summary);
         Ok(RunOutcome { hook: self.hook, calls, summary, has_begun: true })
     }
 }

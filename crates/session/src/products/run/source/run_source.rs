@@ -14,7 +14,6 @@ use weigh_collect::notice;
 use weigh_schema::event::{Event, JobReading};
 use weigh_schema::metric_name;
 use weigh_schema::quality::Quality;
-use weigh_schema::sink::Sink as _;
 use weigh_schema::summary::Summary;
 use weigh_schema::{Mechanism, Printable};
 
@@ -146,7 +145,7 @@ impl Source for RunSource<'_> {
         if let Some(tick) = self.ticks.due(now) {
             let cost = self.ticks.begin_sample();
             self.sample(tick)?;
-            self.ticks.sampled(now, cost, self.recorder.is_watched());
+            self.ticks.sampled(now, cost, self.recorder.sink.is_watched());
         }
         Ok(())
     }
