@@ -88,16 +88,19 @@ export function collectorsSection(page: Page): HTMLElement {
     h("tbody", {}, ...rows))));
 }
 
+function valueCell(value: Value | undefined): HTMLElement {
+  return h("td", { class: "number", title: value?.reason ?? undefined },
+    typeof value?.value === "number" ? amount(value.value, value.unit) : "–", " ", value !== undefined && badge(value));
+}
+
 /** What each process did with each GPU. */
 export function gpusSection(page: Page): HTMLElement | null {
   if (page.gpus.length === 0) return null;
-  const cell = (value: Value | undefined) => h("td", { class: "number", title: value?.reason ?? undefined },
-    typeof value?.value === "number" ? amount(value.value, value.unit) : "–", " ", value !== undefined && badge(value));
   const row = (use: GpuUse) => h("tr", {},
     h("td", { class: "number" }, String(use.pid)),
     h("td", { title: use.uuid ?? undefined }, use.gpu),
-    cell(use.metrics.gpu_seconds),
-    cell(use.metrics.gpu_memory_peak_bytes),
+    valueCell(use.metrics.gpu_seconds),
+    valueCell(use.metrics.gpu_memory_peak_bytes),
     h("td", { class: "muted" }, use.opened.join(", ")));
   const gpus = new Set(page.gpus.map((use) => use.gpu)).size;
   return folded("gpus", "GPUs by process", `${count(gpus)}`, h("div", { class: "wide" }, h("table", {},
@@ -119,5 +122,23 @@ export function hostSection(page: Page): HTMLElement {
     ["weigh", host.weigh],
   ];
   return folded("host", "Host", `${host.node}, ${host.kernel}`, h("dl", { class: "facts" },
-    ...facts.map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value)))));
+    ...facts.map(([word, value]) => h("div", {}, h("dt", {}, word), h("dd", {}, value)))), momentsTable(page));
+}
+
+type Values = Record<string, Value> | undefined;
+
+/** The machine, and the room on the file systems that the job used, before and after it. */
+function momentsTable(page: Page): HTMLElement {
+  const rows = (title: string, moments: [Values, Values, Values]) => {
+    const names = [...new Set(moments.flatMap((values) => Object.keys(values ?? {})))];
+    return names.length === 0 ? null : h("tbody", {},
+      h("tr", { class: "group" }, h("th", { colspan: 4, scope: "rowgroup" }, title)),
+      ...names.map((name) => h("tr", {}, h("td", {}, h("code", {}, name)), ...moments.map((values) => valueCell(values?.[name])))));
+  };
+  const { at_start, at_end } = page.host;
+  const systems = page.file_systems.map(({ mount, kind, used_for, ...room }) =>
+    rows(`${mount} (${kind}): ${used_for.map((purpose) => purpose.replace("_", " ")).join(", ")}`, [room.at_start, room.least, room.at_end]));
+  return h("div", { class: "wide" }, h("table", { class: "metrics" },
+    h("thead", {}, h("tr", {}, ...["", "at the start", "at least", "at the end"].map((word) => h("th", { scope: "col", class: "number" }, word)))),
+    rows("machine", [at_start, undefined, at_end]), ...systems));
 }

@@ -69,6 +69,21 @@ function checks() {
       }
     },
 
+    "the machine and the job's file systems stand there before and after it": async ({ page, data }) => {
+      const titles = await page.locator("#host tr.group").evaluateAll((all) => all.map((row) => row.textContent));
+      const hasMachine = Object.keys(data.host.at_start ?? {}).length > 0;
+      assert.deepEqual(titles.map((title) => title.split(" (")[0]),
+        [...hasMachine ? ["machine"] : [], ...data.file_systems.map((system) => system.mount)]);
+      const names = [data.host.at_start, ...data.file_systems.map((system) => system.at_start)].flatMap((values) => Object.keys(values ?? {}));
+      assert.deepEqual(await page.locator("#host td code").evaluateAll((all) => all.map((name) => name.textContent)), names);
+      for (const system of data.file_systems.filter((one) => one.least.node_filesystem_available_bytes?.value != null)) {
+        const cells = await page.locator("#host tbody", { hasText: `${system.mount} (${system.kind})` })
+          .locator("tr", { hasText: "node_filesystem_available_bytes" }).locator("td.number").allTextContents();
+        assert.equal(cells.length, 3);
+        assert.ok(cells.every((cell) => /^[\d.]+ [KMGTP]?i?B /.test(cell)), cells.join("|"));
+      }
+    },
+
     "a short job has a short page, where nothing is cut and no two charts have one name": async ({ page, data }) => {
       const { height, cut } = await page.evaluate(() => ({
         height: document.documentElement.scrollHeight,

@@ -50,7 +50,7 @@ pub struct AgentReadArguments {
     /// Where the agent answers.
     #[command(flatten)]
     pub at: AgentSocket,
-    /// The stream: node, pushed or events.
+    /// The stream: node, pushed, events or profiles.
     #[arg(value_name = "STREAM")]
     pub stream: String,
     /// Begin with this sequence number [default: the oldest record that is there].

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use weigh_agent::{StreamClient, StreamRequest};
+use weigh_collect::message::notice;
 use weigh_schema::stream::{CollectorSwitch, StreamRead, StreamRecords};
 use weigh_session::products::agent::{AgentSettings, PageSettings, RenewedPem, serve};
 use weigh_session::products::rule_events::run_commands;
@@ -98,6 +99,7 @@ const READ_BYTES: u64 = 1 << 20;
 fn read(arguments: &AgentReadArguments) -> anyhow::Result<()> {
     let client = StreamClient::connect(&socket(&arguments.at))?;
     let (mut from_sequence, mut left) = (arguments.from, arguments.count.unwrap_or(u64::MAX));
+    let mut hidden = 0;
     while left > 0 {
         let found = client.read(StreamRead {
             stream: arguments.stream.clone(),
@@ -113,10 +115,28 @@ fn read(arguments: &AgentReadArguments) -> anyhow::Result<()> {
         }
         from_sequence = found.next_sequence;
         print_records(&found, &mut left)?;
+        // Who follows is told at the first of them.
+        if arguments.follow && hidden == 0 {
+            tell_hidden(found.hidden);
+        }
+        hidden += found.hidden;
         // The next look is not made before its time.
         arguments.interval.into_iter().for_each(std::thread::sleep);
     }
+    if !arguments.follow {
+        tell_hidden(hidden);
+    }
     Ok(())
+}
+
+/// Says that records are not this user's to see.
+fn tell_hidden(records: u64) {
+    let are = match records {
+        0 => return,
+        1 => "1 record is another user's".to_string(),
+        _ => format!("{records} records are other users'"),
+    };
+    notice(format_args!("{are}: root and the agent's own user see all"));
 }
 
 /// As many as are left to be printed; those that were lost are said before.

@@ -4,7 +4,7 @@
 //! thread looks at all file systems that lie on devices here or in memory, whichever of them the job comes to write to.
 //! Those of other machines and of programs (FUSE) are looked at only where a caller names them, by a thread each: asking
 //! them may wait for ever, and nobody waits for these threads but for some milliseconds. Paths are placed by their
-//! names: nothing is opened, and no symbolic link is followed but on the way to a mount point.
+//! names: nothing is opened, and symbolic links are read only where they lie on file systems that always answer.
 
 mod mounts;
 
@@ -253,9 +253,9 @@ impl SpaceWatch {
         self.shared.begun.elapsed()
     }
 
-    /// The file system that a path lies on, by the path's name alone: it has to be absolute.
+    /// The file system that a path lies on, which has to be absolute.
     pub fn system_of(&self, path: &Path) -> Option<SystemId> {
-        self.systems.of_path(path)
+        self.systems.of_path(&self.systems.resolved(path))
     }
 
     /// The file system of that device.

@@ -36,6 +36,8 @@ pub enum FileSystemPurpose {
     WorkingDirectory,
     /// `TMPDIR` is there.
     Temporary,
+    /// A folder that is watched (`--watch`) is there.
+    Watched,
     /// The recording is there.
     Recording,
     /// The job wrote files there.

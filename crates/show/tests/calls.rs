@@ -50,6 +50,38 @@ fn counters_stand_below_their_calls_and_say_when_they_are_estimates() {
 }
 
 #[test]
+fn what_was_asked_for_stands_in_the_short_table_too() {
+    let counters = json!([{ "name": "cycles" }]);
+    let report = json!({
+        "schema": "weigh.calls/1", "command": ["true"], "wall_seconds": 1.0, "grouping": "connection",
+        "mechanism": "bpf", "subsystems": [], "counters": counters, "calls_total": 4,
+        "threads_total": 1, "lost_total": 0, "untold_total": 0, "slowest": [],
+        "calls": [{
+            "call": "sendto", "of": "tcp", "calls_total": 4, "errors_total": 0, "bytes_total": 0, "time_seconds": 1e-5,
+            "time_p50_seconds": 1e-6, "time_p99_seconds": 1e-6, "time_max_seconds": 1e-6,
+            "counters": { "cycles_total": 8000 }, "later": {},
+            "by_part": { "tcp": { "allocations_total": 7 } },
+            "parts": {
+                "tcp": { "srtt_seconds": 2.9e-5, "cwnd": 13, "unacked": 2, "observations_total": 77 },
+                "block": { "in_flight_total": 9, "issued_total": 6, "in_flight_most": 3 },
+                "qdisc": { "in_queue_total": 0, "packets_total": 0 },
+                "sched": { "migrations_total": 5 },
+            },
+        }],
+    });
+    let report = serde_json::from_value(report).unwrap();
+    let text = |extent| render(&report, extent, false, PIPE).replace('\u{202f}', " ");
+    let (short, all) = (text(Extent::Lines(24)), text(Extent::Rows(20)));
+    for text in [&short, &all] {
+        assert!(text.contains("counted: 8000 cycles (2000 a call)\n"), "{text}");
+        assert!(text.contains("by part: tcp 7 allocations\n"), "{text}");
+    }
+    let states = "connection at last: srtt 29.0 us, cwnd 13, unacked 2; block queue 1.5 on average, 3 at \
+                  most; moved to another CPU 5 times\n";
+    assert!(all.contains(states) && !short.contains("srtt"), "{all}");
+}
+
+#[test]
 fn a_slow_call_says_how_many_of_its_requests_nobody_followed_has_caused() {
     let said = |block: Value| {
         let call = json!({

@@ -169,6 +169,12 @@ impl LiveJob {
         self.is_told = self.is_watched();
     }
 
+    /// Nobody watches any more. What its end is then is found when it is read again.
+    pub(crate) fn rest(&mut self) {
+        self.pass_on_watching();
+        self.is_caught_up = false;
+    }
+
     /// What will be new from now on.
     pub(crate) fn subscribe(&mut self) -> broadcast::Receiver<Bytes> {
         if !self.is_watched() {

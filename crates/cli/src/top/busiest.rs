@@ -6,7 +6,7 @@ use weigh_collect::process_detail::recording_folder;
 use weigh_schema::top::{TopJobKind, TopReport};
 use weigh_web::BusyJobs;
 
-/// The journals, read on as long as somebody looks.
+/// The journals, each read once: where one look has ended the next one goes on.
 #[derive(Default)]
 pub struct BusiestReader {
     jobs: BusyJobs,
@@ -15,10 +15,14 @@ pub struct BusiestReader {
 impl BusiestReader {
     /// Completes a report: by all of its jobs, or by the one with that PID. Reads for so long at most.
     pub fn complete(&mut self, report: &mut TopReport, only: Option<u32>, patience: Duration) {
-        let is_wanted = |pid: u32| only.is_none_or(|only| only == pid);
         let jobs = report.jobs.iter().filter(|job| job.kind == TopJobKind::Weigh);
-        let pids = jobs.map(|job| job.pid).filter(|pid| is_wanted(*pid));
+        let pids = jobs.map(|job| job.pid);
         let recordings = pids.filter_map(|pid| Some((pid, recording_folder(pid)?))).collect();
-        report.busiest = Some(Box::new(self.jobs.look(&recordings, patience)));
+        report.busiest = Some(Box::new(self.jobs.look(&recordings, only, patience)));
+    }
+
+    /// Nobody looks for now.
+    pub fn rest(&mut self) {
+        self.jobs.rest();
     }
 }

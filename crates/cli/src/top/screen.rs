@@ -43,7 +43,7 @@ pub fn show(settings: TopSettings, rules: Option<RuleSet>) -> anyhow::Result<Exi
         everybody,
         report: None,
         detail: None,
-        busiest: None,
+        busiest: BusiestReader::default(),
         outer: Vec::new(),
         shown: Buffer::default(),
         is_over: false,
@@ -103,8 +103,7 @@ struct Screen {
     report: Option<TopReport>,
     /// Of the job or the process that is open.
     detail: Option<TopDetail>,
-    /// While what jobs are busy with is listed.
-    busiest: Option<BusiestReader>,
+    busiest: BusiestReader,
     /// What Esc leads back to: lists, and the rows that were chosen there.
     outer: Vec<(TopList, usize)>,
     shown: Buffer,
@@ -237,9 +236,9 @@ impl Screen {
     fn read_busiest(&mut self) {
         match (self.view.list, &mut self.report) {
             (TopList::Busiest(job), Some(report)) => {
-                self.busiest.get_or_insert_default().complete(report, job, PATIENCE);
+                self.busiest.complete(report, job, PATIENCE);
             }
-            _ => self.busiest = None,
+            _ => self.busiest.rest(),
         }
     }
 

@@ -34,8 +34,8 @@ fn states(measured: &Measured, name: &str) -> FileStates {
 #[test]
 fn files_are_told_before_and_after() {
     for (mechanism, user) in mechanisms() {
-        // What is made within a tick of the beginning may have been there.
-        let script = "sleep 0.1; cat input > output; echo more >> log; echo x > gone; rm gone; chmod 600 output";
+        // What is made within a tick of the beginning may have been there. Looks come while it sleeps.
+        let script = "sleep 0.1; cat input > output; echo more >> log; echo x > gone; rm gone; chmod 600 output; sleep 0.5";
         let option = if mechanism.contains('+') { "--io-mechanism" } else { "--mechanism" };
         let run = Weigh::bash(script).options(&format!("--io {option} {mechanism}"));
         let run = user.into_iter().fold(run, Weigh::run_by);

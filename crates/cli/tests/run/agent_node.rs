@@ -110,7 +110,7 @@ impl NodeAgent {
     }
 
     /// Another weigh, of root or of an ordinary user, that asks this agent.
-    fn weigh(&self, uid: u32, arguments: &[&str]) -> Output {
+    pub fn weigh(&self, uid: u32, arguments: &[&str]) -> Output {
         let mut command = Command::new(weigh_for_everybody());
         if is_root() {
             command.uid(uid).gid(uid);

@@ -193,6 +193,28 @@ fn where_files_are_written_is_watched() {
     }
 }
 
+/// Where nobody tells what is written, the user says where it will be; a name of a folder may be a link to another place.
+#[test]
+fn the_room_where_watched_folders_are() {
+    needs_root!();
+    for (mechanism, user) in [("bpf", None), ("poll", Some(ORDINARY))] {
+        let run = Weigh::bash("head -c 1000003 /dev/zero > $PLACE/a");
+        let link = run.scratch().path("link");
+        let run = run.options(&format!("--mechanism {mechanism} --watch {}", link.display()));
+        let run = user.into_iter().fold(run, Weigh::run_by);
+        let Some(memory) = Memory::mount(run.scratch(), "memory", "size=8m") else {
+            return leave_out("no file system can be mounted here");
+        };
+        std::os::unix::fs::symlink("memory", &link).expect("a link");
+        let measured = run.env("PLACE", &link).end();
+        assert!(measured.status.success(), "{mechanism}: {}", measured.everything());
+        let room = room(&measured, &memory.0);
+        assert_eq!(room.used_for, [FileSystemPurpose::Watched], "{mechanism}");
+        let left = room.at_end[BYTES].number().expect("it is known");
+        assert_eq!(left, 8_388_608.0 - 245.0 * 4096.0, "{mechanism}: {room:?}");
+    }
+}
+
 /// A file system whose server never answers: neither the job nor weigh waits for it.
 #[test]
 fn a_file_system_that_hangs_is_waited_for_by_nobody() {

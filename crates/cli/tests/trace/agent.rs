@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
 
+use weigh_schema::synthesis::{SynthesisReport, What};
+
 use crate::support::library::{Agent, NOBODY};
 use crate::support::mortal::Mortal;
 use crate::support::run::Scratch;
@@ -76,6 +78,34 @@ fn a_user_sees_the_names_in_his_own_system_calls() {
         let said = succeeds(&run(&agent, &scratch, &words));
         assert_eq!(said.matches("\"/etc/hostname\"").count(), 1, "{event}: {said}");
     }
+}
+
+/// Each of them needs a field that the event has not.
+#[test]
+fn a_user_asks_for_several_things_of_one_event() {
+    needs_root!();
+    let (agent, scratch) = (Agent::start(&[]), Scratch::new());
+    let exits = "raw_syscalls:sys_exit";
+    let told = file(&agent, "told.json");
+    let words = [
+        ["--top", "3 by comm"],
+        ["--histogram", &format!("ret of {exits} by comm")],
+        ["--rate", &format!("of {exits} by comm, regs->orig_ax")],
+        ["--json", &told],
+    ];
+    let words: Vec<&str> = words.concat().into_iter().chain(["-q", "--", "sleep", "0.1"]).collect();
+    succeeds(&run(&agent, &scratch, &words));
+    let text = std::fs::read_to_string(&told).expect("a report");
+    let report: SynthesisReport = serde_json::from_str(&text).expect("a report");
+    let rows = report.found.iter().map(|found| match &found.what {
+        What::Rate(table) | What::Top(table) | What::Histogram(table) => {
+            (table.by.len(), table.rows.iter().map(|row| row.events_total).sum::<u64>())
+        }
+        other => panic!("{other:?}"),
+    });
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.iter().map(|(by, _)| *by).collect::<Vec<_>>(), [2, 1, 1]);
+    assert!(rows.iter().all(|(_, events)| *events > 0 && *events == rows[0].1), "{rows:?}");
 }
 
 #[test]

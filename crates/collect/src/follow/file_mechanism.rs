@@ -18,7 +18,7 @@ pub trait FileEvents {
     /// The process that was armed is about to begin: times are counted from here.
     fn begin(&mut self);
 
-    /// How long the following has gone on, by its own clock; 0 without one.
+    /// How long the following has gone on, by its own clock.
     fn elapsed_ns(&self) -> u64;
 
     /// What has come since the last time.

@@ -1,5 +1,7 @@
 //! Which file systems there are, where they are mounted, and which of them always answer.
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use weigh_parse::procfs::Mount;
@@ -12,6 +14,9 @@ const LOCAL: [&str; 7] = ["btrfs", "zfs", "bcachefs", "overlay", "tmpfs", "ramfs
 
 /// More of them are not looked at: each look costs a microsecond or two.
 const LOCAL_MOST: usize = 32;
+
+/// Symbolic links on the way to one file, as the kernel has it.
+const LINKS_MOST: usize = 40;
 
 /// A file system, by its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +86,35 @@ impl FileSystems {
         above.max_by_key(|(point, _)| point.as_os_str().len()).map(|(_, system)| *system)
     }
 
+    /// Where a path leads by symbolic links, as far as file systems say it that always answer.
+    pub fn resolved(&self, path: &Path) -> PathBuf {
+        let (mut at, mut links) = (PathBuf::new(), 0);
+        let mut left: VecDeque<OsString> = parts(path).collect();
+        while let Some(part) = left.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(part);
+            let answers = self.of_path(&at).is_some_and(|system| self.systems[system].is_local);
+            let target = (answers && links < LINKS_MOST).then(|| std::fs::read_link(&at).ok());
+            if let Some(target) = target.flatten() {
+                links += 1;
+                at.pop();
+                parts(&target).rev().for_each(|part| left.push_front(part));
+            }
+        }
+        at
+    }
+
     pub fn of_device(&self, device: (u32, u32)) -> Option<SystemId> {
         self.systems.iter().position(|system| system.device == device)
     }
+}
+
+/// A first one of `/` begins anew where it is pushed to a path.
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().map(|part| part.as_os_str().to_os_string())
 }
 
 fn is_local(mount: &Mount) -> bool {
@@ -121,6 +152,24 @@ mod tests {
             assert_eq!(device(path), Some(wanted), "{path}");
         }
         assert_eq!(device("relative"), None);
+    }
+
+    #[test]
+    fn links_are_followed_but_on_what_may_not_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let link = |name: &str, to: &str| std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        link("outer", "./none/../inner/x");
+        link("inner", "/scratch/./jobs");
+        link("round", "round");
+        let systems = systems();
+        let resolved = |name: &str| systems.resolved(&folder.join(name));
+        assert_eq!(resolved("outer/out"), Path::new("/scratch/jobs/x/out"));
+        assert_eq!(resolved("none/../x"), folder.join("x"));
+        assert_eq!(resolved("round"), folder.join("round"));
+        // All below it is on another machine: nobody asks.
+        let far = FileSystems::new(parse_mountinfo(b"1 0 0:44 / / rw - nfs4 server:/ rw\n"));
+        assert_eq!(far.resolved(&folder.join("outer")), folder.join("outer"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl FileEvents for LibraryIo {
     fn begin(&mut self) {}
 
     fn elapsed_ns(&self) -> u64 {
-        0
+        self.counted.elapsed_ns()
     }
 
     fn events(&mut self) -> Vec<Event> {

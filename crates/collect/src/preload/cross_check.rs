@@ -65,6 +65,11 @@ impl CheckedCounts {
         self.uses.borrow_mut().begin_at(began_ns);
     }
 
+    /// How long ago it began.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.uses.borrow().elapsed_ns()
+    }
+
     /// Takes in what is done with.
     pub fn look(
         &self,

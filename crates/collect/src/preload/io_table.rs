@@ -173,6 +173,11 @@ impl UsageTable {
         self.began_ns = began_ns;
     }
 
+    /// How long ago that was.
+    pub fn elapsed_ns(&self) -> u64 {
+        crate::clock::monotonic_ns().saturating_sub(self.began_ns)
+    }
+
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is so long, aligned to a page, and lives as long as `self`; others write
         // it at any time, which atomics allow.

@@ -11,7 +11,7 @@ use weigh_schema::call::{CallKind, OtherEnd, idle_wait};
 
 use super::shares::{LEAST_SHARE, run_queue, split};
 use super::words::{TEXT_LINES, about, seconds};
-use super::words::{below, by_part, counted, later};
+use super::words::{below, by_part, counted, later, states};
 use crate::text::{Line, Paint, Screen, digits, harmless, shorten, wrap};
 
 /// The most parts that are named for a call.
@@ -65,18 +65,15 @@ pub fn lines(kinds: &[CallKind], numbers: &str, screen: Screen) -> Vec<Line> {
     let mut lines = vec![layout.titles()];
     for kind in kinds {
         lines.push(layout.row(kind));
-        if !layout.parts_beside {
-            lines.extend(parts_below(kind, screen.columns));
-        }
-        lines.extend(counted(&kind.counters, kind.calls_total, screen.columns));
-        lines.extend(by_part(&kind.by_part, screen.columns));
+        lines.extend(layout.below(kind, screen.columns));
+        lines.extend(states(kind, screen.columns));
         lines.extend(later(kind, screen.columns));
     }
     lines.extend(layout.left_out(numbers, screen.columns));
     lines
 }
 
-/// As many kinds as so many lines have room for, without what is below them but where the time went; and how many.
+/// As many kinds as so many lines have room for, with where the time went and what was asked for; and how many.
 pub fn short(kinds: &[CallKind], most: usize, screen: Screen) -> (Vec<Line>, usize) {
     let candidates = &kinds[..kinds.len().min(most)];
     if candidates.is_empty() {
@@ -85,10 +82,7 @@ pub fn short(kinds: &[CallKind], most: usize, screen: Screen) -> (Vec<Line>, usi
     let layout = Layout::of(candidates, screen);
     let mut lines = vec![layout.titles()];
     for (place, kind) in candidates.iter().enumerate() {
-        let below = match layout.parts_beside {
-            true => Vec::new(),
-            false => parts_below(kind, screen.columns),
-        };
+        let below = layout.below(kind, screen.columns);
         if lines.len() + 1 + below.len() > most {
             return (lines, place);
         }
@@ -144,6 +138,13 @@ impl Layout {
         let line = Line::new().add("call", Paint::Dim).pad_to(self.name);
         let line = line.add(columns.collect::<String>(), Paint::Dim);
         if self.parts_beside { line.add(format!("  {PARTS}"), Paint::Dim) } else { line }
+    }
+
+    /// Where its time went, unless that stands beside it, and what was asked for of it.
+    fn below(&self, kind: &CallKind, columns: usize) -> Vec<Line> {
+        let beside = if self.parts_beside { Vec::new() } else { parts_below(kind, columns) };
+        let counted = counted(&kind.counters, kind.calls_total, columns);
+        [beside, counted, by_part(&kind.by_part, columns)].concat()
     }
 
     fn row(&self, kind: &CallKind) -> Line {

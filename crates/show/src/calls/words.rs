@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::amount::show_amount;
+use weigh_schema::amount::{show_amount, show_number_of};
 use weigh_schema::call::{CallKind, Numbers};
 use weigh_schema::subsystem::{BY_PART, COUNTED_RATIO, CPU_COUNTERS, CpuCounter, Field, LATER};
 use weigh_schema::{Number, Unit};
@@ -101,6 +101,37 @@ pub(super) fn by_part(parts: &BTreeMap<String, Numbers>, width: usize) -> Vec<Li
     }
     let words: Vec<String> = parts.iter().map(words).collect();
     below(&format!("by part: {}", words.join("; ")), width, Paint::Dim)
+}
+
+/// How long queues were, how the connection was that the calls sent by last, and how often their threads were moved.
+pub(super) fn states(kind: &CallKind, width: usize) -> Vec<Line> {
+    let number = |part: &str, key: &str| Some(kind.parts.get(part)?.get(key)?.as_f64());
+    let queue = |part, [all, came, most]: [&str; 3]| {
+        let mean = number(part, all)? / number(part, came).filter(|came| *came > 0.0)?;
+        Some(format!("{part} queue {mean:.1} on average, {} at most", number(part, most)?))
+    };
+    let connection = || {
+        let srtt = seconds(number("tcp", "srtt_seconds")?);
+        let window = number("tcp", "cwnd")?;
+        let unacked = number("tcp", "unacked").unwrap_or(0.0);
+        Some(format!("connection at last: srtt {srtt}, cwnd {window}, unacked {unacked}"))
+    };
+    let moved = number("sched", "migrations_total").filter(|moved| *moved > 0.0);
+    let times = |moved| show_number_of(moved as u64, "time", "times");
+    let moved = moved.map(|moved| format!("moved to another CPU {}", times(moved)));
+    let words: Vec<String> = [
+        connection(),
+        queue("block", ["in_flight_total", "issued_total", "in_flight_most"]),
+        queue("qdisc", ["in_queue_total", "packets_total", "in_queue_most"]),
+        moved,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match words.is_empty() {
+        true => Vec::new(),
+        false => below(&words.join("; "), width, Paint::Dim),
+    }
 }
 
 /// Lines below a row.

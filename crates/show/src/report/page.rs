@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
+use weigh_schema::file_system::FileSystemRoom;
 use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::FileUse;
 use weigh_schema::metric_name;
@@ -67,6 +68,8 @@ pub struct Page {
     pub gpus: Vec<GpuUse>,
     /// Where it ran.
     pub host: Host,
+    /// The room on the file systems that it used.
+    pub file_systems: Vec<FileSystemRoom>,
     /// Samples of the whole job, by the name of the series.
     pub series: BTreeMap<String, SeriesRows>,
     /// The processes.
@@ -270,6 +273,7 @@ pub fn page(
         collectors: summary.collectors.clone(),
         gpus: summary.gpus.clone(),
         host: summary.host.clone(),
+        file_systems: summary.file_systems.clone(),
         series,
         processes,
         files,

@@ -1,6 +1,7 @@
 //! Pages of jobs with all that can be in them, for the types of the page and of the API.
 
 use weigh_schema::event::CollectorState;
+use weigh_schema::file_system::FileSystemPurpose;
 use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::RegionKind;
 use weigh_schema::rule::{RuleStanding, Severity};
@@ -19,6 +20,7 @@ use super::typescript::Types;
 pub fn declare_enums(types: &mut Types) {
     types.declare::<CollectorState>();
     types.declare::<ExitKind>();
+    types.declare::<FileSystemPurpose>();
     types.declare::<Fold>();
     types.declare::<Group>();
     types.declare::<MetricKind>();
@@ -39,6 +41,7 @@ pub fn full() -> Recording {
     let mut first = sample::limited(40);
     first.summary.job.command_base64.push("/w==".into());
     first.summary.job.cwd_base64 = Some("/w==".into());
+    first.summary.file_systems[0].mount_base64 = Some("/w==".into());
     for offender in first.summary.limits.iter_mut().filter_map(|limit| limit.offender.as_mut()) {
         offender.name_base64 = Some("/w==".into());
         offender.command_base64.push("/w==".into());

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
+use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::recording::{ProcessRow, SampleRow};
@@ -246,7 +247,7 @@ fn summary(processes: &[ProcessRow], files: &[FileUse]) -> Summary {
             at_start: machine(1.5),
             at_end: machine(2.25),
         },
-        file_systems: Vec::new(),
+        file_systems: file_systems(),
         gpus: gpus(),
     }
 }
@@ -274,6 +275,30 @@ fn gpus() -> Vec<GpuUse> {
         used(4711, Some("GPU-4711"), Some(Number::Real(3.25)), Some(Number::Whole(1 << 30))),
         used(4712, None, None, None),
     ]
+}
+
+/// One with room enough.
+fn file_systems() -> Vec<FileSystemRoom> {
+    let free = |bytes| {
+        let free = Value {
+            value: Some(Number::Whole(bytes)),
+            unit: Unit::Bytes,
+            source: Mechanism::Stat,
+            quality: Quality::Exact,
+            reason: None,
+        };
+        BTreeMap::from([("node_filesystem_available_bytes".to_string(), free)])
+    };
+    vec![FileSystemRoom {
+        mount: "/data".to_string(),
+        mount_base64: None,
+        kind: "ext4".to_string(),
+        device: 8 << 20 | 1,
+        used_for: vec![FileSystemPurpose::WorkingDirectory, FileSystemPurpose::Output],
+        at_start: free(40 << 30),
+        least: free(31 << 30),
+        at_end: free(38 << 30),
+    }]
 }
 
 /// A load that is none of the job's.

@@ -54,6 +54,11 @@ impl ResolvedEvent {
         (Arc::clone(&self.btf), self.signature.clone())
     }
 
+    /// Whether it is of a set, and the fields that were added.
+    fn origin(&self) -> (bool, Vec<String>) {
+        (self.is_of_set, self.more.clone())
+    }
+
     /// All of its filters as one text; none if it has none.
     pub fn filter(&self) -> Option<String> {
         let all = self.filters.iter().map(|(text, _)| text.as_str());
@@ -127,7 +132,7 @@ impl Resolver {
         event.sampling = event.sampling.or(self.sampling);
         check_group(&event)?;
         let said = self.types.signature(&event, &|file| self.programs.open(file))?;
-        self.resolve(event, said, self.filters.clone(), is_of_set)
+        self.resolve(event, said, self.filters.clone(), (is_of_set, Vec::new()))
     }
 
     /// Checks an event, or a set, with what is said for all.
@@ -155,11 +160,10 @@ impl Resolver {
         event: Event,
         (btf, signature): (Arc<Btf>, Signature),
         filters: Vec<(String, Filter)>,
-        is_of_set: bool,
+        (is_of_set, more): (bool, Vec<String>),
     ) -> Result<ResolvedEvent, Refusal> {
         counters::check(&event)?;
         let text = event.text.clone();
-        let more = event.more.iter().map(|field| field.name.clone()).collect();
         let (event, probe, left_out) = match &self.owner {
             None => {
                 let probe = Probe::of(&btf, &event, &signature, &filters)?;
@@ -179,7 +183,7 @@ impl Resolver {
         let filter = |text: &str| Ok((text.to_string(), Filter::parse(text)?));
         let filters = text.map(filter).transpose()?.into_iter().collect();
         let event = Event { filter: None, ..resolved.event.clone() };
-        self.resolve(event, resolved.types_and_signature(), filters, resolved.is_of_set)
+        self.resolve(event, resolved.types_and_signature(), filters, resolved.origin())
     }
 
     /// The same event with this sampling, or none.
@@ -194,7 +198,7 @@ impl Resolver {
             event,
             resolved.types_and_signature(),
             resolved.filters.clone(),
-            resolved.is_of_set,
+            resolved.origin(),
         )
     }
 }
@@ -208,9 +212,11 @@ impl Resolver {
         text: &str,
     ) -> Result<ResolvedEvent, Refusal> {
         let mut event = resolved.event.clone();
+        let (is_of_set, mut more) = resolved.origin();
+        more.extend(fields.iter().map(|field| field.name.clone()));
         event.more.extend(fields);
         let (signature, filters) = (resolved.types_and_signature(), resolved.filters.clone());
-        let with = self.resolve(event, signature, filters, resolved.is_of_set);
+        let with = self.resolve(event, signature, filters, (is_of_set, more));
         with.map_err(|refusal| match *refusal.wrong {
             Wrong::TooMuch(_) => refusal,
             // What was there before is right.

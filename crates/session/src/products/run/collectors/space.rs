@@ -1,7 +1,7 @@
 //! The room on the file systems that the job uses: whether there is enough to go on.
 //!
 //! Emits free bytes and inodes at the start, the least seen and at the end, of the file systems of the working directory,
-//! of `TMPDIR`, of the recording, and of files that rows say the job wrote.
+//! of `TMPDIR`, of watched folders, of the recording, and of files that rows say the job wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -55,12 +55,14 @@ fn places(settings: &RunSettings) -> Vec<(PathBuf, FileSystemPurpose)> {
     };
     let temporary = std::env::var_os("TMPDIR").filter(|_| settings.pid.is_none());
     let temporary = temporary.map(PathBuf::from).filter(|path| path.is_absolute());
+    let watched = settings.footprint.iter();
     [
         (working, FileSystemPurpose::WorkingDirectory),
         (temporary, FileSystemPurpose::Temporary),
         (absolute(&settings.directory), FileSystemPurpose::Recording),
     ]
     .into_iter()
+    .chain(watched.map(|folder| (absolute(folder), FileSystemPurpose::Watched)))
     .filter_map(|(path, purpose)| Some((path?, purpose)))
     .collect()
 }
