@@ -120,7 +120,7 @@ static void lines_of(const char *path, const char *const *wanted)
 
 static void of_proc(void)
 {
-	const char *const status[] = { "TracerPid", "Uid", "Gid", "Groups", "NStgid", "Threads", "SigPnd", "ShdPnd", "SigCgt",
+	const char *const status[] = { "TracerPid", "Uid", "Gid", "Groups", "Threads", "SigPnd", "ShdPnd", "SigCgt",
 				       "Cap", "NoNewPrivs", "Seccomp", "Speculation", "Cpus_allowed_list", "Mems_allowed_list",
 				       "CoreDumping", "THP_enabled", "untag_mask", "x86_Thread", "Umask", NULL };
 	const char *const all[] = { "", NULL };

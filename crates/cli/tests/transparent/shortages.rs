@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 use crate::support::run::{Scratch, by, set_surroundings};
-use crate::support::{WAYS, weigh_for_everybody, workload, worth_the_time};
+use crate::support::{WAYS, leave_out, weigh_for_everybody, workload, worth_the_time};
 
 /// Ways of an ordinary user.
 const OF_USERS: [&[&str]; 6] = [
@@ -73,9 +73,22 @@ fn a_command_runs_whatever_number_of_descriptors_there_is() {
     assert!(said.contains("nothing is measured") && said.contains("open files"), "{said}");
 }
 
+/// Whether hard limits may be raised: in containers root often may not.
+fn may_raise_hard_limits() -> bool {
+    let may = rustix::thread::capabilities(None)
+        .is_ok_and(|held| held.effective.contains(rustix::thread::CapabilitySet::SYS_RESOURCE));
+    if !may {
+        leave_out("root has no CAP_SYS_RESOURCE here");
+    }
+    may
+}
+
 #[test]
 fn root_takes_descriptors_for_itself_and_leaves_the_limit() {
     needs_root!();
+    if !may_raise_hard_limits() {
+        return;
+    }
     for way in worth_the_time(&WAYS, 3) {
         let said = Within::launched(&["hard=7:8"]).is_as_bare(way, "ulimit -Hn; ulimit -Sn; exit 7");
         assert!(!said.contains("nothing is measured"), "{way:?}: {said}");
@@ -86,9 +99,30 @@ fn root_takes_descriptors_for_itself_and_leaves_the_limit() {
 fn a_command_runs_where_there_may_be_no_other_process() {
     needs_root!();
     for way in worth_the_time(&OF_USERS, 2) {
-        let none = Within::launched(&["hard=6:0", "user"]);
+        let none = Within::launched(&["user", "hard=6:0"]);
         let said = none.is_as_bare(way, "ulimit -Hu; exit 7");
         assert!(said.contains("nothing is measured"), "{way:?}: {said}");
+    }
+}
+
+#[test]
+fn a_command_runs_without_proc() {
+    needs_root!();
+    for way in [&["run"][..], &["io"], &["run", "--mechanism", "preload"]] {
+        let said = Within::confined("no-proc,user").is_as_bare(way, "echo ran; exit 7");
+        let is_told = said.contains("nothing is measured") && said.contains("/proc");
+        assert!(is_told || way[0] == "io", "{way:?}: {said}");
+    }
+}
+
+/// Where the job was to be kept within limits it does not run without; nor where a recording is required.
+#[test]
+fn what_was_asked_for_above_all_is_not_left_out() {
+    needs_root!();
+    for options in [&["--limit", "cpu_seconds=5"][..], &["--require-recording"]] {
+        let way = [&["run"][..], options].concat();
+        let output = Within::confined("no-proc,user").output(Some(&way), "echo ran");
+        assert_eq!((output.status.code(), output.stdout), (Some(125), Vec::new()), "{options:?}");
     }
 }
 
