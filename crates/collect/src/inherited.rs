@@ -12,6 +12,8 @@ use libc::c_int;
 use weigh_schema::allowed::ResourceLimit;
 use weigh_schema::metric_name;
 
+use crate::secure_start;
+
 /// The greatest number of a signal.
 pub(crate) const LAST_SIGNAL: c_int = 64;
 
@@ -77,7 +79,7 @@ impl Inherited {
         Inherited {
             ignored: ignored.fold(0, |set, signal| set | bit(signal)),
             closed: std::array::from_fn(|number| is_closed_now(number as c_int)),
-            limits: RAISED.map(|(resource, _)| limit(resource)),
+            limits: RAISED.map(|(resource, _)| limit_before_exec(resource)),
             mask: mask(),
             umask: umask(),
             is_subreaper: attribute(libc::PR_GET_CHILD_SUBREAPER) != 0,
@@ -124,6 +126,11 @@ fn limit(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is plain data, filled by the call.
     (unsafe { libc::getrlimit(resource, &mut limit) } == 0).then_some(limit)
+}
+
+fn limit_before_exec(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
+    let limit = limit(resource)?;
+    Some(if resource == libc::RLIMIT_STACK { secure_start::stack_limit(limit) } else { limit })
 }
 
 fn mask() -> libc::sigset_t {
@@ -240,10 +247,9 @@ pub(crate) fn restore() {
         }
     }
     for ((resource, _), limit) in RAISED.iter().zip(inherited.limits) {
-        let is_changed = |limit: &libc::rlimit| {
-            beyond(*resource, *limit).or(raised(*resource, *limit)).is_some()
-        };
-        if let Some(limit) = limit.filter(is_changed) {
+        let as_pair = |limit: libc::rlimit| (limit.rlim_cur, limit.rlim_max);
+        let now = self::limit(*resource).map(as_pair);
+        if let Some(limit) = limit.filter(|limit| now != Some(as_pair(*limit))) {
             // SAFETY: the structure is plain data; the call is safe after a fork.
             unsafe { libc::setrlimit(*resource, &limit) };
         }

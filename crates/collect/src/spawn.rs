@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use crate::call_filter::CallFilter;
 use crate::inherited::{self, Timers};
 use crate::mount_over::MountOver;
-use crate::stripped_variables::stripped;
+use crate::secure_start::stripped;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::io::Errno;
 use rustix::process::{

@@ -1,6 +1,7 @@
 //! Where weigh itself has too little: the command runs as without weigh, with what can be measured, and weigh says what is
 //! not.
 
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use crate::support::run::{Scratch, by, set_surroundings};
@@ -113,6 +114,53 @@ fn a_command_runs_without_proc() {
         let is_told = said.contains("nothing is measured") && said.contains("/proc");
         assert!(is_told || way[0] == "io", "{way:?}: {said}");
     }
+}
+
+/// A copy of weigh with capabilities of its own, as `weigh-grant` makes one: none where files cannot have them.
+fn privileged_copy(scratch: &Scratch) -> Option<PathBuf> {
+    // struct vfs_cap_data of revision 2, effective: CAP_PERFMON and CAP_BPF are permitted.
+    let capabilities = [0x0200_0001_u32, 0, 0, 0xc0, 0].map(u32::to_le_bytes).concat();
+    let copy = scratch.path("weigh-privileged");
+    std::fs::copy(weigh_for_everybody(), &copy).expect("a copy");
+    let name = "security.capability";
+    let set = rustix::fs::setxattr(&copy, name, &capabilities, rustix::fs::XattrFlags::empty());
+    if set.is_err() {
+        leave_out("files here cannot have capabilities");
+    }
+    set.is_ok().then_some(copy)
+}
+
+/// The loader takes variables from such a program, and the kernel lowers its limit of the stack: its command has both.
+#[test]
+fn what_capabilities_take_from_weigh_is_not_taken_from_the_command() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let Some(weigh) = privileged_copy(&scratch) else { return };
+    let weigh = weigh.display().to_string();
+    for mechanism in ["bpf", "poll"] {
+        let way = [&weigh, "run", "-q", "--mechanism", mechanism, "--"];
+        let [bare, measured] = [&[][..], &way].map(|way| started_by_shell(&scratch, way));
+        for line in ["LD_LIBRARY_PATH=/opt/theirs", "HOSTALIASES=/a b=c", "unlimited"] {
+            assert!(bare.iter().any(|found| found == line), "no {line}: {bare:?}");
+        }
+        assert_eq!(measured, bare, "left: below weigh by {mechanism}, right: bare");
+    }
+}
+
+/// The environment and the limit of the stack that a user's command finds, by lines, without what is weigh's.
+fn started_by_shell(scratch: &Scratch, way: &[&str]) -> Vec<String> {
+    let script = "ulimit -s unlimited; \"$@\" sh -c 'env; ulimit -s; ulimit -Hs'; exit 0";
+    let mut command = Command::new(workload("launch"));
+    command.args(["user", "--", "bash", "-c", script, "bash"]).args(way);
+    set_surroundings(&mut command, scratch);
+    command.env("LD_LIBRARY_PATH", "/opt/theirs").env("TMPDIR", "/var/tmp");
+    let output = command.env("HOSTALIASES", "/a b=c").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let is_weighs =
+        |line: &&str| ["WEIGH_", "LD_PRELOAD=", "_="].iter().any(|name| line.starts_with(name));
+    let mut lines: Vec<_> = said.lines().filter(|l| !is_weighs(l)).map(String::from).collect();
+    lines.sort();
+    lines
 }
 
 /// Where the job was to be kept within limits it does not run without; nor where a recording is required.

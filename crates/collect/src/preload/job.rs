@@ -43,7 +43,7 @@ use crate::limit_watchdog::LimitWatchdog;
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
-use crate::stripped_variables::command_variable;
+use crate::secure_start::command_variable;
 use crate::{rusage, signals, spaces};
 
 /// Time between looks, at most.

@@ -11,7 +11,7 @@ use object::ReadCache;
 use weigh_parse::executable::{self, Loader};
 
 use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_SANITIZED, FLAG_STATIC};
-use crate::stripped_variables::command_variable;
+use crate::secure_start::command_variable;
 
 /// The dynamic loader that the library is for.
 pub const LOADER: &str = if cfg!(target_arch = "aarch64") {

@@ -1,14 +1,19 @@
-//! Variables that the loader takes from the environment of a program with capabilities of its own.
+//! What a program with capabilities of its own loses at its exec, and its command is to have.
 //!
-//! `weigh-grant` makes such a copy of weigh. `LD_LIBRARY_PATH`, `LD_PRELOAD`, `TMPDIR` and some more are then taken from
-//! weigh (ld.so(8), "secure-execution mode"), and its command, which has no such capabilities, would run without them.
-//! Reads the strings that the kernel has laid down at the exec; emits those that weigh's environment lacks. weigh itself
-//! heeds none of them.
+//! `weigh-grant` makes such a copy of weigh. The loader takes `LD_LIBRARY_PATH`, `LD_PRELOAD`, `TMPDIR` and some more from
+//! its environment (ld.so(8), "secure-execution mode"), and the kernel lowers its soft limit of the stack to 8 MiB. Its
+//! command has no such capabilities, and would run without them. Reads the strings that the kernel has laid down at the
+//! exec, and the limits of the parent; emits what is missing. weigh itself heeds none of the variables.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
+use weigh_parse::allowed::resource_limits;
+
 use crate::procfs;
+
+/// What the kernel leaves (`_STK_LIM`).
+const LOWERED_STACK_BYTES: libc::rlim_t = 8 << 20;
 
 /// Fields of `/proc/PID/stat`, counted from the one behind the name (proc_pid_stat(5): 50 and 51).
 const ENVIRONMENT_START: usize = 47;
@@ -16,11 +21,30 @@ const ENVIRONMENT_START: usize = 47;
 /// More than any environment that an exec takes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// What is missing: none unless weigh has capabilities by its file.
-pub(crate) fn stripped() -> Vec<(OsString, OsString)> {
+/// Whether weigh has capabilities by its file.
+fn is_secure() -> bool {
     // SAFETY: the call reads what the kernel has given.
-    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let given = is_secure.then(given_at_exec).flatten().unwrap_or_default();
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The limit of the stack before the exec, as far as that can be known: the kernel keeps no trace of it, and who starts a
+/// program has the same limit as a rule.
+pub(crate) fn stack_limit(now: libc::rlimit) -> libc::rlimit {
+    let is_lowered = is_secure() && now.rlim_cur == LOWERED_STACK_BYTES;
+    let before = is_lowered.then(soft_stack_of_parent).flatten().unwrap_or(now.rlim_cur);
+    libc::rlimit { rlim_cur: before.max(now.rlim_cur).min(now.rlim_max), ..now }
+}
+
+fn soft_stack_of_parent() -> Option<libc::rlim_t> {
+    let parent = rustix::process::getppid()?.as_raw_nonzero().get().cast_unsigned();
+    let text = procfs::read_of(parent, "limits").ok()?;
+    let limits = resource_limits(&String::from_utf8_lossy(&text));
+    Some(limits.get("stack_bytes").and_then(|limit| limit.soft).unwrap_or(libc::RLIM_INFINITY))
+}
+
+/// The variables that are missing.
+pub(crate) fn stripped() -> Vec<(OsString, OsString)> {
+    let given = is_secure().then(given_at_exec).flatten().unwrap_or_default();
     variables(given).filter(|(name, _)| std::env::var_os(name).is_none()).collect()
 }
 
