@@ -13,8 +13,8 @@ surroundings   what a command can inherit or meet. The job's status and output m
                small N each surrounding is tried in some of the ways only, others with another seed.
 disks          a recording on a disk of N sizes from nothing on. The status must be the job's.
 failures       one write to a file fails in weigh, or all from one on, or one allocation: a random one, N/5 times a way.
-               The status must be the job's; where an allocation fails weigh may be aborted, and the job comes to its
-               end all the same.
+               The status must be the job's; where an allocation fails in a tracer weigh may be aborted, and the job comes
+               to its end all the same.
 agent          an agent in which one allocation fails, or many, or which may have hardly more memory than it has: N
                times, while users' runs and a program with libweigh ask it. It must not end, nor tell a user of a
                process of root's; jobs come to their end as without it, and it serves on, with nothing left.
@@ -142,6 +142,8 @@ SURROUNDINGS = [
     ("no file of any size", "ulimit -f 0;"),
     ("16 descriptors", "ulimit -n 16;"),
     ("10 descriptors", "ulimit -Sn 10;"),
+    ("6 descriptors", "ulimit -n 6;"),
+    ("no other process", "ulimit -u 0;"),
     ("stack of 128 KiB", "ulimit -s 128;"),
     ("5 seconds of CPU", "ulimit -t 5;"),
     ("1 second of CPU, soft", "ulimit -St 1;"),
@@ -167,7 +169,7 @@ SURROUNDINGS = [
 ]
 # Where a mechanism that was asked for by name, or any recording, is impossible: weigh may say so before the command
 # has begun.
-MAY_REFUSE = {"umask 0777", "no file of any size", "files of 40 KiB at most", "16 descriptors"}
+MAY_REFUSE = {"no file of any size", "files of 40 KiB at most"}
 SHARED_MEMORY = ["4k", "64k", "1m", "64m"]
 WRITE_ERRORS = ["EIO", "ENOSPC", "EINTR", "short", "EIO+", "ENOSPC+"]
 # A run makes some dozens of writes to files, and some ten thousand allocations.
@@ -491,7 +493,9 @@ def failures(weigh, way, number, seed, state):
         left = wait_for_end_of_jobs(tried)
         said, told = tried.said(), (tried.folder / "err").read_text(errors="replace")
         refused = status == 125 and "begun" not in said and told
-        aborted = fails.startswith("malloc") and status in (ABORTED, -signal.SIGABRT) and NO_MEMORY.search(told)
+        # Only the end of a tracer lets the programs go; all others wait for the command.
+        may_abort = fails.startswith("malloc") and "ptrace" in way.name
+        aborted = may_abort and status in (ABORTED, -signal.SIGABRT) and NO_MEMORY.search(told)
         if not (status == 7 or refused or aborted) or "panicked" in told:
             faults.append(f"{fails}: status {status}, {told[-200:]!r}")
         elif "begun" in said and "whole" not in said:

@@ -7,6 +7,8 @@
  *               is root in there, and has no right outside
  *   profile     a seccomp filter that refuses what the default profiles of container engines do
  *   no-ptrace   a seccomp filter that refuses ptrace, as those profiles do before Linux 4.8
+ *   old=ERROR   a seccomp filter that refuses what kernels and container engines of before 2019 do not know, with that
+ *               error: EPERM or ENOSYS
  *   read-only=DIR  every mount is read-only, those of /tmp and /dev/shm too, but for DIR
  *   shm=SIZE    a /dev/shm of so many bytes, as containers have
  *   hidepid     a /proc that shows nobody the processes of others
@@ -44,9 +46,16 @@ static const int refused[] = {
 	SYS_kcmp,
 };
 
+/* What came with Linux 5.1 and later, and calls that take a descriptor where there were other ways before. */
+static const int late[] = {
+	SYS_bpf, SYS_perf_event_open, SYS_ptrace, SYS_pidfd_open, SYS_pidfd_send_signal, SYS_openat2, SYS_close_range,
+	SYS_faccessat2, SYS_epoll_pwait2, SYS_mount_setattr, SYS_io_uring_setup, SYS_io_uring_enter,
+	SYS_io_uring_register, SYS_statx, SYS_memfd_create, SYS_fanotify_init, SYS_kcmp, SYS_membarrier,
+};
+
 /* Refuses these calls, and clone3 as a kernel does that does not know it: a filter cannot look at
  * its flags. */
-static void refuse(const int *calls, size_t count)
+static void refuse(const int *calls, size_t count, int error)
 {
 	struct sock_filter filter[CALLS_MAX * 2 + 8];
 	size_t length = 0;
@@ -56,7 +65,7 @@ static void refuse(const int *calls, size_t count)
 							offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < count; i++) {
 		filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
-		filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+		filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error);
 	}
 	filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
 	filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
@@ -170,9 +179,13 @@ static void do_one(const char *what)
 	if (strcmp(what, "container") == 0)
 		container();
 	else if (strcmp(what, "profile") == 0)
-		refuse(refused, sizeof(refused) / sizeof(*refused));
+		refuse(refused, sizeof(refused) / sizeof(*refused), EPERM);
 	else if (strcmp(what, "no-ptrace") == 0)
-		refuse(ptrace_alone, 1);
+		refuse(ptrace_alone, 1, EPERM);
+	else if (strcmp(what, "old=EPERM") == 0)
+		refuse(late, sizeof(late) / sizeof(*late), EPERM);
+	else if (strcmp(what, "old=ENOSYS") == 0)
+		refuse(late, sizeof(late) / sizeof(*late), ENOSYS);
 	else if (strncmp(what, "read-only=", 10) == 0)
 		read_only(what + 10);
 	else if (strncmp(what, "shm=", 4) == 0)

@@ -7,12 +7,15 @@
  *   close=N[,N...]    descriptors are closed
  *   alarm=SECONDS     an interval timer of real time runs, once; timers=SECONDS: all three, again and again
  *   soft=R:N, hard=R:N   the limit that setrlimit(2) knows by the number R: the soft one, or both
+ *   subreaper         orphans of its descendants become its children
+ *   parent-death=N    it gets this signal when its parent ends
  *   user              becomes nobody; done last
  */
 #include "common.h"
 
 #include <grp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 
 enum { NOBODY = 65534 };
@@ -99,6 +102,10 @@ int main(int argc, char **argv)
 			limit(value, false);
 		else if (!strncmp(what, "hard=", 5))
 			limit(value, true);
+		else if (!strcmp(what, "subreaper"))
+			prctl(PR_SET_CHILD_SUBREAPER, 1);
+		else if (!strncmp(what, "parent-death=", 13))
+			prctl(PR_SET_PDEATHSIG, number(value, "N"));
 		else if (!strcmp(what, "user"))
 			become_nobody();
 		else

@@ -1,5 +1,7 @@
 //! The command line as a whole: a verb and what it is told.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::agent::PushArguments;
@@ -11,7 +13,7 @@ use crate::others::{
 };
 use crate::run::RunArguments;
 use crate::serve::ServeArguments;
-use crate::trace::TraceArguments;
+use crate::trace::{TraceArguments, TraceSubject};
 
 /// Accounts for every resource a program uses, while it runs, exactly, and at next to no cost.
 #[derive(Parser, Debug)]
@@ -74,6 +76,27 @@ pub enum Verb {
     Top(TopArguments),
     /// Serve a page of the node and of recordings, live while jobs run, on this machine's loopback.
     Serve(ServeArguments),
+}
+
+impl Verb {
+    /// The command that runs all the same where it cannot be measured. None where it was asked to be kept within limits,
+    /// where its files would not be in their place, and where a recording is required.
+    pub fn command_to_run_anyway(&self) -> Option<&[OsString]> {
+        let (command, status) = match self {
+            Verb::Run(run) if !run.has_limits() && run.served_folder().is_none() => {
+                (&run.command, run.status)
+            }
+            Verb::Calls(calls) => (&calls.command, calls.status),
+            Verb::Io(io) if io.subject.is_none() => (&io.command, io.telling.status),
+            Verb::Trace(trace) => match &trace.subject {
+                Some(TraceSubject::Packets(packets)) => (&packets.command, packets.status),
+                Some(_) => return None,
+                None => (&trace.command, trace.status),
+            },
+            _ => return None,
+        };
+        (!command.is_empty() && !status.require_recording).then_some(command)
+    }
 }
 
 #[cfg(test)]

@@ -35,14 +35,16 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use weigh_collect::memory_reserve::PatientAllocator;
-use weigh_collect::spawn::SignalMask;
-use weigh_collect::{inherited, message, notice, signals};
+use weigh_collect::spawn::{SignalMask, SpawnError};
+use weigh_collect::{inherited, last_resort, message, notice, signals};
 use weigh_schema::library::Followed;
 use weigh_schema::printable::is_unprintable;
 
 use weigh_arguments::{Arguments, GenerateArguments, Verb, hints};
 use weigh_session::status_in_spite_of_error as status_of_command;
-use weigh_session::{doctor as trials, in_full, local_agent, products};
+use weigh_session::{
+    doctor as trials, in_full, local_agent, products, run_after_fault, run_unmeasured,
+};
 
 #[global_allocator]
 static ALLOCATOR: PatientAllocator = PatientAllocator;
@@ -105,9 +107,25 @@ fn work() -> ExitCode {
     };
     show::choose_color(arguments.color);
     weigh_collect::delays::restore_abandoned();
-    // A fault of weigh's own is no reason to lose the status of a command that has begun.
+    if let Some(command) = arguments.verb.command_to_run_anyway() {
+        // What no exec can take is refused when the command is to be started.
+        let _ = last_resort::prepare(command);
+    }
+    // A fault of weigh's own is no reason to lose the status of a command that has begun, or to leave it unrun.
     let outcome = catch_unwind(AssertUnwindSafe(|| execute(arguments.verb)));
-    outcome.map_or_else(|panic| status_of_command().unwrap_or_else(|| resume_unwind(panic)), ended)
+    match outcome {
+        Ok(Err(error)) => ended(run_unmeasured(error).map(not_executed)),
+        Ok(outcome) => ended(outcome),
+        Err(panic) => status_of_command()
+            .or_else(|| run_after_fault().map(not_executed))
+            .unwrap_or_else(|| resume_unwind(panic)),
+    }
+}
+
+/// Not even in weigh's place.
+fn not_executed(error: SpawnError) -> ExitCode {
+    notice!("{error}");
+    ExitCode::from(error.exit_status())
 }
 
 fn execute(verb: Verb) -> anyhow::Result<ExitCode> {

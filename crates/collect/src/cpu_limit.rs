@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use crate::signals::die_by;
+use crate::last_resort::end_like;
 
 /// What is kept back for the end: a share of the limit, not more than this.
 const MOST_KEPT: Duration = Duration::from_secs(2);
@@ -64,15 +64,13 @@ pub fn end_in_time(status: ExitStatus) {
 
 extern "C" fn end_now(_: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel gives the handler a whole structure; write and _exit are safe in one, and so is what
-    // `die_by` calls.
+    // `end_like` calls.
     unsafe {
         if (*info).si_code != libc::SI_TIMER || used() + LAST * 2 < limit().unwrap_or_default() {
             return; // the notice, or another's signal: the command is gone
         }
         libc::write(2, SAID.as_ptr().cast(), SAID.len());
-        let status = ExitStatus::from_raw(STATUS.load(Ordering::Acquire));
-        status.signal().into_iter().for_each(die_by);
-        libc::_exit(status.code().unwrap_or(128));
+        end_like(ExitStatus::from_raw(STATUS.load(Ordering::Acquire)));
     }
 }
 

@@ -1,8 +1,9 @@
 //! What weigh was started with, and what its command is to have of it.
 //!
-//! Reads signal dispositions, the standard descriptors and the soft limits before Rust's start-up code changes them.
-//! [`settle`] makes them harmless for weigh; [`restore`] gives them to the command as they were. Interval timers outlive
-//! an exec too: they are the command's, and move there. Refuses nothing: what cannot be set stays as it is.
+//! Reads signal dispositions, the standard descriptors, the limits and what else outlives an exec but no fork, before
+//! Rust's start-up code changes them. [`settle`] makes them harmless for weigh; [`restore`] gives them to the command as
+//! they were. Interval timers outlive an exec too: they are the command's, and move there. Refuses nothing: what cannot
+//! be set stays as it is.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,6 +11,8 @@ use std::sync::OnceLock;
 use libc::c_int;
 use weigh_schema::allowed::ResourceLimit;
 use weigh_schema::metric_name;
+
+use crate::secure_start;
 
 /// The greatest number of a signal.
 pub(crate) const LAST_SIGNAL: c_int = 64;
@@ -27,6 +30,15 @@ const RAISED: [(libc::__rlimit_resource_t, &str); 9] = [
     (libc::RLIMIT_SIGPENDING, "pending_signals"),
 ];
 
+/// Where weigh may raise a hard limit (CAP_SYS_RESOURCE), it takes so much for itself: what it needs is not the job's.
+const NEEDED: [(libc::__rlimit_resource_t, libc::rlim_t); 5] = [
+    (libc::RLIMIT_DATA, libc::RLIM_INFINITY),
+    (libc::RLIMIT_NOFILE, 1 << 16),
+    (libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY),
+    (libc::RLIMIT_AS, libc::RLIM_INFINITY),
+    (libc::RLIMIT_SIGPENDING, 1 << 14),
+];
+
 /// A main thread with less stack than this is not enough for weigh.
 const STACK_BYTES: u64 = 8 << 20;
 
@@ -41,6 +53,12 @@ struct Inherited {
     limits: [Option<libc::rlimit>; RAISED.len()],
     /// The signals that were blocked.
     mask: libc::sigset_t,
+    /// What new files are kept from.
+    umask: libc::mode_t,
+    /// Whether orphans of its descendants become its children.
+    is_subreaper: bool,
+    /// The signal that it gets when its parent ends; 0 is none.
+    parent_death_signal: c_int,
 }
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
@@ -61,8 +79,11 @@ impl Inherited {
         Inherited {
             ignored: ignored.fold(0, |set, signal| set | bit(signal)),
             closed: std::array::from_fn(|number| is_closed_now(number as c_int)),
-            limits: RAISED.map(|(resource, _)| limit(resource)),
+            limits: RAISED.map(|(resource, _)| limit_before_exec(resource)),
             mask: mask(),
+            umask: umask(),
+            is_subreaper: attribute(libc::PR_GET_CHILD_SUBREAPER) != 0,
+            parent_death_signal: attribute(libc::PR_GET_PDEATHSIG),
         }
     }
 
@@ -107,6 +128,11 @@ fn limit(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
     (unsafe { libc::getrlimit(resource, &mut limit) } == 0).then_some(limit)
 }
 
+fn limit_before_exec(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
+    let limit = limit(resource)?;
+    Some(if resource == libc::RLIMIT_STACK { secure_start::stack_limit(limit) } else { limit })
+}
+
 fn mask() -> libc::sigset_t {
     // SAFETY: the set is plain data, filled by the call, which changes nothing.
     unsafe {
@@ -114,6 +140,27 @@ fn mask() -> libc::sigset_t {
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
         mask
     }
+}
+
+/// It can be read by setting it alone.
+fn umask() -> libc::mode_t {
+    // SAFETY: both calls read no memory, and leave the mask as it was.
+    unsafe {
+        let mask = libc::umask(0o077);
+        libc::umask(mask);
+        mask
+    }
+}
+
+/// What weigh needs to do with its own files.
+const OWNER: libc::mode_t = 0o700;
+
+/// An attribute of this process, by the prctl(2) that reads it.
+fn attribute(request: c_int) -> c_int {
+    let mut value: c_int = 0;
+    // SAFETY: the requests given here fill one integer.
+    unsafe { libc::prctl(request, &raw mut value) };
+    value
 }
 
 fn set_disposition(signal: c_int, to: libc::sighandler_t) {
@@ -144,11 +191,13 @@ pub fn settle() {
     hear_of_children();
     set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
     let Some(inherited) = INHERITED.get() else { return };
+    // SAFETY: the call reads no memory.
+    unsafe { libc::umask(inherited.umask & !OWNER) };
     for ((resource, _), limit) in RAISED.iter().zip(inherited.limits) {
-        if let Some(raised) = limit.and_then(|limit| raised(*resource, limit)) {
-            // SAFETY: the structure is plain data.
-            unsafe { libc::setrlimit(*resource, &raised) };
-        }
+        let Some(limit) = limit else { continue };
+        let wishes = [beyond(*resource, limit), raised(*resource, limit)];
+        // SAFETY: the structure is plain data.
+        let _ = wishes.iter().flatten().any(|wish| unsafe { libc::setrlimit(*resource, wish) } == 0);
     }
 }
 
@@ -157,6 +206,12 @@ fn raised(resource: libc::__rlimit_resource_t, limit: libc::rlimit) -> Option<li
     let enough = if resource == libc::RLIMIT_STACK { STACK_BYTES } else { libc::RLIM_INFINITY };
     let soft = limit.rlim_max.min(enough);
     (soft > limit.rlim_cur).then_some(libc::rlimit { rlim_cur: soft, ..limit })
+}
+
+/// What weigh takes beyond the hard limit; none if that is enough.
+fn beyond(resource: libc::__rlimit_resource_t, limit: libc::rlimit) -> Option<libc::rlimit> {
+    let (_, needed) = *NEEDED.iter().find(|(needing, _)| *needing == resource)?;
+    (needed > limit.rlim_max).then_some(libc::rlimit { rlim_cur: needed, rlim_max: needed })
 }
 
 /// The resource limits that weigh was started with and that are not infinite, by their names.
@@ -180,6 +235,8 @@ pub fn is_stack_small() -> bool {
 /// the caller's. Safe after a fork.
 pub(crate) fn restore() {
     let Some(inherited) = INHERITED.get() else { return };
+    // SAFETY: the call reads no memory, and is safe after a fork.
+    unsafe { libc::umask(inherited.umask) };
     for signal in
         (1..=LAST_SIGNAL).filter(|signal| !matches!(*signal, libc::SIGKILL | libc::SIGSTOP))
     {
@@ -190,7 +247,9 @@ pub(crate) fn restore() {
         }
     }
     for ((resource, _), limit) in RAISED.iter().zip(inherited.limits) {
-        if let Some(limit) = limit.filter(|limit| raised(*resource, *limit).is_some()) {
+        let as_pair = |limit: libc::rlimit| (limit.rlim_cur, limit.rlim_max);
+        let now = self::limit(*resource).map(as_pair);
+        if let Some(limit) = limit.filter(|limit| now != Some(as_pair(*limit))) {
             // SAFETY: the structure is plain data; the call is safe after a fork.
             unsafe { libc::setrlimit(*resource, &limit) };
         }
@@ -203,6 +262,16 @@ pub(crate) fn restore() {
     }
 }
 
+/// Gives the command's process what an exec would have kept and a fork loses. Safe after a fork.
+pub(crate) fn restore_attributes() {
+    let Some(inherited) = INHERITED.get() else { return };
+    // SAFETY: these set attributes of the process, and read no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, libc::c_ulong::from(inherited.is_subreaper));
+        libc::prctl(libc::PR_SET_PDEATHSIG, inherited.parent_death_signal);
+    }
+}
+
 /// Gives this thread the signal mask that weigh was started with. Safe after a fork.
 pub(crate) fn restore_mask() {
     let Some(inherited) = INHERITED.get() else { return };
@@ -211,10 +280,13 @@ pub(crate) fn restore_mask() {
 }
 
 /// Interval timers that weigh was started with, as by `alarm`: taken from weigh, for its command.
+#[derive(Clone, Copy)]
 pub(crate) struct Timers {
     at_ns: u64,
     timers: [libc::itimerval; WHICH.len()],
 }
+
+static TAKEN: OnceLock<Timers> = OnceLock::new();
 
 const WHICH: [c_int; 3] = [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF];
 
@@ -230,7 +302,12 @@ impl Timers {
                 timer
             }
         });
-        Timers { at_ns: crate::clock::monotonic_ns(), timers }
+        *TAKEN.get_or_init(|| Timers { at_ns: crate::clock::monotonic_ns(), timers })
+    }
+
+    /// Starts again those that were taken, if any were.
+    pub fn restore_taken() {
+        TAKEN.get().into_iter().for_each(Timers::start);
     }
 
     /// Starts them in this process; what was due meanwhile comes at once. Safe after a fork.
@@ -274,6 +351,17 @@ mod tests {
         assert_eq!(soft(libc::RLIMIT_STACK, limit(8, libc::RLIM_INFINITY)), Some(STACK_BYTES));
         assert_eq!(soft(libc::RLIMIT_STACK, limit(1 << 30, libc::RLIM_INFINITY)), None);
         assert_eq!(soft(libc::RLIMIT_STACK, limit(8, 9)), Some(9));
+    }
+
+    #[test]
+    fn who_may_goes_beyond_a_hard_limit_that_is_too_small() {
+        let limit = |hard| libc::rlimit { rlim_cur: 8, rlim_max: hard };
+        let hard = |resource, limit| beyond(resource, limit).map(|limit| limit.rlim_max);
+        assert_eq!(hard(libc::RLIMIT_NOFILE, limit(16)), Some(1 << 16));
+        assert_eq!(hard(libc::RLIMIT_NOFILE, limit(1 << 20)), None);
+        assert_eq!(hard(libc::RLIMIT_AS, limit(1 << 30)), Some(libc::RLIM_INFINITY));
+        assert_eq!(hard(libc::RLIMIT_AS, limit(libc::RLIM_INFINITY)), None);
+        assert_eq!(hard(libc::RLIMIT_FSIZE, limit(16)), None);
     }
 
     #[test]

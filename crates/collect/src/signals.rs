@@ -369,6 +369,11 @@ pub fn stop_self() {
 /// core of weigh itself is left. Returns only if the signal does not end a process.
 pub fn die_by(signal: i32) {
     crate::message::finish();
+    end_by(signal);
+}
+
+/// The same at once, whatever is left to say. Safe in a handler.
+pub(crate) fn end_by(signal: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit and the set are plain data that live through the calls.
     unsafe {

@@ -1,19 +1,25 @@
 //! Starts the command so that it can be armed before its first instruction.
 //!
 //! The child waits between fork and exec until it is told to go. It gets the signal dispositions,
-//! mask, descriptors, limits, timers, terminal and environment that weigh itself was started with. Refuses
+//! mask, descriptors, limits, timers, terminal and environment that weigh itself was started with. Where weigh lacks
+//! what it needs for that, the command is executed in weigh's place (`last_resort`). Refuses
 //! commands that cannot be executed, with the error that exec gave.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::call_filter::CallFilter;
 use crate::inherited::{self, Timers};
 use crate::mount_over::MountOver;
+use crate::secure_start::stripped;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
+};
 
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -112,13 +118,8 @@ pub fn spawn_with(
     let With { variables, filter, group, mount_over } = with;
     let arguments = texts(command.iter().cloned())?;
     let pointers = with_null(&arguments);
-    let kept = std::env::vars_os().filter(|(name, _)| variables.iter().all(|(n, _)| n != name));
-    let environment = texts(kept.chain(variables.iter().cloned()).map(|(mut entry, value)| {
-        entry.push("=");
-        entry.push(value);
-        entry
-    }))?;
-    let environment = (!variables.is_empty()).then(|| with_null(&environment));
+    let environment = environment(variables)?;
+    let environment = with_null(&environment);
 
     let pipes = || {
         pipe_with(PipeFlags::CLOEXEC)
@@ -137,14 +138,14 @@ pub fn spawn_with(
         -1 => Err(SpawnError::Create { call: "fork", error: io::Error::last_os_error() }),
         0 => {
             drop(go_write);
-            let environment = environment.as_deref();
-            let timers = &timers;
+            let (environment, timers) = (&environment[..], &timers);
             let (filter, mount_over) = (*filter, *mount_over);
             let start =
                 Start { arguments: &pointers, environment, mask, timers, filter, mount_over };
             become_command(&start, go_read.as_fd(), failure_write.as_fd())
         }
         pid => {
+            WAITING.store(pid, Ordering::Release);
             let pid = Pid::from_raw(pid).expect("fork gives a positive PID to the parent");
             let pidfd = pidfd_open(pid, PidfdFlags::empty())
                 .map_err(|error| SpawnError::Create { call: "pidfd_open", error: error.into() })?;
@@ -158,6 +159,57 @@ pub fn spawn_with(
             })
         }
     }
+}
+
+/// The process that was made for the command and has not been told to go; 0 is none.
+static WAITING: AtomicI32 = AtomicI32::new(0);
+
+/// Ends it: it would be a child that the command did not make. It has executed nothing. Safe in a handler.
+pub(crate) fn end_waiting() {
+    let Some(pid) = Pid::from_raw(WAITING.swap(0, Ordering::AcqRel)) else { return };
+    let _ = kill_process(pid, Signal::KILL);
+    let is_left = |waited| match waited {
+        Ok(Some((_, status))) => WaitStatus::stopped(status),
+        Err(error) => error == Errno::INTR,
+        Ok(None) => false,
+    };
+    while is_left(waitpid(Some(pid), WaitOptions::empty())) {}
+}
+
+/// weigh's environment as it is, and what the loader took from it, with these variables besides or instead.
+pub(crate) fn environment(variables: &[(OsString, OsString)]) -> Result<Vec<CString>, SpawnError> {
+    let is_replaced = |entry: &CStr| {
+        let name = entry.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
+        variables.iter().any(|(replaced, _)| replaced.as_bytes() == name)
+    };
+    let entry = |(mut entry, value): (OsString, OsString)| {
+        entry.push("=");
+        entry.push(value);
+        entry
+    };
+    let mut environment = own_environment();
+    environment.extend(texts(stripped().into_iter().map(entry))?);
+    environment.retain(|entry| !is_replaced(entry));
+    environment.extend(texts(variables.iter().cloned().map(entry))?);
+    Ok(environment)
+}
+
+/// Entries that are no variables, too: the standard library leaves these out.
+fn own_environment() -> Vec<CString> {
+    let mut entries = Vec::new();
+    // SAFETY: the list ends with a null pointer, its entries are texts, and nothing in weigh changes it.
+    unsafe {
+        let mut at = environ.cast_const();
+        while !at.is_null() && !(*at).is_null() {
+            entries.push(CStr::from_ptr(*at).to_owned());
+            at = at.add(1);
+        }
+    }
+    entries
+}
+
+unsafe extern "C" {
+    static environ: *mut *const libc::c_char;
 }
 
 /// `CLONE_INTO_CGROUP` of `<linux/sched.h>`, which libc declares in too narrow a type.
@@ -181,11 +233,11 @@ unsafe fn fork_into(group: BorrowedFd<'_>) -> Option<libc::pid_t> {
     (pid >= 0).then_some(pid as libc::pid_t)
 }
 
-fn texts(words: impl Iterator<Item = OsString>) -> Result<Vec<CString>, SpawnError> {
+pub(crate) fn texts(words: impl Iterator<Item = OsString>) -> Result<Vec<CString>, SpawnError> {
     words.map(|w| CString::new(w.as_bytes()).map_err(|_| SpawnError::NulByte(w.clone()))).collect()
 }
 
-fn with_null(texts: &[CString]) -> Vec<*const libc::c_char> {
+pub(crate) fn with_null(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
@@ -195,7 +247,7 @@ const NOT_COVERED_BYTES: usize = 8;
 /// What the child needs to become the command.
 struct Start<'a> {
     arguments: &'a [*const libc::c_char],
-    environment: Option<&'a [*const libc::c_char]>,
+    environment: &'a [*const libc::c_char],
     mask: &'a SignalMask,
     timers: &'a Timers,
     filter: Option<&'a CallFilter>,
@@ -206,17 +258,17 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
     let Start { arguments, environment, mask, timers, filter, mount_over } = start;
     // Before the wait: from its end on the calls that this takes would be the command's.
     inherited::restore();
+    inherited::restore_attributes();
     // Not read: what the command is charged with begins before this wait ends.
     let told = loop {
         let mut fds = [rustix::event::PollFd::new(&go, rustix::event::PollFlags::IN)];
         match rustix::event::poll(&mut fds, None) {
             Ok(_) => break fds[0].revents().contains(rustix::event::PollFlags::IN),
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(Errno::INTR) => continue,
             Err(_) => break false,
         }
     };
-    // SAFETY: after fork in the child: setitimer, pthread_sigmask, execvp, execvpe and _exit may be
-    // called; `arguments` and `environment` end with a null pointer and outlive the call.
+    // SAFETY: after fork in the child: setitimer, pthread_sigmask, execvpe and _exit may be called; `arguments` and `environment` end with a null pointer and outlive the call.
     unsafe {
         if !told {
             libc::_exit(125); // weigh is gone
@@ -234,12 +286,7 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
             let _ = rustix::io::write(failure, &error.to_ne_bytes());
             libc::_exit(125);
         }
-        match environment {
-            Some(environment) => {
-                libc::execvpe(arguments[0], arguments.as_ptr(), environment.as_ptr())
-            }
-            None => libc::execvp(arguments[0], arguments.as_ptr()),
-        };
+        libc::execvpe(arguments[0], arguments.as_ptr(), environment.as_ptr());
         let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
         let _ = rustix::io::write(failure, &error.to_ne_bytes());
         libc::_exit(127)
@@ -276,10 +323,11 @@ impl Waiting {
     /// Lets the child execute the command; returns once it has, or could not.
     pub fn go(self) -> Result<(Pid, OwnedFd), SpawnError> {
         let _ = rustix::io::write(&self.go, b"g");
+        WAITING.store(0, Ordering::Release);
         let mut said = [0u8; NOT_COVERED_BYTES];
         let length = loop {
             match rustix::io::read(&self.failure, &mut said) {
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 other => break other.unwrap_or(0),
             }
         };
@@ -302,7 +350,7 @@ impl Waiting {
     /// is traced away from its tracer, which may reap it too.
     fn reap(&self) {
         let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
-        while rustix::event::poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
-        let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::NOHANG);
+        while rustix::event::poll(&mut fds, None) == Err(Errno::INTR) {}
+        let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
     }
 }

@@ -17,6 +17,7 @@ pub mod kernel_map;
 pub mod local_agent;
 pub mod products;
 mod source;
+mod unmeasured;
 mod unwritable;
 
 pub use command::ending::{require_recording, status_in_spite_of_error};
@@ -27,5 +28,6 @@ pub use command::{
 pub use engine::Session;
 pub use error::{SessionError, SourceError, in_full};
 pub use source::{Reaper, SessionEnd, Source, Sources};
+pub use unmeasured::{run_after_fault, run_unmeasured};
 pub use unwritable::{go_without, unless_medium_failed};
 pub use weigh_schema::sink::Sink;

@@ -17,8 +17,13 @@ impl RunArguments {
         })
     }
 
+    /// Whether the job is to be kept within limits.
+    pub(crate) fn has_limits(&self) -> bool {
+        !self.limits.is_empty() || self.limits_file.is_some()
+    }
+
     /// What --io-mount and --io-mount-over serve; none if neither is asked for.
-    fn served_folder(&self) -> Option<ServedFolder> {
+    pub(crate) fn served_folder(&self) -> Option<ServedFolder> {
         let (source, mountpoint) = match (&self.io_mount_over, &self.io_mount[..]) {
             (Some(folder), _) => (folder, folder),
             (None, [source, mountpoint]) => (source, mountpoint),

@@ -12,5 +12,6 @@ mod hard;
 mod hard_cases;
 mod kernel;
 mod messages;
+mod shortages;
 mod surroundings;
 mod unprivileged;

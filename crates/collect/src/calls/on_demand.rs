@@ -76,7 +76,8 @@ impl KernelCalls {
         let program = &self.skeleton.progs.serve__backlog;
         let link = program.autoload().then(|| program.attach().ok()).flatten()?;
         // By a thread of its own, which moves from CPU to CPU.
-        let _ = std::thread::spawn(send_on_each_cpu).join();
+        let started = std::thread::Builder::new().spawn(send_on_each_cpu);
+        let _ = started.map(std::thread::JoinHandle::join);
         Some(link)
     }
 }

@@ -21,6 +21,7 @@ use weigh_schema::subsystem::Account;
 
 use crate::preload::{Folder, PreloadError, SharedFile, is_kept_out_of, why_blind_in};
 use crate::shared_map::SharedMap;
+use crate::secure_start::command_variable;
 use layout::{
     CALLS, CHOSEN, COUNTS, HEAD, HEAD_BYTES, NETWORK, NETWORK_BY_SOCKETS, NUMBERS, STRIPE_BYTES,
     STRIPES, VARIABLE, head_at,
@@ -176,7 +177,7 @@ impl Shim {
             return Vec::new();
         }
         let mut libraries = self.folder.library.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+        if let Some(others) = command_variable("LD_PRELOAD").filter(|list| !list.is_empty()) {
             libraries.push(":");
             libraries.push(others);
         }

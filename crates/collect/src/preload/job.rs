@@ -41,6 +41,7 @@ use crate::limit_watchdog::LimitWatchdog;
 use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
+use crate::secure_start::command_variable;
 use crate::{rusage, signals, spaces};
 
 /// Time between looks, at most.
@@ -481,7 +482,7 @@ impl PreloadedJob {
             return Vec::new();
         }
         let mut libraries = self.place.folder.library.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+        if let Some(others) = command_variable("LD_PRELOAD").filter(|list| !list.is_empty()) {
             libraries.push(":");
             libraries.push(others);
         }

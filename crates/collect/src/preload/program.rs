@@ -11,6 +11,7 @@ use object::ReadCache;
 use weigh_parse::executable::{self, Loader};
 
 use super::layout::{FLAG_OTHER_LOADER, FLAG_PRIVILEGED, FLAG_SANITIZED, FLAG_STATIC};
+use crate::secure_start::command_variable;
 
 /// The dynamic loader that the library is for.
 pub const LOADER: &str = if cfg!(target_arch = "aarch64") {
@@ -43,7 +44,7 @@ pub const KEPT_OUT: u32 = FLAG_OTHER_LOADER | FLAG_SANITIZED;
 
 /// The flags that say why the library will not be in the command; 0 if it will, or if nobody knows.
 pub fn why_blind(command: &OsStr) -> u32 {
-    let list = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let list = command_variable("LD_PRELOAD").unwrap_or_default();
     let mut libraries = list.as_encoded_bytes().split(|byte| matches!(byte, b':' | b' '));
     match libraries.any(executable::must_be_first) {
         true => FLAG_SANITIZED,

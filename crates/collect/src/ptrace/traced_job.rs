@@ -137,6 +137,7 @@ impl TracedJob {
         &mut self,
         begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError> + Send + 'static,
     ) -> Result<(), TraceError> {
+        crate::last_resort::traces();
         let (say, said) = mpsc::channel();
         let calls = self.detail.calls.then(|| Calls::new(self.detail, self.stops));
         let library = self.library.clone().and_then(Library::new);

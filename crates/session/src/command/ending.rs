@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
-use weigh_collect::signals;
+use weigh_collect::{cpu_limit, last_resort, signals};
 
 use super::taken_signals::{JOB_CONTROL, end_like, take_signals};
 
@@ -49,13 +49,15 @@ pub fn is_recording_required() -> bool {
 /// It executes what it was to.
 pub fn has_begun(pid: Pid) {
     command().0 = Some(Command { pid, status: None });
+    last_resort::has_begun(pid.as_raw_nonzero().get());
 }
 
 /// It has ended.
 pub fn has_ended(status: ExitStatus) {
     if let Some(command) = &mut command().0 {
         command.status = Some(status);
-        weigh_collect::cpu_limit::end_in_time(status);
+        last_resort::has_ended(status);
+        cpu_limit::end_in_time(status);
     }
 }
 

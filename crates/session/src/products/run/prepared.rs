@@ -222,6 +222,7 @@ impl PreparedRun {
         };
         let pending = match launcher.spawn(&run.settings.command, &with) {
             Ok(pending) => pending,
+            Err(error @ SpawnError::Create { .. }) => return Err(error.into()),
             Err(error) => return Ok(Err(not_started(run, &error))),
         };
         let waiting = &pending.waiting;
