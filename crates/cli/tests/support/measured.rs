@@ -10,7 +10,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
-use weigh_schema::{Mechanism, Value};
+use weigh_schema::{Mechanism, Quality, Value};
 
 use super::run::Scratch;
 
@@ -178,6 +178,20 @@ impl Measured {
     pub fn said(&self, part: &str) {
         self.check(self.stderr.contains(part), || format!("weigh did not say '{part}'"));
     }
+}
+
+/// What nobody counts here: sums that lack it are estimates, whether or not the job had any.
+const UNCOUNTED: [&str; 2] =
+    ["without splice, tee, vmsplice and AIO", "without what the kernel does not count"];
+
+/// Whether a value is exact for a job that makes none of the calls that nobody counts here.
+pub fn is_exact_but_for_uncounted(value: &Value) -> bool {
+    let reason = value.reason.as_deref().unwrap_or_default();
+    let known = |at: usize| {
+        reason[..at].is_empty() || reason[..at] == *"of all processes that were waited for; "
+    };
+    let lacks = UNCOUNTED.iter().any(|words| reason.find(words).is_some_and(known));
+    value.quality == Quality::Exact || value.quality == Quality::Estimated && lacks
 }
 
 /// A summary, one metric a line.

@@ -257,6 +257,8 @@ impl CollectorSource for FileUses {
         if self.mount.is_none() {
             settle_growth(findings, &run.tally, &run.grounds);
         }
+        let is_whole = lost == 0 && run.tally.apart_calls == 0;
+        findings.uncounted_calls = run.tally.uncounted_calls.filter(|_| is_whole);
         let missing = all.notes.join("; ");
         findings.io = Some(Box::new(all));
         CollectorStatus {
