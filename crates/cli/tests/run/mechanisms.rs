@@ -459,7 +459,7 @@ library = ctypes.CDLL(None)
 class Message(ctypes.Structure):
     _fields_ = [(\"name\", ctypes.c_void_p), (\"name_length\", ctypes.c_uint), (\"parts\", ctypes.c_void_p),
         (\"number\", ctypes.c_size_t), (\"control\", ctypes.c_void_p), (\"control_length\", ctypes.c_size_t),
-        (\"flags\", ctypes.c_int), (\"length\", ctypes.c_uint)]
+        (\"flags\", ctypes.c_size_t), (\"length\", ctypes.c_size_t)]
 room = ctypes.create_string_buffer(64)
 part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 21)
 messages = (Message * 5)(*(Message(parts=ctypes.addressof(part), number=1) for _ in range(5)))
@@ -467,16 +467,17 @@ one, other = socketpair(AF_UNIX, SOCK_DGRAM)
 def several(call, at, number, expected):
     extra = (None,) if call == \"recvmmsg\" else ()
     assert getattr(library, call)(at.fileno(), ctypes.byref(messages), number, MSG_DONTWAIT, *extra) == expected
-for _ in range(7):
+for _ in range(700):
     assert library.recv(one.fileno(), room, 64, MSG_DONTWAIT) == -1
-several(\"recvmmsg\", other, 5, -1)
-several(\"sendmmsg\", one, 3, 3)
-several(\"recvmmsg\", other, 5, 3)
+for _ in range(100):
+    several(\"recvmmsg\", other, 5, -1)
+    several(\"sendmmsg\", one, 3, 3)
+    several(\"recvmmsg\", other, 5, 3)
 other.close()
-for _ in range(5):
+for _ in range(500):
     assert library.send(one.fileno(), room, 64, MSG_NOSIGNAL) == -1
 file = open(\"/dev/null\", \"r+\")
-for at in (file.fileno(), 999):
+for at in 100 * (file.fileno(), 999):
     assert library.send(at, room, 64, 0) == library.recv(at, room, 64, 0) == -1";
     const NOTHING: &str = "import ctypes; from socket import *; file = open(\"/dev/null\", \"r+\")";
     let mut mechanisms = vec!["ptrace --level 3", "preload"];
@@ -491,13 +492,15 @@ for at in (file.fileno(), 999):
         let (nothing, moved) = (run(NOTHING), run(SCRIPT));
         moved.check(moved.status.success(), || format!("{by}: it failed"));
         for (metric, expected) in [
-            ("io_read_calls_total", 10.0),
-            ("io_write_calls_total", 8.0),
-            ("io_read_bytes_total", 63.0),
-            ("io_written_bytes_total", 63.0),
+            ("io_read_calls_total", 1000.0),
+            ("io_write_calls_total", 800.0),
+            ("io_read_bytes_total", 6300.0),
+            ("io_written_bytes_total", 6300.0),
         ] {
             let more = moved.number(metric) - nothing.number(metric);
-            moved.check(more == expected, || format!("{by}: {metric} {more}, expected {expected}"));
+            // Python itself makes a read more or less.
+            let is_right = (more - expected).abs() < 9.0;
+            moved.check(is_right, || format!("{by}: {metric} {more}, expected {expected}"));
         }
     }
 }

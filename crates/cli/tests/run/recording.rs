@@ -426,19 +426,21 @@ fn processes_are_counted_while_the_job_runs() {
         job.wait_until("it is ready", 20.0, || ready.exists());
         let place = job.scratch.path("recording").display().to_string();
         let mut shown = Json::Null;
-        let known = |shown: &Json| {
-            let of_limit = shown["limits"][0]["observed"].as_f64();
-            (shown["metrics"]["processes_total"]["value"].as_f64(), of_limit)
+        // What comes and goes between two looks is not in it.
+        let least = if by == "poll" { 4.0 } else { 6.0 };
+        let is_known = |shown: &Json| {
+            let total = shown["metrics"]["processes_total"]["value"].as_f64();
+            total >= Some(least) && total == shown["limits"][0]["observed"].as_f64()
         };
         let until = Instant::now() + Duration::from_secs(20);
-        while known(&shown) != (Some(6.0), Some(6.0)) && Instant::now() < until {
+        while !is_known(&shown) && Instant::now() < until {
             let output = weigh(&job.scratch, &["show", "--json", &place]);
             shown = serde_json::from_slice(&output.stdout).expect("JSON");
         }
         fs::write(job.scratch.path("work/gate"), "\n").expect("the gate");
         let measured = job.end();
-        measured.check(known(&shown) == (Some(6.0), Some(6.0)), || format!("{by}: {shown:#}"));
-        measured.is("processes_total", 6);
+        measured.check(is_known(&shown), || format!("{by}: {shown:#}"));
+        measured.is_between("processes_total", least, 6.0);
     }
 }
 
