@@ -181,17 +181,20 @@ impl Measured {
 }
 
 /// What nobody counts here: sums that lack it are estimates, whether or not the job had any.
-const UNCOUNTED: [&str; 2] =
-    ["without splice, tee, vmsplice and AIO", "without what the kernel does not count"];
+const UNCOUNTED: [&str; 5] = [
+    "without splice, tee, vmsplice and AIO",
+    "without what the kernel does not count",
+    "without what programs send, receive or splice by system calls of their own",
+    "of all processes that were waited for",
+    "of the time watched",
+];
 
 /// Whether a value is exact for a job that makes none of the calls that nobody counts here.
 pub fn is_exact_but_for_uncounted(value: &Value) -> bool {
     let reason = value.reason.as_deref().unwrap_or_default();
-    let known = |at: usize| {
-        reason[..at].is_empty() || reason[..at] == *"of all processes that were waited for; "
-    };
-    let lacks = UNCOUNTED.iter().any(|words| reason.find(words).is_some_and(known));
-    value.quality == Quality::Exact || value.quality == Quality::Estimated && lacks
+    let is_known = |part: &str| UNCOUNTED.iter().any(|words| part.starts_with(words));
+    value.quality == Quality::Exact
+        || value.quality == Quality::Estimated && reason.split("; ").all(is_known)
 }
 
 /// A summary, one metric a line.
