@@ -97,10 +97,17 @@ static void sent_first(int fd, ssize_t bytes, int flags)
 		set_kind(fd, CONNECTING);
 }
 
+/* One that failed counts as a call if it has come to a socket. */
+static void failed(enum counter calls)
+{
+	if (errno != EBADF && errno != ENOTSOCK)
+		count(calls, 1);
+}
+
 static void sent(int fd, ssize_t bytes)
 {
 	if (bytes < 0)
-		return;
+		return failed(COUNTER_SOCKET_WRITE_CALLS);
 	count(COUNTER_SOCKET_WRITE_CHARS, bytes);
 	count(COUNTER_SOCKET_WRITE_CALLS, 1);
 	moved(fd, bytes, true);
@@ -110,7 +117,7 @@ static void sent(int fd, ssize_t bytes)
 static void received(int fd, ssize_t bytes, int flags)
 {
 	if (bytes < 0)
-		return;
+		return failed(COUNTER_SOCKET_READ_CALLS);
 	count(COUNTER_SOCKET_READ_CHARS, bytes);
 	count(COUNTER_SOCKET_READ_CALLS, 1);
 	if (!(flags & MSG_PEEK))

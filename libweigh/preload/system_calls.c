@@ -30,6 +30,25 @@ static bool makes_process(long number, long first)
 	}
 }
 
+/* What the kernel's own sums leave out, and the library counts by the functions' names. */
+static bool moves_uncounted(long number)
+{
+	switch (number) {
+	case SYS_sendto:
+	case SYS_recvfrom:
+	case SYS_sendmsg:
+	case SYS_recvmsg:
+	case SYS_sendmmsg:
+	case SYS_recvmmsg:
+	case SYS_splice:
+	case SYS_tee:
+	case SYS_vmsplice:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void before_call(long number, long first)
 {
 	if (number == SYS_exit_group || number == SYS_exit) {
@@ -40,6 +59,8 @@ static void before_call(long number, long first)
 		flag(self, FLAG_URING);
 	} else if (number == SYS_io_setup) {
 		flag(self, FLAG_AIO);
+	} else if (moves_uncounted(number)) {
+		flag(self, FLAG_BY_NUMBER);
 	}
 }
 

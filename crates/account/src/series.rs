@@ -41,6 +41,7 @@ impl Series {
             ("memory_swap_bytes", memory.swap as f64),
             ("processes", reading.population.processes as f64),
             ("threads", reading.population.threads as f64),
+            ("processes_total", reading.population.processes_total as f64),
         ]);
         self.rate(reading, &mut samples);
         samples

@@ -34,7 +34,7 @@ struct Shown {
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
     let shown = match is_profile(&arguments.recording) {
         true => of_file(&arguments.recording)?,
-        false => of_recording(&arguments.recording)?,
+        false => of_recording(&arguments.recording, arguments.json)?,
     };
     if arguments.json {
         print_json(&(json(shown, arguments)? + "\n"))?;
@@ -112,12 +112,15 @@ fn phase(row: PhaseRow, start_ns: i64) -> PhaseReport {
     }
 }
 
-fn of_recording(directory: &Path) -> anyhow::Result<Shown> {
+fn of_recording(directory: &Path, with_phases: bool) -> anyhow::Result<Shown> {
     let recording = Recording::open(directory)?;
     let summary = recording.summary();
     let (mut rows, mut phases) = (Vec::new(), Vec::new());
     recording.each_region(|row| rows.push(row))?;
-    recording.each_phase(|row| phases.push(row))?;
+    let read = recording.each_phase(|row| phases.push(row));
+    if with_phases {
+        read?;
+    }
     let found = match &summary.regions {
         Some(found) => (**found).clone(),
         None if rows.is_empty() && phases.is_empty() && !recording.is_complete() => {

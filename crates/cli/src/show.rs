@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use weigh_keep::Recording;
+use anyhow::{Context as _, bail};
+use weigh_keep::{KeepError, Recording, UnreadableTables};
 use weigh_schema::recording::files;
 use weigh_show::Screen;
 use weigh_show::digest::{self, Sources};
@@ -60,8 +60,9 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         true => table::render(recording.summary(), style),
         false => digest::render(recording.summary(), style, sources),
     };
-    text.push_str(&files_used(&recording, arguments.details, screen)?);
-    if let Some(calls) = recording.calls()? {
+    let mut unreadable = UnreadableTables::new(&recording);
+    text.push_str(&unreadable.take(files_used(&recording, arguments.details, screen)));
+    if let Some(calls) = unreadable.take(recording.calls()) {
         text.push_str(&weigh_show::calls::render_recorded(&calls, arguments.details, screen));
     }
     if let Some(found) = &recording.summary().regions {
@@ -71,12 +72,20 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<ExitCode> {
         text.push_str(&format!("\nThis recording is {because}\n"));
     }
     print(&text)?;
+    // What is shown is right: who reads it is told what is missing.
+    if let Some(sentence) = unreadable.sentence() {
+        bail!("{place}: {sentence}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What was read and written, where it was followed: the files that took most time; with `details` all kinds of files,
 /// and below each what else is known of it.
-pub fn files_used(recording: &Recording, details: bool, screen: Screen) -> anyhow::Result<String> {
+pub fn files_used(
+    recording: &Recording,
+    details: bool,
+    screen: Screen,
+) -> Result<String, KeepError> {
     let summary = recording.summary();
     let Some(found) = &summary.io else { return Ok(String::new()) };
     let extent = if details { Extent::All(FILES_SHOWN) } else { Extent::Lines(FILE_LINES) };
@@ -104,7 +113,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.output.as_deref().unwrap_or(&default);
     let recording = Recording::open(&arguments.recording)?;
     if place.as_os_str() == "-" {
-        print_page(&recording_page(&recording)?.html())?;
+        print_page(&recording_page(&recording).html())?;
         return Ok(ExitCode::SUCCESS);
     }
     write_page(&recording, place)?;
@@ -114,6 +123,6 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
 
 /// Writes the page of a recording to a file.
 pub fn write_page(recording: &Recording, place: &Path) -> anyhow::Result<()> {
-    let page = recording_page(recording)?.html();
+    let page = recording_page(recording).html();
     std::fs::write(place, page).with_context(|| format!("cannot write {}", place.display()))
 }

@@ -9,6 +9,7 @@
 #define WEIGH_CALL_LIMITS_H
 
 #include "lifecycle.h"
+#include "sockets.h"
 
 static __always_inline bool settle_one(struct thread *thread, struct process *process,
 				       struct job *job, int slot, __u64 value)
@@ -83,6 +84,8 @@ int BPF_PROG(on_call_end, struct pt_regs *registers, long result)
 	process = process_of(task);
 	if (!job || !control)
 		return 0;
+	if (result >= 0 && is_uncounted_call(CALL_NUMBER(registers), is_compatible(task)))
+		atomic_add(&job->uncounted_calls, 1);
 	/* What goes through sockets is counted where it happens, not in the thread's own counters. */
 	sockets = process ? process->counters[COUNTER_SOCKET_READ_CALLS] +
 				    process->counters[COUNTER_SOCKET_WRITE_CALLS] +

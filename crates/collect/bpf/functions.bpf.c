@@ -21,7 +21,8 @@ static __always_inline void other_call(bool wrote, __s64 bytes)
 	struct process *process;
 	struct job *job;
 
-	if (!thread || task->flags & PF_IO_WORKER)
+	/* One that failed is none. */
+	if (bytes < 0 || !thread || task->flags & PF_IO_WORKER)
 		return;
 	job = job_of(thread->job);
 	if (!job)
@@ -84,7 +85,7 @@ int BPF_PROG(after_vmsplice, const struct pt_regs *regs, long result)
 	struct file *file = 0;
 
 	bpf_probe_read_kernel(&file, sizeof(file), table + descriptor);
-	if (result >= 0 && file)
+	if (file)
 		other_call(BPF_CORE_READ(file, f_mode) & FMODE_WRITE, result);
 	return 0;
 }

@@ -88,6 +88,8 @@ struct job {
 	__u64 warned; /* bit set of limits warned of */
 	__u64 lost_threads, lost_processes, lost_mms, lost_events, lost_files, lost_calls;
 	__u64 hidden_requests; /* of io_uring, of which no result tells */
+	__u64 unreceived_bytes; /* taken from TCP sockets by no call that receives */
+	__u64 uncounted_calls; /* of splice, tee, vmsplice, AIO, where each call is looked at */
 	__u64 waited[N_TURNS]; /* for a CPU, by who had it */
 	__u64 waited_unknown; /* and where that was missed */
 };

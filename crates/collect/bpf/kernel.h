@@ -271,7 +271,7 @@ struct linux_binprm;
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long orig_ax, di, si, dx, cx, r8, r9, ax, sp;
+	unsigned long bx, orig_ax, di, si, dx, cx, r8, r9, ax, sp;
 };
 #else
 struct pt_regs {

@@ -16,6 +16,8 @@
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
+#define SOCK_DONE 1
+#define SHUTDOWN_MASK 3
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -41,6 +43,7 @@ struct sock_common {
 	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	unsigned long skc_flags;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
@@ -49,6 +52,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	__u8 sk_shutdown;
 	struct pid *sk_peer_pid;
 	const struct cred *sk_peer_cred;
 };
@@ -83,6 +87,9 @@ struct softnet_data {
 };
 
 struct tcp_sock {
+	__u64 bytes_received;
+	__u32 rcv_nxt;
+	__u32 copied_seq; /* the next to be taken */
 	__u32 write_seq;
 	__u32 srtt_us; /* eight times as much */
 	__u32 snd_cwnd;

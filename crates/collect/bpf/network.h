@@ -40,6 +40,7 @@ int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
 		if (!owner)
 			return 0;
 		owner->connecting = now == TCP_SYN_SENT;
+		owner->received = consumed(sk);
 		if (now == TCP_LISTEN) {
 			listener = listener_of(sk);
 			bpf_map_update_elem(&listeners, &listener, owner, BPF_ANY);
@@ -50,6 +51,16 @@ int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
 		listener = listener_of(sk);
 		bpf_map_delete_elem(&listeners, &listener);
 	}
+	/* It is being closed, or was shut down; else somebody may just be receiving. */
+	if (sk->sk_shutdown == SHUTDOWN_MASK)
+		settle_received(sk);
+	return 0;
+}
+
+SEC("?tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_sock_destroy, struct sock *sk)
+{
+	settle_received(sk);
 	return 0;
 }
 

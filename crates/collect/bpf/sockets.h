@@ -16,6 +16,7 @@
 
 struct owner {
 	__u64 process;
+	__u64 received; /* taken from a TCP socket, as far as it was seen */
 	__u32 job;
 	__u32 connecting;
 };
@@ -47,9 +48,27 @@ struct {
 static __always_inline bool is_socket_call(__u64 call, bool compat)
 {
 	if (compat)
-		return call == 102 || call == 337 || call == 345 || (call >= 369 && call <= 372);
+		return call == 102 || call == 337 || call == 345 || call == 417 ||
+		       (call >= 369 && call <= 372);
 	/* sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg */
 	return (call >= 44 && call <= 47) || call == 299 || call == 307;
+}
+static __always_inline bool is_of_messages(struct pt_regs *regs, bool compat)
+{
+	__u64 call = CALL_NUMBER(regs);
+
+	if (!compat)
+		return call == 299 || call == 307;
+	/* recvmmsg, sendmmsg, recvmmsg_time64, and the first two by socketcall */
+	return call == 337 || call == 345 || call == 417 ||
+	       (call == 102 && ((__u32)regs->bx == 19 || (__u32)regs->bx == 20));
+}
+static __always_inline bool is_uncounted_call(__u64 call, bool compat)
+{
+	if (compat)
+		return call == 313 || call == 315 || call == 316 || call == 248;
+	/* splice, tee, vmsplice, io_submit */
+	return call == 275 || call == 276 || call == 278 || call == 209;
 }
 #elif defined(__TARGET_ARCH_arm64)
 #define CALL_NUMBER(regs) ((regs)->syscallno)
@@ -57,23 +76,53 @@ static __always_inline bool is_socket_call(__u64 call, bool compat)
 static __always_inline bool is_socket_call(__u64 call, bool compat)
 {
 	if (compat)
-		return call == 102 || (call >= 289 && call <= 298) || call == 365 || call == 374;
+		return call == 102 || (call >= 289 && call <= 298) || call == 365 || call == 374 ||
+		       call == 417;
 	/* sendto, recvfrom, sendmsg, recvmsg, recvmmsg, sendmmsg */
 	return call == 206 || call == 207 || call == 211 || call == 212 || call == 243 ||
 	       call == 269;
+}
+static __always_inline bool is_of_messages(struct pt_regs *regs, bool compat)
+{
+	__u64 call = CALL_NUMBER(regs);
+
+	/* recvmmsg, sendmmsg, recvmmsg_time64 */
+	return compat ? call == 365 || call == 374 || call == 417 : call == 243 || call == 269;
+}
+static __always_inline bool is_uncounted_call(__u64 call, bool compat)
+{
+	if (compat)
+		return call == 340 || call == 342 || call == 343 || call == 246;
+	/* splice, tee, vmsplice, io_submit */
+	return (call >= 75 && call <= 77) || call == 2;
 }
 #else
 #error "the system call numbers of this architecture are not known here"
 #endif
 
-static __always_inline bool in_socket_call(struct task_struct *task)
+/*
+ * Whether it counts as a call. Of calls that move several messages each message does: the try that finds no
+ * further one is none of its own.
+ */
+static __always_inline bool in_socket_call(struct task_struct *task, bool failed)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	bool compat = is_compatible(task);
 
 	/* On its way out of a call a thread completes requests of io_uring. */
 	if (task->flags & (PF_IO_WORKER | PF_KTHREAD) || !IS_UNDER_WAY(regs))
 		return false;
-	return is_socket_call(CALL_NUMBER(regs), is_compatible(task));
+	return is_socket_call(CALL_NUMBER(regs), compat) && !(failed && is_of_messages(regs, compat));
+}
+
+/* Bytes that were taken from a TCP socket, by whatever means; its end counts as one, once it is taken. */
+static __always_inline __u64 consumed(struct sock *sk)
+{
+	struct tcp_sock *tcp = (struct tcp_sock *)sk;
+	__u32 left = BPF_CORE_READ(tcp, rcv_nxt) - BPF_CORE_READ(tcp, copied_seq);
+	__u64 taken = BPF_CORE_READ(tcp, bytes_received) - left;
+
+	return taken - (!left && sk->__sk_common.skc_flags & 1 << SOCK_DONE);
 }
 
 static __always_inline void own(struct sock *sk, struct task_struct *task, __u32 job)
@@ -86,6 +135,24 @@ static __always_inline void own(struct sock *sk, struct task_struct *task, __u32
 	if (owner) {
 		owner->process = process_key(task);
 		owner->job = job;
+		owner->received = consumed(sk);
+	}
+}
+
+/* Nobody takes anything from a TCP socket any more: what splice(2) and TCP_ZEROCOPY_RECEIVE took passed no probe. */
+static __always_inline void settle_received(struct sock *sk)
+{
+	struct owner *owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+	struct job *job;
+	__u64 taken;
+
+	if (!owner)
+		return;
+	taken = consumed(sk);
+	job = job_of(owner->job);
+	if (job && (__s64)(taken - owner->received) > 0) {
+		atomic_add(&job->unreceived_bytes, taken - owner->received);
+		owner->received = taken;
 	}
 }
 
@@ -143,6 +210,7 @@ static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = member(task);
 	struct process *process;
+	struct owner *owner;
 	__u16 family;
 	__u64 bytes = result > 0 ? result : 0;
 	struct job *job;
@@ -160,10 +228,14 @@ static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool
 		if (sk->sk_protocol == IPPROTO_TCP) {
 			if (sk->__sk_common.skc_state != TCP_SYN_SENT)
 				connected(sk);
-			own(sk, task, thread->job);
+			owner = bpf_sk_storage_get(&owners, sk, 0, 0);
+			if (!owner)
+				own(sk, task, thread->job);
+			else if (!sent && !peeked)
+				atomic_add(&owner->received, bytes);
 		}
 	}
-	if (in_socket_call(task)) {
+	if (in_socket_call(task, result < 0)) {
 		count(job, process, sent ? COUNTER_SOCKET_WRITE_CHARS : COUNTER_SOCKET_READ_CHARS,
 		      bytes);
 		count(job, process, sent ? COUNTER_SOCKET_WRITE_CALLS : COUNTER_SOCKET_READ_CALLS,

@@ -10,7 +10,7 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
-use weigh_schema::{Counter, Mechanism, Quality};
+use weigh_schema::{Mechanism, Quality};
 
 use crate::follow::JobDetail;
 use crate::layout::functions::{self, FunctionsSkel, FunctionsSkelBuilder, OpenFunctionsMaps};
@@ -177,8 +177,6 @@ impl Part {
     }
 }
 
-/// What takes bytes from a TCP socket without receiving passes no probe.
-const WITHOUT_RECEIVING: &str = "without what splice(2) and TCP_ZEROCOPY_RECEIVE take from sockets";
 const NET: &[&str] = &[
     metric_name::net_sent_bytes_total,
     metric_name::net_received_bytes_total,
@@ -227,6 +225,7 @@ impl Parts {
         for (program, name) in [
             (&mut programs.on_sock_state, "inet_sock_set_state"),
             (&mut programs.on_retransmit, "tcp_retransmit_skb"),
+            (&mut programs.on_sock_destroy, "tcp_destroy_sock"),
         ] {
             self.network.choose(program, offers.tracepoint(name), &format!("tracepoint {name}"));
         }
@@ -252,6 +251,7 @@ impl Parts {
             &programs.on_sock_receive,
             &programs.on_sock_state,
             &programs.on_retransmit,
+            &programs.on_sock_destroy,
         ] {
             self.network.attach(program, links);
         }
@@ -338,6 +338,22 @@ impl Parts {
         }
     }
 
+    /// Where functions cannot be probed: `calls` is how many there were, if that is known.
+    fn uncounted(&self, calls: Option<u64>) -> Vec<Note> {
+        let reason = match (self.calls.reason(), calls) {
+            (None, _) | (_, Some(0)) => return Vec::new(),
+            (_, Some(calls)) => Note::uncounted_calls(calls),
+            (Some(why), None) => Note::uncounted(&why),
+        };
+        let note = |metric: &&str| Note {
+            metric: (*metric).to_string(),
+            quality: Quality::Estimated,
+            source: None,
+            reason: reason.clone(),
+        };
+        IO.iter().map(note).collect()
+    }
+
     pub(crate) fn statuses(&self, lost_files: u64, lost_calls: u64) -> Vec<CollectorStatus> {
         let mut statuses =
             vec![self.network.status(lost_calls), self.uring.status(0), self.calls.status(0)];
@@ -348,7 +364,8 @@ impl Parts {
         statuses
     }
 
-    pub(crate) fn notes(&self, job: &types::job) -> Vec<Note> {
+    /// `sees_calls`: each call of the job is looked at as it ends.
+    pub(crate) fn notes(&self, job: &types::job, sees_calls: bool) -> Vec<Note> {
         let (lost_calls, hidden_requests) = (job.lost_calls, job.hidden_requests);
         let mut notes = self.network.notes(Quality::Unavailable, "");
         if hidden_requests > 0 {
@@ -365,11 +382,15 @@ impl Parts {
                 ))));
         }
         notes.extend(self.files.notes(Quality::Unavailable, ""));
-        if job.counters[Counter::NetConnections as usize] > 0 {
+        if job.unreceived_bytes > 0 {
             notes.push(Note::new(
                 metric_name::net_received_bytes_total,
-                Quality::Exact,
-                WITHOUT_RECEIVING,
+                Quality::Estimated,
+                format!(
+                    "without {} bytes that were taken from its TCP sockets by splice(2) or TCP_ZEROCOPY_RECEIVE, or \
+                     outside of the job",
+                    job.unreceived_bytes
+                ),
             ));
         }
         if !self.network.is_working() {
@@ -377,7 +398,7 @@ impl Parts {
             notes.extend(IO.iter().map(|metric| Note::new(metric, Quality::Estimated, reason)));
         }
         notes.extend(self.uring.notes(Quality::Estimated, "without io_uring: "));
-        notes.extend(self.calls.notes(Quality::Exact, "without splice, tee, vmsplice and AIO: "));
+        notes.extend(self.uncounted(sees_calls.then_some(job.uncounted_calls)));
         notes
     }
 }

@@ -302,7 +302,7 @@ impl JobReader for KernelJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.parts.notes(&self.raw_job())
+        self.parts.notes(&self.raw_job(), self.checks_calls)
     }
 }
 

@@ -56,6 +56,7 @@ mod table_reader;
 mod table_writer;
 mod trace_recording;
 mod trace_writer;
+mod unreadable;
 mod writer;
 
 pub use atomic::place_of_file;
@@ -75,4 +76,5 @@ pub use stream::{Closed, StreamColumn, StreamKind, StreamWriter, count_rows};
 pub use stream_reader::{StreamBatch, StreamReader, Values};
 pub use trace_recording::TraceRecording;
 pub use trace_writer::TraceWriter;
+pub use unreadable::UnreadableTables;
 pub use writer::{Finished, RecordingWriter};

@@ -34,7 +34,7 @@ use crate::table::Row;
 use crate::table_reader::read_table_by;
 
 /// Rows of a table, perhaps not all of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows<T> {
     /// Those that were asked for, in the order in which they were recorded.
     pub rows: Vec<T>,

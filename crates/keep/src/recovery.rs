@@ -127,6 +127,9 @@ impl Tally {
                 raise(&mut summary, wall, nanoseconds as f64 / NANOSECONDS);
             }
         }
+        for limit in summary.limits.iter_mut().filter(|limit| limit.observed.is_none()) {
+            limit.observed = summary.metrics.get(&limit.metric).and_then(|value| value.value);
+        }
         Some(summary)
     }
 }

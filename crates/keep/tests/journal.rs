@@ -134,6 +134,7 @@ fn the_summary_of_a_cut_recording_goes_up_to_its_last_sample() {
     assert_eq!((cpu.quality, cpu.source), (Quality::Sampled, Mechanism::Bpf));
     let peak = &summary.metrics["memory_peak_bytes"];
     assert_eq!(peak.value, Some(Number::Whole(4096)));
+    assert_eq!(summary.limits[0].observed, peak.value);
     let wall = summary.metrics["wall_seconds"].number().unwrap();
     assert!((wall - 2.0).abs() < 1e-9, "{wall}");
     assert_eq!(summary.metrics["gpu_memory_peak_bytes"].value, None);

@@ -236,10 +236,28 @@ pub struct Note {
     pub reason: String,
 }
 
+/// How reasons begin where calls that move bytes are counted by nobody.
+const UNCOUNTED: &str = "without splice, tee, vmsplice and AIO";
+
 impl Note {
     /// Of a value from what most come from.
     pub fn new(metric: &str, quality: Quality, reason: impl Into<String>) -> Note {
         Note { metric: metric.to_string(), quality, source: None, reason: reason.into() }
+    }
+
+    /// Calls of splice, tee, vmsplice and AIO are counted by nobody, and whether there were any is not known.
+    pub fn uncounted(why: &str) -> String {
+        format!("{UNCOUNTED}: {why}")
+    }
+
+    /// The same where it is known how many there were.
+    pub fn uncounted_calls(calls: u64) -> String {
+        format!("{UNCOUNTED}, of which there were {calls} calls")
+    }
+
+    /// Whether it says so.
+    pub fn is_of_uncounted(&self) -> bool {
+        self.reason.starts_with(UNCOUNTED)
     }
 }
 

@@ -377,16 +377,16 @@ metrics! {
 
     io_read_bytes_total: Counter Bytes in Io, sum(&[ReadChars, SocketReadChars, UringReadChars, OtherReadChars], 1.0), series "io_read_bytes_total";
         help "bytes read by calls"
-        counts "Bytes returned by read, pread, readv, preadv, sendfile, copy_file_range (the kernel's `rchar`), by recv, recvfrom, recvmsg and recvmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO. Of io_uring requests for which a program asks no completion (IOSQE_CQE_SKIP_SUCCESS) the kernel tells nothing: where there are any it is `estimated`. Files, pipes, terminals, sockets alike; reads through mmap are not calls and not in it."
+        counts "Bytes returned by read, pread, readv, preadv, sendfile, copy_file_range (the kernel's `rchar`), by recv, recvfrom, recvmsg and recvmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO. Where those cannot be counted it is `estimated`, unless `--io` by BPF, or a limit that is checked at each call, has seen that there were none. Of io_uring requests for which a program asks no completion (IOSQE_CQE_SKIP_SUCCESS) the kernel tells nothing: where there are any it is `estimated`. Files, pipes, terminals, sockets alike; reads through mmap are not calls and not in it."
     io_written_bytes_total: Counter Bytes in Io, sum(&[WriteChars, SocketWriteChars, UringWriteChars, OtherWriteChars], 1.0), series "io_written_bytes_total";
         help "bytes written by calls"
         counts "Bytes accepted by write, pwrite, writev, pwritev, sendfile, copy_file_range (the kernel's `wchar`), by send, sendto, sendmsg and sendmmsg, by io_uring requests, and, where function probes work, by splice, tee, vmsplice and AIO; `estimated` as `io_read_bytes_total`."
     io_read_calls_total: Counter Count in Io, sum(&[ReadCalls, SocketReadCalls, UringReadCalls, OtherReadCalls], 1.0);
         help "read calls"
-        counts "Calls counted in `io_read_bytes_total`, whether or not they returned anything (the kernel's `syscr`), messages received, io_uring requests that read."
+        counts "Calls counted in `io_read_bytes_total`, whether or not they returned anything (the kernel's `syscr`), io_uring requests that read. A recv, recvfrom or recvmsg that fails on a socket is a call; of recvmmsg each message is one; a splice, tee or vmsplice that fails is none."
     io_write_calls_total: Counter Count in Io, sum(&[WriteCalls, SocketWriteCalls, UringWriteCalls, OtherWriteCalls], 1.0);
         help "write calls"
-        counts "Calls counted in `io_written_bytes_total` (the kernel's `syscw`), messages sent, io_uring requests that wrote."
+        counts "Calls counted in `io_written_bytes_total` (the kernel's `syscw`), io_uring requests that wrote; those of sockets and pipes as in `io_read_calls_total`."
 
     mmap_read_bytes_total: Counter Bytes in Io, NEEDS_PAGE_CACHE;
         help "bytes read through mmap"
@@ -427,7 +427,7 @@ metrics! {
         counts "Payload bytes that the job handed to IPv4 and IPv6 sockets, whatever call was used, loopback included; headers and retransmissions are not in it."
     net_received_bytes_total: Counter Bytes in Network, sum(&[NetReceived], 1.0), series "net_received_bytes_total";
         help "bytes received over the network"
-        counts "Payload bytes that the job took from IPv4 and IPv6 sockets; bytes only peeked at are not in it, nor, by BPF, those that splice(2) and TCP_ZEROCOPY_RECEIVE take."
+        counts "Payload bytes that the job took from IPv4 and IPv6 sockets; bytes only peeked at are not in it, nor, by BPF, those that splice(2) and TCP_ZEROCOPY_RECEIVE take: where there are any it is `estimated`, and the reason says how many."
     net_connections_total: Counter Count in Network, sum(&[NetConnections], 1.0);
         help "TCP connections opened or accepted"
         counts "TCP connections that reached the established state, started by a thread of the job or come in on a port the job listens on."
@@ -435,7 +435,7 @@ metrics! {
         help "TCP segments sent again"
         counts "TCP segments retransmitted on sockets that the job has connected, accepted or sent on."
 
-    processes_total: Counter Count in Processes, Formula::JobRule;
+    processes_total: Counter Count in Processes, Formula::JobRule, series "processes_total";
         help "processes ever seen"
         counts "Processes of the job, the command itself included; a thread is not a process, an exec does not make a new one."
     processes_peak: Peak Count in Processes, Formula::JobRule, series "processes";

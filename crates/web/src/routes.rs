@@ -196,10 +196,7 @@ fn job_page(app: &App, id: &str) -> Result<Vec<u8>, ApiError> {
         _ => JobState::Broken,
     };
     let reason = recording.incomplete_because().map(str::to_string);
-    let page = page_without_series(&recording).map_err(|error| {
-        let path = job.folder.path().display().to_string();
-        ApiError::recording(error.to_string().replace(&path, &job.row.folder))
-    })?;
+    let page = page_without_series(&recording);
     serde_json::to_vec(&JobPage { state, reason, page }).map_err(ApiError::internal)
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::measured::{Measured, truths};
+use crate::support::measured::{Measured, is_exact_but_for_uncounted, truths};
 use crate::support::run::{Scratch, Weigh};
 use weigh_schema::Quality;
 use weigh_schema::recording::ProcessRow;
@@ -132,8 +132,8 @@ fn a_job_of_one_process() {
             moved.check(counted == expected, || {
                 format!("{program} {kind}: {metric} {counted}, expected {expected}")
             });
-            let quality = moved.value(metric).quality;
-            moved.check(quality == Quality::Exact, || format!("{metric} is {quality}"));
+            let value = moved.value(metric);
+            moved.check(is_exact_but_for_uncounted(value), || format!("{metric} is {value:?}"));
         }
     }
 }
@@ -222,10 +222,38 @@ fn pipes_and_asynchronous_io_are_exact_or_declared() {
     let kinds = ["splice", "tee", "vmsplice", "aio-read", "aio-write"];
     let moved = Moved::new(on_files(&folder, &kinds));
     for (one, metric, counted, expected) in moved.errors() {
-        let reason = moved.run.value(metric).reason.clone().unwrap_or_default();
-        moved.run.check(reason.contains("without splice, tee, vmsplice and AIO"), || {
+        let value = moved.run.value(metric);
+        let reason = value.reason.clone().unwrap_or_default();
+        let is_told = reason.contains("without splice, tee, vmsplice and AIO");
+        moved.run.check(is_told && value.quality == Quality::Estimated, || {
             format!("{metric} by {}: {counted} of {expected}, and it does not say so", one.kind)
         });
+    }
+}
+
+/// Where functions cannot be probed, who looks at each call knows whether there were any of these.
+#[test]
+fn calls_that_nobody_counts_are_told_where_each_call_is_seen() {
+    needs_root!();
+    let folder = Scratch::new();
+    let source = folder.path("source");
+    std::fs::write(&source, vec![7; 100_003]).expect("a file to read");
+    for options in ["--io", "--limit io_read_calls_total=1e9"] {
+        // Two splices a chunk.
+        for (kind, calls) in [("read", 0), ("splice", 50), ("aio-read", 25)] {
+            let line = format!("io {kind} 100003 4099 {}", source.display());
+            let run = Weigh::workload(&line).options(options).measure();
+            for (metric, _) in METRICS {
+                let value = run.value(metric);
+                let reason = value.reason.clone().unwrap_or_default();
+                let is_told = reason.contains(&format!("of which there were {calls} calls"));
+                // Where they can be, they are counted.
+                let is_counted = reason.is_empty() && value.quality == Quality::Exact;
+                let is_right =
+                    is_counted || calls > 0 && is_told && value.quality == Quality::Estimated;
+                run.check(is_right, || format!("{kind}, {options}: {metric}: {value:?}"));
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Network: payload and connections over loopback, against the return values of the calls.
 
+use weigh_schema::Quality;
+
 use crate::support::run::Weigh;
 
 #[test]
@@ -51,6 +53,49 @@ for _ in range(3):
         assert_eq!(more("net_connections_total"), 6.0, "{mechanism}: both ends");
         assert_eq!(more("net_received_bytes_total"), 3.0 * 909.0, "{mechanism}");
         assert_eq!(more("io_read_bytes_total"), 6.0 * 909.0, "{mechanism}: and what was looked at");
+    }
+}
+
+/// What is spliced out of a socket passes no probe: the socket itself knows how much was taken from it.
+#[test]
+fn what_is_spliced_from_a_socket_is_told_to_the_byte() {
+    needs_root!();
+    const PLAIN: &str = "
+while part := client.recv(4_099):
+    taken += len(part)";
+    const SPLICED: &str = "
+ends = os.pipe()
+taken += len(client.recv(11))
+while moved := os.splice(client.fileno(), ends[1], 5_000):
+    taken += len(os.read(ends[0], moved))";
+    let script = |take: &str| {
+        format!(
+            "
+import os
+from socket import *
+listener = create_server((\"127.0.0.1\", 0))
+client = create_connection(listener.getsockname())
+server = listener.accept()[0]
+server.sendall(bytes(30_011))
+server.shutdown(SHUT_WR)
+taken = 0{take}
+assert taken == 30_011"
+        )
+    };
+    for (take, missing) in [(PLAIN, 0), (SPLICED, 30_000)] {
+        let line = format!("exec python3 -c '{}'", script(take));
+        let measured = Weigh::bash(&line).measure();
+        measured.is("net_received_bytes_total", 30_011 - missing);
+        let value = measured.value("net_received_bytes_total");
+        let (quality, reason) = (value.quality, value.reason.clone().unwrap_or_default());
+        let is_told = match missing {
+            0 => quality == Quality::Exact && reason.is_empty(),
+            _ => {
+                quality == Quality::Estimated
+                    && reason.contains(&format!("without {missing} bytes"))
+            }
+        };
+        measured.check(is_told, || format!("{value:?}"));
     }
 }
 

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use crate::support::run::{Scratch, Weigh, set_surroundings, weigh};
 use crate::support::trace::succeeds;
@@ -407,6 +408,74 @@ fn a_damaged_recording_is_refused_or_read_and_nothing_worse() {
         for (path, bytes) in &files {
             fs::write(path, bytes).expect("it can be written");
         }
+    }
+}
+
+/// How many processes there were is known while the job runs, and a limit on it says so.
+#[test]
+fn processes_are_counted_while_the_job_runs() {
+    for by in ["bpf", "ptrace", "preload", "poll"] {
+        if by == "bpf" && !crate::support::is_root() {
+            continue;
+        }
+        let script =
+            "mkfifo gate; for i in 1 2 3; do /bin/sleep 0.3; done; touch ready; read line <gate; :";
+        let options = format!("--mechanism {by} --interval 20ms --limit processes_total=1000");
+        let mut job = Weigh::bash(script).options(&options).start();
+        let ready = job.scratch.path("work/ready");
+        job.wait_until("it is ready", 20.0, || ready.exists());
+        let place = job.scratch.path("recording").display().to_string();
+        let mut shown = Json::Null;
+        // What comes and goes between two looks is not in it.
+        let least = if by == "poll" { 4.0 } else { 6.0 };
+        let is_known = |shown: &Json| {
+            let total = shown["metrics"]["processes_total"]["value"].as_f64();
+            total >= Some(least) && total == shown["limits"][0]["observed"].as_f64()
+        };
+        let until = Instant::now() + Duration::from_secs(20);
+        while !is_known(&shown) && Instant::now() < until {
+            let output = weigh(&job.scratch, &["show", "--json", &place]);
+            shown = serde_json::from_slice(&output.stdout).expect("JSON");
+        }
+        fs::write(job.scratch.path("work/gate"), "\n").expect("the gate");
+        let measured = job.end();
+        measured.check(is_known(&shown), || format!("{by}: {shown:#}"));
+        measured.is_between("processes_total", least, 6.0);
+    }
+}
+
+/// A table that cannot be read takes nothing with it but its own rows.
+#[test]
+fn the_rest_of_a_damaged_recording_is_shown() {
+    let job = Weigh::bash("head -c 5000 /dev/zero >written; sleep 0.2");
+    let measured = job.options("--interval 20ms --io").measure();
+    let scratch = &measured.scratch;
+    let recording = scratch.path("recording");
+    let place = recording.display().to_string();
+    let page = scratch.path("page.html").display().to_string();
+    let tables = fs::read_dir(&recording).expect("a folder").flatten().map(|entry| entry.path());
+    let tables: Vec<_> = tables.filter(|p| p.extension().is_some_and(|e| e == "parquet")).collect();
+    assert!(tables.len() >= 4, "{tables:?}");
+    let whole = weigh(scratch, &["show", &place]);
+    assert!(whole.status.success(), "{whole:?}");
+    for path in tables {
+        let bytes = fs::read(&path).expect("a table");
+        fs::write(&path, &bytes[..bytes.len() / 2]).expect("it can be cut");
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let shown = weigh(scratch, &["show", &place]);
+        let told = String::from_utf8_lossy(&shown.stderr).contains(&format!("{name} is damaged"));
+        let is_read = name == "files.parquet";
+        assert_eq!((told, shown.status.success()), (is_read, !is_read), "{name}: {shown:?}");
+        let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(
+            text.contains("written    5000 B") || text.contains("written    4.9 KiB"),
+            "{text}"
+        );
+        let report = weigh(scratch, &["report", &place, "-o", &page]);
+        assert!(report.status.success(), "{name}: {report:?}");
+        let page = fs::read_to_string(&page).expect("a page");
+        assert!(page.contains(&format!("not all of it can be shown: {name} is damaged")), "{name}");
+        fs::write(&path, &bytes).expect("it can be written");
     }
 }
 

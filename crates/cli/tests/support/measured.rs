@@ -10,7 +10,7 @@ use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::FileUse;
 use weigh_schema::recording::{ProcessRow, SampleRow};
 use weigh_schema::summary::Summary;
-use weigh_schema::{Mechanism, Value};
+use weigh_schema::{Mechanism, Quality, Value};
 
 use super::run::Scratch;
 
@@ -178,6 +178,23 @@ impl Measured {
     pub fn said(&self, part: &str) {
         self.check(self.stderr.contains(part), || format!("weigh did not say '{part}'"));
     }
+}
+
+/// What nobody counts here: sums that lack it are estimates, whether or not the job had any.
+const UNCOUNTED: [&str; 5] = [
+    "without splice, tee, vmsplice and AIO",
+    "without what the kernel does not count",
+    "without what programs send, receive or splice by system calls of their own",
+    "of all processes that were waited for",
+    "of the time watched",
+];
+
+/// Whether a value is exact for a job that makes none of the calls that nobody counts here.
+pub fn is_exact_but_for_uncounted(value: &Value) -> bool {
+    let reason = value.reason.as_deref().unwrap_or_default();
+    let is_known = |part: &str| UNCOUNTED.iter().any(|words| part.starts_with(words));
+    value.quality == Quality::Exact
+        || value.quality == Quality::Estimated && reason.split("; ").all(is_known)
 }
 
 /// A summary, one metric a line.

@@ -148,6 +148,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 		return 0;
 	call = window->inside;
 	window->inside = 0;
+	if (is_uncounted(call) && result >= 0)
+		add(&tally.uncounted_calls, 1);
 	if (are_in_memory(window) && !fetch_arguments(window))
 		return count_foreign();
 	did = &window->did[0];

@@ -45,4 +45,11 @@ static __always_inline bool is_write(__u32 call)
 	       call == CALL_VMSPLICE;
 }
 
+/* The kernel's own accounting of I/O leaves out what these move, and no tracepoint tells of it. */
+static __always_inline bool is_uncounted(__u32 call)
+{
+	return call == CALL_SPLICE || call == CALL_TEE || call == CALL_VMSPLICE ||
+	       call == CALL_AIO_SUBMIT;
+}
+
 #endif

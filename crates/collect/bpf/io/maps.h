@@ -254,6 +254,7 @@ struct io_tally {
 	__u64 shared_maps, memory_maps; /* by which files are written; those of files in memory (tmpfs) */
 	__u64 sparse_fills; /* pages that came by mapped memory, of files with less storage than their size */
 	__u64 hidden_requests; /* of io_uring, of which no result tells all */
+	__u64 uncounted_calls; /* that moved bytes which the kernel's own sums leave out */
 	__u64 frees; /* calls that may have freed space of a file system; see frees.h */
 };
 

@@ -108,6 +108,7 @@ pub(super) fn tally(tally: &types::io_tally) -> Tally {
         memory_maps: tally.memory_maps,
         sparse_fills: tally.sparse_fills,
         hidden_requests: tally.hidden_requests,
+        uncounted_calls: Some(tally.uncounted_calls),
         freeing_calls: Some(tally.frees),
     }
 }

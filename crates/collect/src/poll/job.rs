@@ -211,11 +211,13 @@ impl PolledJob {
             note(Quality::Exact, Mechanism::Rusage, String::new())
         } else if all_waited_for && by_waited_io(metric) && self.is_io_exact() {
             let waited = "of all processes that were waited for";
-            let reason = match is_storage(metric) {
-                true => waited.to_owned(),
-                false => format!("{waited}; {NOT_IN_IO}"),
-            };
-            note(Quality::Exact, Mechanism::Proc, reason)
+            match is_storage(metric) {
+                true => note(Quality::Exact, Mechanism::Proc, waited.to_owned()),
+                // Whether there was any of it nobody tells.
+                false => {
+                    note(Quality::Estimated, Mechanism::Proc, format!("{waited}; {NOT_IN_IO}"))
+                }
+            }
         } else if !self.was_seen() {
             let reason = "needs BPF; /proc had not been looked at by then";
             note(Quality::Unavailable, Mechanism::None, reason.into())

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use weigh_schema::Counter;
 
 /// Changes whenever the layout does, so that a library never meets a file of another build.
-pub const MAGIC: u64 = 0x7765_6967_6831_0017;
+pub const MAGIC: u64 = 0x7765_6967_6831_0018;
 
 /// Processes at one moment, together with those that ended since weigh last looked.
 pub const SLOTS: usize = 65_536;
@@ -312,6 +312,8 @@ numbered! { FLAGS, "What is known of a slot.",
     FLAG_SANITIZED = 262144;
     /// It has the memory of its parent, until it executes a program.
     FLAG_GUEST = 524288;
+    /// It sent, received or spliced by syscall(2) and a number.
+    FLAG_BY_NUMBER = 1048576;
 }
 
 numbered! { NUMBERS, "What stands for a PID where a process cannot know that which weigh sees.",

@@ -124,6 +124,9 @@ impl Basis {
         }
         let reason = "what the dynamic loader and the C library open by themselves is not in it";
         notes.push(note(metric_name::files_opened_total, Quality::Estimated, None, reason));
+        let past = "without what programs send, receive or splice by system calls of their own";
+        let moved = IO.iter().chain(&NET[..2]);
+        notes.extend(moved.map(|m| note(m, Quality::Estimated, None, past)));
         let mut missing = self.unseen_io.join(", ");
         if !self.blind.is_empty() {
             if !missing.is_empty() {

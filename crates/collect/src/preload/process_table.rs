@@ -7,8 +7,8 @@ use weigh_schema::event::{Event, ProcessEnd};
 use weigh_schema::{Counter, CounterValues};
 
 use super::layout::{
-    FLAG_AIO, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY, FLAG_SOCKET_STREAM,
-    FLAG_THREADS, FLAG_URING, Shared,
+    FLAG_AIO, FLAG_BY_NUMBER, FLAG_IGNORES_CHILDREN, FLAG_IO_OF_CHILDREN, FLAG_NO_MEMORY,
+    FLAG_SOCKET_STREAM, FLAG_THREADS, FLAG_URING, Shared,
 };
 use super::peak::{PeakBound, ProcessPeak};
 use super::pid_namespace::{NamespacePids, is_hidden};
@@ -333,6 +333,7 @@ impl Tally {
             (FLAG_URING, "io_uring"),
             (FLAG_AIO, "native AIO"),
             (FLAG_SOCKET_STREAM, "streams on sockets"),
+            (FLAG_BY_NUMBER, "calls by their numbers"),
         ];
         kinds.iter().filter(|(flag, _)| self.flags & flag != 0).map(|(_, name)| *name).collect()
     }

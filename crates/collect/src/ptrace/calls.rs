@@ -181,17 +181,16 @@ impl Calls {
                 }
             }
             CallAction::Receive(flags) => self.moved(job, tid, &call, bytes, call.arguments[flags]),
-            CallAction::SendMany | CallAction::ReceiveMany => match result {
-                Ok(messages) => {
-                    for number in 0..messages {
-                        let bytes = call.message_bytes(tid, number).unwrap_or_default();
-                        self.moved(job, tid, &call, bytes, call.arguments[3]);
-                    }
+            // Each message counts as a call.
+            CallAction::SendMany | CallAction::ReceiveMany => {
+                for number in 0..bytes {
+                    let bytes = call.message_bytes(tid, number).unwrap_or_default();
+                    self.moved(job, tid, &call, bytes, call.arguments[3]);
                 }
-                Err(_) => self.moved(job, tid, &call, 0, 0),
-            },
-            CallAction::Splice | CallAction::Tee => self.spliced(job, tid, &call, bytes),
-            CallAction::VmSplice if result.is_ok() => self.spliced(job, tid, &call, bytes),
+            }
+            CallAction::Splice | CallAction::Tee | CallAction::VmSplice if result.is_ok() => {
+                self.spliced(job, tid, &call, bytes);
+            }
             CallAction::Connect => match result {
                 Ok(_) if !call.is_connected => count(job, tid, Counter::NetConnections, 1),
                 Ok(_) => {}

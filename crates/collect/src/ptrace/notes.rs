@@ -153,7 +153,7 @@ pub fn notes(findings: &Findings) -> Vec<Note> {
             add(metric.name, quality, &reason);
         }
         if is_io && findings.calls.as_ref().is_none_or(|calls| !calls.wanted.0) {
-            add(metric.name, Quality::Exact, NOT_IN_IO);
+            add(metric.name, Quality::Estimated, NOT_IN_IO);
         }
     }
     let switches = "weigh's own stops of each thread are taken away again";

@@ -326,6 +326,10 @@ pub struct Tally {
     /// Requests of io_uring of which no result tells all that they moved.
     #[serde(default)]
     pub hidden_requests: u64,
+    /// Calls of splice, tee, vmsplice and io_submit, which the kernel's own sums leave out; none where they are not
+    /// looked at.
+    #[serde(default)]
+    pub uncounted_calls: Option<u64>,
     /// Calls that may have freed space of a file system; none where they are not looked at.
     #[serde(default)]
     pub freeing_calls: Option<u64>,

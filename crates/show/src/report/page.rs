@@ -95,6 +95,12 @@ impl Page {
         document(&BUNDLE, &title, instead, &self.host.weigh, self)
     }
 
+    /// Has it told which tables could not be read.
+    pub fn set_unreadable(&mut self, sentence: Option<String>) {
+        let row = |text| DigestRow { label: "damaged".to_string(), text };
+        self.digest.extend(sentence.map(row));
+    }
+
     /// Has the slowest calls that were about files told, in words.
     pub fn set_slowest(&mut self, slowest: Vec<String>) {
         self.io.iter_mut().for_each(|io| io.slowest.clone_from(&slowest));

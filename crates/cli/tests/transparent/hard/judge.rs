@@ -5,7 +5,7 @@ use weigh_schema::Quality;
 
 use super::Outcome;
 use crate::support::is_slow;
-use crate::support::measured::Measured;
+use crate::support::measured::{Measured, is_exact_but_for_uncounted};
 
 /// One value that is compared: its name in the table, its metric, and what it may be.
 pub struct Expected {
@@ -84,7 +84,7 @@ pub fn compare(measured: &Measured, demands: Vec<Expected>) -> Result<Outcome, S
         let Expected { word, metric, low, high } = expected;
         let value = measured.value(metric);
         let number = value.number();
-        if value.quality == Quality::Exact {
+        if is_exact_but_for_uncounted(value) {
             if !number.is_some_and(|n| (low..=high).contains(&n)) {
                 return Err(format!(
                     "{metric} is {number:?} and counts as exact; it is {low} to {high}"

@@ -1,12 +1,11 @@
 //! `weigh run` in `weigh run`: the inner one measures a workload, the outer one both. Columns are
 //! the outer mechanism.
 
-use weigh_schema::Quality;
 use weigh_schema::event::CollectorStatus;
 
 use super::judge::{Truth, is_whole, judge};
 use super::{Case, HOWS, How, Outcome, followed};
-use crate::support::measured::Measured;
+use crate::support::measured::{Measured, is_exact_but_for_uncounted};
 use crate::support::run::{Scratch, Weigh};
 use crate::support::{weigh_for_everybody, workload};
 
@@ -79,7 +78,7 @@ fn at_least(outer: &Measured, truth: &Truth) -> Result<Outcome, String> {
     let mut told = Vec::new();
     for (word, metric, low) in demands {
         let value = outer.value(metric);
-        if value.quality != Quality::Exact {
+        if !is_exact_but_for_uncounted(value) {
             told.push(word);
         } else if value.number().is_none_or(|number| number < low) {
             return Err(format!("{metric} of the outer run is {value:?}, expected {low} or more"));

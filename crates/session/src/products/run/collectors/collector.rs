@@ -114,6 +114,8 @@ pub(in crate::products::run) struct Findings {
     pub grew_until_the_end: bool,
     /// What there is to say about values that follow from the readings.
     pub notes: Vec<Note>,
+    /// How many calls there were that move bytes and are in no sum, if somebody has looked at each call.
+    pub uncounted_calls: Option<u64>,
     /// What was read and written.
     pub io: Option<Box<IoFound>>,
     /// What system calls cost, where they were followed.
@@ -127,6 +129,18 @@ pub(in crate::products::run) struct Findings {
 }
 
 impl Findings {
+    /// Takes what the mechanism has to say. Whether there were calls that it cannot count another may know.
+    pub fn take_notes(&mut self, notes: Vec<Note>) {
+        let known = |mut note: Note| {
+            if let Some(calls) = self.uncounted_calls.filter(|_| note.is_of_uncounted()) {
+                note.reason = Note::uncounted_calls(calls);
+                return (calls > 0).then_some(note);
+            }
+            Some(note)
+        };
+        self.notes.extend(notes.into_iter().filter_map(known));
+    }
+
     /// Gives a metric no value, and says why.
     pub fn unavailable(&mut self, metrics: &[&str], reason: &str) {
         for name in metrics {

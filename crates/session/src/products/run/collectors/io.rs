@@ -258,6 +258,8 @@ impl CollectorSource for FileUses {
         if self.mount.is_none() {
             settle_growth(findings, &run.tally, &run.grounds);
         }
+        let is_whole = lost == 0 && run.tally.apart_calls == 0;
+        findings.uncounted_calls = run.tally.uncounted_calls.filter(|_| is_whole);
         let status = CollectorStatus::of_reasons(NAME, mechanism, &all.notes);
         findings.io = Some(Box::new(all));
         CollectorStatus { lost, ..status }

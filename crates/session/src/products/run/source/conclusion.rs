@@ -98,7 +98,7 @@ impl RunSource<'_> {
         }
         let regions = self.regions.take().and_then(|regions| regions.finish(&mut self.recorder));
         self.open_files.finish(&mut *self.job, &mut self.recorder);
-        findings.notes.extend(self.job.notes());
+        findings.take_notes(self.job.notes());
         let mechanism = self.job.mechanism();
         self.oom.finish(mechanism, &mut findings);
         let (cpus, delays) = (self.summary.host.cpus, self.settings.delays);
