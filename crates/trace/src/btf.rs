@@ -108,14 +108,16 @@ pub struct Btf {
     strings: (usize, usize),
     /// Where names begin in all strings: those of the kernel come first.
     first_string: usize,
-    /// Where each type lies, and its name: what is looked for by a name is found there sooner than among the types.
+    /// Where each [`STRIDE`]th type begins: of all of them this would be more memory than it takes time to step on.
     types: Vec<u32>,
+    /// The name of each: what is looked for by a name is found there sooner than among the types.
     names: Vec<u32>,
     /// The number of the first of them.
     first: u32,
 }
 
 const HEADER: usize = 24;
+const STRIDE: usize = 16;
 /// Of a type with what follows it, about: the kernel's have some more.
 const BYTES_OF_TYPE: usize = 24;
 const TYPE: usize = 12;
@@ -158,26 +160,11 @@ impl Btf {
             let end = start.saturating_add(word(&bytes, length)? as usize);
             if end > bytes.len() { Err(BtfError::CutShort(end)) } else { Ok((start, end)) }
         };
-        let (mut at, end) = part(8, 12)?;
-        let strings = part(16, 20)?;
-        let about = (end - at.min(end)) / BYTES_OF_TYPE;
-        let (mut types, mut names) = (Vec::with_capacity(about), Vec::with_capacity(about));
-        while at < end {
-            let info = word(&bytes, at + 4)?;
-            let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
-            let Some(rest) = rest(kind, count) else {
-                return Err(BtfError::TypeKind { id: types.len() + 1, kind });
-            };
-            types.push(at as u32);
-            names.push(word(&bytes, at)?);
-            at += TYPE + rest;
-        }
-        if at > end {
-            return Err(BtfError::CutShort(at));
-        }
+        let (at, strings) = (part(8, 12)?, part(16, 20)?);
+        let (types, names) = find_types(&bytes, at)?;
         let end_of = |kernel: &Btf| {
             let names = kernel.strings.1 - kernel.strings.0;
-            (kernel.first + kernel.types.len() as u32, kernel.first_string + names)
+            (kernel.ids().end, kernel.first_string + names)
         };
         let (first, first_string) = of.as_ref().map_or((1, 0), |(_, kernel)| end_of(kernel));
         Ok(Btf { of, bytes, strings, first_string, types, names, first })
@@ -185,15 +172,26 @@ impl Btf {
 
     /// Its own types.
     fn ids(&self) -> std::ops::Range<u32> {
-        self.first..self.first + self.types.len() as u32
+        self.first..self.first + self.names.len() as u32
     }
 
     /// Whose type it is, and where it lies there.
     fn place(&self, id: u32) -> Option<(&Btf, usize)> {
         match id.checked_sub(self.first) {
-            Some(number) => self.types.get(number as usize).map(|at| (self, *at as usize)),
+            Some(number) if (number as usize) < self.names.len() => {
+                let (before, behind) = (number as usize / STRIDE, number as usize % STRIDE);
+                let at = *self.types.get(before)? as usize;
+                Some((self, (0..behind).fold(at, |at, _| self.next(at))))
+            }
+            Some(_) => None,
             None => self.kernel()?.place(id),
         }
+    }
+
+    /// Where the type behind one begins.
+    fn next(&self, at: usize) -> usize {
+        let (_, words) = words_of(self.word(at + 4)).unwrap_or_default();
+        at + WORD * words
     }
 
     /// A word of a type, all of which have been seen to lie within the bytes.
@@ -248,8 +246,11 @@ impl Btf {
 
     /// The names of its own types of that kind that begin so, without that beginning.
     fn names_of(&self, kind: u32, before: &'static str) -> impl Iterator<Item = (u32, &str)> {
-        let all = self.ids().filter(move |id| self.raw_kind(*id) == kind);
-        all.filter_map(move |id| Some((id, self.name(id).strip_prefix(before)?)))
+        let first = self.types.first().map_or(0, |at| *at as usize);
+        let places = std::iter::successors(Some(first), |at| Some(self.next(*at)));
+        let all = self.ids().zip(places).zip(&self.names);
+        let all = all.filter(move |((_, at), _)| (self.word(at + 4) >> 24) & 0x1f == kind);
+        all.filter_map(move |((id, _), name)| Some((id, self.text(*name).strip_prefix(before)?)))
     }
 
     /// The name of a type; empty if it has none.
@@ -456,19 +457,51 @@ const TYPEDEF: u32 = 8;
 const STRUCT: u32 = 4;
 const FUNCTION: u32 = 12;
 
-/// How much follows a type's three words.
-fn rest(kind: u32, count: usize) -> Option<usize> {
-    match kind {
-        // Integers, variables, and tags of declarations: a word.
-        1 | 14 | 17 => Some(4),
-        // Pointers, forwards, typedefs, qualifiers, functions, floats, tags of types: nothing.
-        2 | 7..=12 | 16 | 18 => Some(0),
-        3 => Some(12),
-        // Structures, unions, sections, enumerations of 64 bits: three words a member.
-        4 | 5 | 15 | 19 => Some(count * 12),
-        // Enumerations, prototypes: two.
-        6 | 13 => Some(count * 8),
-        _ => None,
+const WORD: usize = 4;
+/// Of each kind: how many words follow a type's three, and how many each of what it counts takes. Integers, variables and
+/// tags of declarations have one, arrays three; members of structures, of sections and of enumerations of 64 bits take
+/// three, those of other enumerations and of prototypes two.
+const FOLLOWING: [(u8, u8); 20] = {
+    let mut all = [(0, 0); 20];
+    (all[1], all[14], all[17], all[3]) = ((1, 0), (1, 0), (1, 0), (3, 0));
+    (all[4], all[5], all[15], all[19]) = ((0, 3), (0, 3), (0, 3), (0, 3));
+    (all[6], all[13]) = ((0, 2), (0, 2));
+    all
+};
+
+/// The kind of a type, and how many words it takes, by its second one; the kind alone if that is not known.
+fn words_of(info: u32) -> Result<(u32, usize), u32> {
+    let (kind, count) = ((info >> 24) & 0x1f, (info & 0xffff) as usize);
+    match FOLLOWING.get(kind as usize) {
+        Some((fixed, each)) if kind != 0 => {
+            Ok((kind, TYPE / WORD + usize::from(*fixed) + count * usize::from(*each)))
+        }
+        _ => Err(kind),
+    }
+}
+
+/// Where each [`STRIDE`]th type begins, and the names of all.
+fn find_types(
+    bytes: &[u8],
+    (start, end): (usize, usize),
+) -> Result<(Vec<u32>, Vec<u32>), BtfError> {
+    let (words, rest) = bytes.get(start..end).unwrap_or_default().as_chunks::<WORD>();
+    let about = (end - start) / BYTES_OF_TYPE;
+    let (mut types, mut names) = (Vec::with_capacity(about / STRIDE), Vec::with_capacity(about));
+    let mut at = 0;
+    while let Some([name, info]) = words.get(at..).and_then(<[_]>::first_chunk) {
+        if names.len() % STRIDE == 0 {
+            types.push((start + at * WORD) as u32);
+        }
+        let taken = words_of(u32::from_le_bytes(*info));
+        let (_, taken) =
+            taken.map_err(|kind| BtfError::TypeKind { id: names.len() + 1, kind })?;
+        names.push(u32::from_le_bytes(*name));
+        at += taken;
+    }
+    match at == words.len() && rest.is_empty() {
+        true => Ok((types, names)),
+        false => Err(BtfError::CutShort(start + at * WORD)),
     }
 }
 

@@ -9,6 +9,9 @@ use crate::path_resolve::{End, PathEnd, Walker};
 
 /// The function that makes a packet readable as a whole. Kernels from 6.12 on let programs at tracepoints call it.
 const READER: &str = "bpf_dynptr_from_skb";
+/// The function after which a pointer is one that may be loaded from, and that nothing is known of beside its type. For
+/// each pointer that is loaded from an argument itself the verifier goes through all of the kernel's types four times.
+const CAST: &str = "bpf_rdonly_cast";
 
 /// A packet's places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Packet {
     pub(crate) mac_header: PathEnd,
     /// The number of [`READER`], where it can be called: with an argument, as the kernel hands it over.
     pub(crate) reader: Option<u32>,
+    /// The number of [`CAST`], and of the packet's type, where both functions can be called.
+    pub(crate) cast: Option<(u32, u32)>,
     /// Its pages, where that function cannot be called.
     pub(crate) pages: Option<Pages>,
     /// Where the record says how many bytes were kept; 0: nowhere.
@@ -42,13 +47,18 @@ impl Packet {
         };
         let skb = walker.follow(path)?;
         let is_argument = skb.end == End::Argument && skb.hops.is_empty();
+        let reader =
+            function(walker.btf, READER).filter(|_| is_argument && !walker.is_in_program);
         Ok(Packet {
             head: member("head")?,
             data: member("data")?,
             len: member("len")?,
             data_len: member("data_len")?,
             mac_header: member("mac_header")?,
-            reader: reader(walker.btf).filter(|_| is_argument && !walker.is_in_program),
+            reader,
+            cast: reader.and_then(|_| {
+                function(walker.btf, CAST).zip(walker.btf.structure("sk_buff"))
+            }),
             pages: member("end").ok().and_then(|end| Pages::new(walker.btf, end)),
             kept_at: 0,
             skb,
@@ -86,6 +96,6 @@ impl Pages {
 }
 
 /// Functions that programs may call have a number among the kernel's own types.
-fn reader(btf: &Btf) -> Option<u32> {
-    btf.module().is_none().then(|| btf.function(READER)).flatten()
+fn function(btf: &Btf, name: &str) -> Option<u32> {
+    btf.module().is_none().then(|| btf.function(name)).flatten()
 }

@@ -1,7 +1,7 @@
 //! A pointer that several fields lie behind, as a packet's device: it is loaded once.
 //!
-//! Where the verifier knows the structures it looks each such load up in all of the kernel's types, by names: that is most
-//! of what it takes to check a program of packets.
+//! Where the verifier knows the structures it looks each such load up in all of the kernel's types, by names: that was most
+//! of what it took to check a program of packets. So it is loaded from a pointer that was cast, where that can be done.
 
 use super::writer::{Access, SHARED, SharedPointer, Writer};
 use crate::assemble::{Label, Op, R, When};
@@ -18,10 +18,28 @@ impl Writer<'_> {
         let code = &mut self.code;
         code.with(Op::Move, R::R1, R::R0);
         code.jump_if_constant(When::Equal, R::R1, 0, none);
+        if let Some((cast, of)) = self.cast(shared.slot) {
+            let code = &mut self.code;
+            code.constant(R::R2, of.into());
+            code.call_function(cast);
+            code.with(Op::Move, R::R1, R::R0);
+        }
+        let code = &mut self.code;
         code.load(R::R0, R::R1, shared.hop.offset as i16, 8);
         code.place(none);
         code.store(R::Frame, SHARED, R::R0, 8);
         self.shared = Some(shared);
+    }
+
+    /// The function that casts an argument, if that is a packet, and its type.
+    fn cast(&self, slot: i16) -> Option<(u32, u32)> {
+        if self.access != Access::Direct {
+            return None;
+        }
+        self.probe.fields.iter().find_map(|field| match &field.content {
+            Content::Packet(packet) if packet.skb.slot == slot => packet.cast,
+            _ => None,
+        })
     }
 
     fn find_shared(&self) -> Option<SharedPointer> {

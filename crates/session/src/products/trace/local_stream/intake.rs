@@ -30,6 +30,7 @@ impl LocalStream {
     /// Hands on records that are there; returns whether that was all. When they cannot be kept any more,
     /// they are not made any more either.
     pub(super) fn take_some_in(&mut self) -> bool {
+        self.grow_rings();
         let is_all = self.take_all_in(false);
         self.end_failed();
         self.close_removed();
@@ -76,7 +77,7 @@ impl LocalStream {
         is_all
     }
 
-    fn fail(&mut self, error: anyhow::Error) {
+    pub(super) fn fail(&mut self, error: anyhow::Error) {
         self.kernel.detach_all();
         self.failed.get_or_insert(error);
     }
