@@ -11,7 +11,8 @@ kills          weigh gets SIGKILL at a random moment, N times a way. Counted: jo
                processes of weigh that are left, and files and settings that are left after the next run.
 surroundings   what a command can inherit or meet. The job's status and output must be those without weigh. With a
                small N each surrounding is tried in some of the ways only, others with another seed.
-disks          a recording on a disk of N sizes from nothing on. The status must be the job's.
+disks          a recording on a disk of N sizes from nothing on, or as many as it takes until all of it fits. The status
+               must be the job's.
 failures       one write to a file fails in weigh, or all from one on, or one allocation: a random one, N/5 times a way.
                The status must be the job's; where an allocation fails in a tracer weigh may be aborted, and the job comes
                to its end all the same.
@@ -352,6 +353,8 @@ def rows(state):
 
 
 LATER_RUNS = 5
+# So many sizes one after the other, for what is written differs a little from run to run.
+SIZES_THAT_FIT = 4
 
 
 def kills(weigh, way, number, seed, state):
@@ -458,6 +461,7 @@ def disks(weigh, way, number, state):
     disk, so_far = tried.folder / "disk", state.of(f"disks {way.name}")
     there = Way(way.name, [option.replace("@/", "@/disk/") for option in way.options], way.user)
     disk.mkdir()
+    fitting = 0
     for size in range(so_far["done"] + 1, number + 1):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4096 * size},mode=1777", "none", disk], check=True)
         status = tried.ended(tried.start(there.command(weigh, tried.folder, tried.job(1, True))))
@@ -465,9 +469,13 @@ def disks(weigh, way, number, state):
         # A recording that cannot be begun is a reason not to begin the command.
         if status != 7 and not (status == 125 and "begun" not in said and told):
             so_far["lost"].append(f"{4 * size} KiB: status {status}, {told[-200:]!r}")
+        is_fitting = status == 7 and "No space" not in told and os.statvfs(disk).f_bfree > 0
+        fitting = fitting + 1 if is_fitting else 0
         subprocess.run(["umount", "-l", disk], check=True)
         so_far["done"] = size
         state.save()
+        if fitting == SIZES_THAT_FIT:
+            break
     return report(f"disks {way.name}, {so_far['done']} sizes", so_far["lost"])
 
 

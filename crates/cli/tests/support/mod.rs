@@ -26,7 +26,8 @@ pub mod trace;
 #[allow(unused_imports)]
 pub use left_out::{leave_out, leave_to_guest};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -39,18 +40,29 @@ pub fn weigh_binary() -> PathBuf {
 /// The same binary in a place that every user can reach: the build folder may not be one.
 pub fn weigh_for_everybody() -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::TempDir::with_prefix("weigh-bin-").expect("a folder");
+    static COPY: OnceLock<(PathBuf, Child)> = OnceLock::new();
+    let (copy, _) = COPY.get_or_init(|| {
+        let folder = tempfile::TempDir::with_prefix("weigh-bin-").expect("a folder").keep();
+        let cleaner = remove_in_the_end(&folder);
         let everybody = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), everybody).expect("permissions");
-        let target = folder.path().join("weigh");
-        std::fs::hard_link(weigh_binary(), &target)
-            .or_else(|_| std::fs::copy(weigh_binary(), &target).map(drop))
+        std::fs::set_permissions(&folder, everybody).expect("permissions");
+        let copy = folder.join("weigh");
+        std::fs::hard_link(weigh_binary(), &copy)
+            .or_else(|_| std::fs::copy(weigh_binary(), &copy).map(drop))
             .expect("a copy of weigh");
-        folder
+        (copy, cleaner)
     });
-    folder.path().join("weigh")
+    copy.clone()
+}
+
+/// Removes a folder when this process has ended, whose end drops nothing that is static: a shell waits until nobody has
+/// the other end of its standard input any more.
+fn remove_in_the_end(folder: &Path) -> Child {
+    use std::os::unix::process::CommandExt as _;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "cat; rm -rf -- \"$0\""]).arg(folder).process_group(0);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell.spawn().expect("a shell")
 }
 
 /// The path of a workload.

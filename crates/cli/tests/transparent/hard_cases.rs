@@ -7,64 +7,83 @@
 use std::time::Instant;
 
 use crate::hard;
-use crate::hard::page::Part;
+use crate::hard::page::{Part, Row};
+use crate::hard::{Case, How, Outcome, Section};
 
+/// What came of a section.
+#[derive(Default)]
+struct Findings<'s> {
+    rows: Vec<Row>,
+    failures: String,
+    /// Of a machine of the tests' own.
+    alone: Vec<(&'s Case, &'static How, Outcome)>,
+}
+
+/// Which cases are asked for by a part of their name and mechanism.
+fn is_wanted(name: &str, how: &str) -> bool {
+    let all = format!("{name} by {how}");
+    std::env::var("WEIGH_HARD_ONLY").ok().is_none_or(|part| all.contains(part.as_str()))
+}
+
+/// Runs the cases of a section, one after the other.
+fn findings(section: &Section) -> Findings<'_> {
+    let mut found = Findings::default();
+    let is_ours = section.needs_own_machine;
+    if is_ours && !crate::support::is_own_machine() {
+        found.rows = section.cases.iter().map(hard::alone::row).collect();
+        return found;
+    }
+    // In a guest without a CPU of its own what differs is the kernel, and so the mechanism in it; what is of its own
+    // machine cannot be tried elsewhere.
+    let some = crate::support::worth_the_time(&hard::HOWS, 1);
+    let hows = if is_ours { &hard::HOWS } else { some };
+    for case in &section.cases {
+        let mut row = Vec::new();
+        for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
+            let begun = Instant::now();
+            let outcome = case.outcome(how);
+            let took = begun.elapsed().as_secs_f64();
+            match outcome {
+                Ok(outcome) => {
+                    println!("{} by {}: {outcome:?} ({took:.1} s)", case.name, how.name);
+                    row.push(hard::page::cell(&outcome));
+                    if is_ours {
+                        found.alone.push((case, how, outcome));
+                    }
+                }
+                Err(error) => {
+                    println!("{} by {}: FAILED ({took:.1} s)", case.name, how.name);
+                    found.failures += &format!("=== {} by {}: {error}\n", case.name, how.name);
+                }
+            }
+        }
+        found.rows.push(row);
+    }
+    found
+}
+
+/// Sections are beside each other: most of their cases wait for most of their time.
 #[test]
 fn every_case_with_every_mechanism() {
     needs_root!();
-    let only = std::env::var("WEIGH_HARD_ONLY").ok();
-    let is_wanted = |name: &str, how: &str| {
-        let all = format!("{name} by {how}");
-        only.as_ref().is_none_or(|part| all.contains(part.as_str()))
-    };
-    // In a guest without a CPU of its own what differs is the kernel, and so the mechanism in it.
-    let hows = crate::support::worth_the_time(&hard::HOWS, 1);
     let mut sections = hard::sections();
     if crate::support::is_slow() {
         sections.retain(|section| section.is_about_the_kernel);
     }
-    let mut failures = String::new();
-    let mut all_rows = Vec::new();
-    let mut alone = Vec::new();
-    for section in &sections {
-        let is_ours = section.needs_own_machine;
-        if is_ours && !crate::support::is_own_machine() {
-            all_rows.push(section.cases.iter().map(hard::alone::row).collect());
-            continue;
-        }
-        let mut rows = Vec::new();
-        for case in &section.cases {
-            let mut row = Vec::new();
-            // Elsewhere they cannot be tried.
-            let hows = if is_ours { &hard::HOWS } else { hows };
-            for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
-                let begun = Instant::now();
-                let outcome = case.outcome(how);
-                let took = begun.elapsed().as_secs_f64();
-                match outcome {
-                    Ok(outcome) => {
-                        println!("{} by {}: {outcome:?} ({took:.1} s)", case.name, how.name);
-                        row.push(hard::page::cell(&outcome));
-                        if is_ours {
-                            alone.push((case, how, outcome));
-                        }
-                    }
-                    Err(error) => {
-                        println!("{} by {}: FAILED ({took:.1} s)", case.name, how.name);
-                        failures += &format!("=== {} by {}: {error}\n", case.name, how.name);
-                    }
-                }
-            }
-            rows.push(row);
-        }
-        all_rows.push(rows);
-    }
+    let found: Vec<Findings<'_>> = std::thread::scope(|scope| {
+        let all: Vec<_> =
+            sections.iter().map(|section| scope.spawn(|| findings(section))).collect();
+        all.into_iter().map(|one| one.join().expect("a case's panic is a failure")).collect()
+    });
+    let failures: String = found.iter().map(|found| found.failures.as_str()).collect();
     assert!(failures.is_empty(), "{failures}");
+    let alone: Vec<_> = found.iter().flat_map(|found| found.alone.iter().cloned()).collect();
     if !alone.is_empty() {
         hard::alone::hold_to(&alone);
     }
-    if only.is_none() && !crate::support::is_slow() {
-        hard::page::hold_to(Part::Found, &hard::page::page(&sections, &all_rows));
+    if std::env::var_os("WEIGH_HARD_ONLY").is_none() && !crate::support::is_slow() {
+        let rows: Vec<Vec<Row>> = found.into_iter().map(|found| found.rows).collect();
+        hard::page::hold_to(Part::Found, &hard::page::page(&sections, &rows));
     }
 }
 

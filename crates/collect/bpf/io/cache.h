@@ -268,12 +268,12 @@ static __noinline int count_pages(struct pages *pages, struct io_window *window,
 	whose = whose_pages(window, pages, wrote);
 	if (whose != OF_MAPPING && wrote)
 		return false;
-	if (whose == OF_MAPPING && !wrote)
-		note_sparse(pages);
 	window->fills += whose != OF_MAPPING;
 	name_by_program(window, pages, task);
 	if (any_stacked)
 		inherit_above(file);
+	if (whose == OF_MAPPING && !wrote && is_wanted(file->key.device))
+		note_sparse(pages);
 	did->deed = whose == OF_MAPPING ? DID_MOVE : DID_FILL;
 	did->transfer = IO_MAPPED;
 	did->calls = 1;

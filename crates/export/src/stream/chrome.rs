@@ -47,7 +47,9 @@ impl Chrome {
     fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Chrome> {
         let mut file = WholeFile::create(path, line_length)?;
         file.keep_room(END_ROOM);
+        // By itself: the first events may have no room.
         file.pending.extend(BEGIN.as_bytes());
+        file.write()?;
         Ok(Chrome {
             file,
             named: HashSet::new(),
@@ -186,6 +188,24 @@ impl RecordSink for Chrome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_is_whole_if_there_is_no_room_for_its_first_events() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.chrome.json");
+        let mut trace = Chrome::create(&path, &[]).expect("made");
+        // So much no file system has.
+        trace.file.keep_room(1 << 62);
+        let (name, tgid, tid) = ("a -> b".to_string(), 1, 2);
+        let pair = Pair { name, tgid, tid, end_tid: tid, from_ns: 1, to_ns: 2 };
+        trace.pair(&pair).expect("memory takes it");
+        assert!(trace.end_batch().is_err());
+        let meaning = Meaning::recorded(0, 0, &[]);
+        Box::new(trace).finish(&Totals::default(), &meaning).expect("its end has room");
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        let trace: serde_json::Value = serde_json::from_str(&text).expect("whole JSON");
+        assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(0), "{text}");
+    }
 
     #[test]
     fn pairs_that_overlap_are_asynchronous() {

@@ -82,7 +82,7 @@ pub struct Case {
 }
 
 /// Runs a case with one mechanism.
-pub type Run = Box<dyn Fn(&Case, &How) -> Result<Outcome, String>>;
+pub type Run = Box<dyn Fn(&Case, &How) -> Result<Outcome, String> + Send + Sync>;
 
 impl Case {
     /// Who runs weigh: an ordinary user if neither the job nor the mechanism needs more.
