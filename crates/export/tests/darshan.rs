@@ -1,7 +1,7 @@
 //! The text of `darshan-parser` says what is not in its numbers.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../show/tests/common/sample.rs"]
+#[path = "../../show/tests/rendering/common/sample.rs"]
 mod sample;
 
 use weigh_export::recording::darshan::{ProcessStart, Ranks, head, record};

@@ -1,7 +1,7 @@
 //! A job as a workflow: what its tasks took in and made, and whose children they are.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../show/tests/common/sample.rs"]
+#[path = "../../show/tests/rendering/common/sample.rs"]
 mod sample;
 
 use std::collections::{BTreeMap, BTreeSet};

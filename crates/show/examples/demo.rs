@@ -1,9 +1,9 @@
 //! Writes a report of an invented recording to standard output, to look at the page without a
 //! kernel: `cargo run -p weigh-show --example demo -- [limit|short] [PROCESSES] > demo.html`.
 
-#[path = "../tests/common/sample.rs"]
+#[path = "../tests/rendering/common/sample.rs"]
 mod sample;
-#[path = "../tests/common/sample_moments.rs"]
+#[path = "../tests/rendering/common/sample_moments.rs"]
 mod sample_moments;
 
 use weigh_show::report::{FileColumns, page};

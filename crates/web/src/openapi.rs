@@ -1,17 +1,17 @@
 //! The document of OpenAPI (docs/openapi.json): paths from the table here, parameters and answers from the types that the
 //! handlers have. `WEIGH_BLESS=1 cargo test -p weigh-web openapi` writes it anew.
 
-#[path = "../../show/tests/common/golden.rs"]
+#[path = "../../show/tests/rendering/common/golden.rs"]
 mod golden;
-#[path = "../../show/tests/common/pages.rs"]
+#[path = "../../show/tests/rendering/common/pages.rs"]
 mod pages;
-#[path = "../../show/tests/common/sample.rs"]
+#[path = "../../show/tests/rendering/common/sample.rs"]
 mod sample;
-#[path = "../../show/tests/common/sample_moments.rs"]
+#[path = "../../show/tests/rendering/common/sample_moments.rs"]
 mod sample_moments;
-#[path = "../../show/tests/common/top.rs"]
+#[path = "../../show/tests/rendering/common/top.rs"]
 mod top;
-#[path = "../../show/tests/common/typescript.rs"]
+#[path = "../../show/tests/rendering/common/typescript.rs"]
 mod typescript;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The page of `weigh explain`: for each kind of calls its sentences, a histogram of its times, and where the
 //! time went in each of its bars.
 //!
-//! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
+//! The TypeScript side's types are derived from these (see `tests/rendering/generated_types.rs`).
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The data of the page, in the shape that the page wants: words already chosen, tables by
 //! column, times in seconds since the start.
 //!
-//! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
+//! The TypeScript side's types are derived from these (see `tests/rendering/generated_types.rs`).
 
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The data of the page of events, in the shape that the page wants: few enough columns for a screen, the threads
 //! with most events, and numbers for what is left out.
 //!
-//! The TypeScript side's types are derived from these (see `tests/generated_types.rs`).
+//! The TypeScript side's types are derived from these (see `tests/rendering/generated_types.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
