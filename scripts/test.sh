@@ -84,14 +84,17 @@ accounted() (
 )
 cpu_seconds() { cat "$@" | tr 'ms' '  ' | awk '{ for (i = 1; i < NF; i += 2) sum += 60 * $i + $(i + 1) } END { printf "%d", sum + 0.5 }'; }
 
-# beside NAME COMMAND...    begins a layer that runs beside others
+# [after=OTHER] beside NAME COMMAND...    begins a layer that runs beside others, once another one of these has ended
 # ended NAME HOW-ITS-TESTS-ARE-COUNTED    waits for it
 declare -A besides
 beside() {
-	local name=$1
+	local name=$1 after=${after:-none}
 	shift
 	wanted "$name" || return 0
-	accounted "$name" "$@" &
+	{
+		[[ -z ${besides[$after]:-} ]] || until [[ -e $scratch/$after.seconds ]]; do sleep 1; done
+		accounted "$name" "$@"
+	} &
 	besides[$name]=$!
 }
 ended() {
@@ -218,9 +221,8 @@ torture() {
 	return $status
 }
 
-# The packages, of the binary without its symbols: without the optimiser there are many. Once the hard cases have left room.
+# The packages, of the binary without its symbols: without the optimiser there are many.
 package() {
-	[[ -z ${besides[hard_cases]:-} ]] || until [[ -e $scratch/hard_cases.seconds ]]; do sleep 1; done
 	strip --strip-all -o "$scratch/weigh" "$weigh" && packaging/test.sh "$scratch/weigh"
 }
 
@@ -268,14 +270,14 @@ layer aarch64 command scripts/aarch64-check.sh "$profile"
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
 layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
+after=vm beside torture torture
+after=torture beside package package
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-beside torture torture
-beside package package
 layer browser lines browser
 ended package lines
 ended hard_cases cargo
