@@ -272,8 +272,7 @@ layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
 after=vm beside torture torture
 after=torture beside package package
-# Each test waits for some of its time: one more at a time than there are processors keeps these busy.
-layer rust cargo cargo_tests "--skip $hard --skip $outrun --test-threads $(($(nproc) + 1))" "${tests[@]}" --workspace --tests --no-fail-fast
+layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.

@@ -303,7 +303,7 @@ fn sanitizers_find_nothing_in_the_library() {
     let job = PreloadedJob::open(Files, "true".as_ref(), folder.path()).unwrap();
     let place = job.variables().into_iter().find(|(name, _)| name == "WEIGH_PRELOAD").unwrap().1;
     let file = place.to_str().and_then(|place| place.rsplit_once(':')).unwrap().0;
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded/together.c");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/preloaded/together.c");
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/preload");
     let parts = std::fs::read_dir(library).unwrap().map(|entry| entry.unwrap().path());
     let parts: Vec<_> = parts.filter(|path| path.extension().is_some_and(|e| e == "c")).collect();
@@ -494,7 +494,7 @@ const COUNTING: [&str; 9] = [
 #[test]
 fn threads_that_count_at_once_race_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded/threads.c");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/preloaded/threads.c");
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libweigh/preload");
     for sanitizer in ["thread", "address,undefined"] {
         let path = folder.path().join("program");

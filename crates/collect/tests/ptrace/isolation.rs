@@ -236,7 +236,7 @@ fn weigh_may_be_killed_at_any_moment() {
              kill -KILL $sleeper; wait; echo end >{said}"
         );
         let mut weigh = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "follow_until_killed"])
+            .args(["--ignored", "--exact", "isolation::follow_until_killed"])
             .env("JOB", &script)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())

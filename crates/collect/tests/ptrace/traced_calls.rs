@@ -216,7 +216,7 @@ fn when_weigh_is_killed_calls_go_on_unless_a_filter_holds_them() {
     for (stops, error) in [(Stops::All, 0), (Stops::Filtered, libc::ENOSYS)] {
         let said = folder.path().join(format!("{stops:?}")).display().to_string();
         let mut weigh = std::process::Command::new(std::env::current_exe().unwrap());
-        weigh.args(["--ignored", "--exact", "follow_until_killed"]);
+        weigh.args(["--ignored", "--exact", "traced_calls::follow_until_killed"]);
         weigh.env("JOB", format!("{program} {said}"));
         if stops == Stops::Filtered {
             weigh.env("FILTERED", "yes");

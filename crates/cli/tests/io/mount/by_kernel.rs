@@ -33,7 +33,12 @@ fn a_passthrough_mount_counts_by_bpf_unless_asked_otherwise() {
     for way in ways {
         let scratch = folders();
         let at = text(scratch.path("at"));
-        let (status, said, report) = served(&scratch, way, &["bash", "-c", &script(&at)]);
+        // Holes in a file elsewhere, mapped, are none of the mount's.
+        let hole = text(scratch.path("bare/hole"));
+        let hollow = std::fs::File::create(&hole).and_then(|file| file.set_len(1 << 20));
+        hollow.expect("a file without storage");
+        let line = format!("{} && {} map {hole}", script(&at), workload("access"));
+        let (status, said, report) = served(&scratch, way, &["bash", "-c", &line]);
         assert_eq!(status, Some(0), "{way:?}: {said}");
         if way.is_empty() && !is_kernel_from(6, 9) {
             assert_eq!(report["mechanism"], "fuse", "nothing is passed through");
