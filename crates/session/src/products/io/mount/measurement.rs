@@ -101,8 +101,14 @@ impl ServedMount<'_> {
     /// Serves those who have files open still.
     fn leave(&mut self, session: &mut Session) -> anyhow::Result<()> {
         session.command.heed();
-        self.mounted.detach()?;
         let mut unmount = Unmount::default();
+        while !unmount.may_begin(&self.mounted) && !session.command.is_interrupted() {
+            session.step(self)?;
+        }
+        if !self.mounted.is_in_use() {
+            self.stop_counting();
+        }
+        self.mounted.detach()?;
         let at = &self.settings.folder.mountpoint;
         while !unmount.is_done(&self.mounted, at, || self.sinks.clear_view())
             && !session.command.is_interrupted()

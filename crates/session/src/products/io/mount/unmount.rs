@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use weigh_collect::notice;
 use weigh_mount::Mounted;
 
+/// So long the kernel is waited for that tells the last closes.
+const CLOSES: Duration = Duration::from_millis(50);
+
 /// So long files that are still open after the end go unmentioned.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -17,6 +20,13 @@ pub struct Unmount {
 }
 
 impl Unmount {
+    /// Whether the mount may be taken away. Where nobody has files open any more, what counts by its device number has to
+    /// end before that: the next file system that is mounted may get the same.
+    pub fn may_begin(&mut self, mounted: &Mounted) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        !mounted.is_in_use() || since.elapsed() > CLOSES
+    }
+
     /// Whether no process is left that has files open. One that has no more than its working directory there, or a
     /// copy of the mount in a namespace of its own, is not waited for. `clear` makes room for a line.
     pub fn is_done(&mut self, mounted: &Mounted, at: &Path, clear: impl FnOnce()) -> bool {

@@ -269,7 +269,7 @@ impl CollectorSource for FileUses {
 impl FileRows for FileUses {
     fn may_end(&mut self) -> bool {
         let Some(mount) = &mut self.mount else { return true };
-        mount.is_done().unwrap_or_else(|error| {
+        mount.is_done(|| self.gatherer.io.detach()).unwrap_or_else(|error| {
             notice!("{error}");
             true
         })
