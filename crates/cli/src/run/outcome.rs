@@ -31,17 +31,17 @@ pub fn conclude(
     let RunOutcome { mut summary, calls, mut hook, has_begun } = outcome;
     let directory = output.directory.clone();
     let is_begun = writer.is_ok();
-    let (mut recording, mut trouble) = (None, None);
-    match writer.and_then(close) {
+    let mut recording = None;
+    let trouble = match writer.and_then(close) {
         Ok(finished) => {
             summary = finished.recording.summary().clone();
             let (lost, place) = (finished.lost, directory.display());
             let text = format!("the recording in {place} is incomplete: {lost} entries are lost");
-            trouble = finished.error.map(|error| anyhow::Error::new(error).context(text));
-            recording = trouble.is_none().then_some(finished.recording);
+            recording = finished.error.is_none().then_some(finished.recording);
+            finished.error.map(|error| anyhow::Error::new(error).context(text))
         }
-        Err(error) => trouble = Some(error),
-    }
+        Err(error) => Some(error),
+    };
     let page = match &recording {
         Some(recording) => write_page(recording, &directory.join(files::REPORT)),
         None => Ok(()),
