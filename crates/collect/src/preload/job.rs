@@ -439,11 +439,6 @@ impl Enforcement for PreloadedJob {
         self.watchdog.set_ending();
         Ok(())
     }
-
-    /// Forks are not seen as they begin.
-    fn set_killing(&mut self) -> Result<(), MechanismError> {
-        Ok(())
-    }
 }
 
 impl OpenCounts for PreloadedJob {
