@@ -273,6 +273,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weigh_schema::event::CollectorState;
 
     fn wanted(path: &Path) -> WatchedFile {
         WatchedFile {
