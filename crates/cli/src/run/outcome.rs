@@ -37,8 +37,9 @@ pub fn conclude(
             summary = finished.recording.summary().clone();
             let (lost, place) = (finished.lost, directory.display());
             let text = format!("the recording in {place} is incomplete: {lost} entries are lost");
-            recording = finished.error.is_none().then_some(finished.recording);
-            finished.error.map(|error| anyhow::Error::new(error).context(text))
+            let trouble = finished.error.map(|error| anyhow::Error::new(error).context(text));
+            recording = trouble.is_none().then_some(finished.recording);
+            trouble
         }
         Err(error) => Some(error),
     };
