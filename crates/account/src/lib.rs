@@ -30,7 +30,6 @@ pub use explain::{
 };
 pub use limits::{Crossed, LimitWatch};
 pub use marks::{Mark, Marks, Rule, WatchSpec};
-pub use memory::{MemoryEstimate, estimate_peak};
 pub use sampling::{SamplingSchedule, Tick};
 pub use series::Series;
 pub use summary::{Measured, job_value, metrics};

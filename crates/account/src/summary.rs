@@ -7,7 +7,7 @@ use weigh_schema::metric_name;
 use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
 
-use crate::memory::{MemoryEstimate, estimate_peak, parts_of_peak};
+use crate::memory::{estimate_peak, parts_of_peak};
 
 /// All that was measured.
 pub struct Measured<'a> {
@@ -106,14 +106,7 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
     }
     match metric.name {
         metric_name::wall_seconds => exact(measured.wall_seconds, Mechanism::Clock),
-        metric_name::memory_peak_bytes => {
-            let peak = whole_peak(measured);
-            Value {
-                quality: peak.quality,
-                reason: peak.reason,
-                ..exact(peak.bytes, measured.source)
-            }
-        }
+        metric_name::memory_peak_bytes => whole_peak(measured),
         metric_name::memory_peak_anonymous_bytes => part(metric, measured, |parts| parts.anonymous),
         metric_name::memory_peak_shared_bytes => part(metric, measured, |parts| parts.shared),
         metric_name::memory_peak_file_bytes => part(metric, measured, |parts| parts.file),
@@ -158,9 +151,9 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
 }
 
 /// The peak; huge pages of hugetlbfs, which are in no resident size, make it inexact.
-fn whole_peak(measured: &Measured<'_>) -> MemoryEstimate {
+fn whole_peak(measured: &Measured<'_>) -> Value {
     let memory = &measured.reading.memory;
-    let mut peak = estimate_peak(memory, measured.looks);
+    let mut peak = estimate_peak(memory, measured.looks, measured.source);
     if memory.hugetlb_peak > 0 {
         let without = format!(
             "without huge pages of hugetlbfs, of which up to {} bytes were held",
@@ -181,7 +174,7 @@ fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -
     let Some(parts) = memory.parts_at_peak.filter(|_| memory.rss_sum_peak > 0) else {
         return Value::unavailable(metric.unit, "no look at /proc found memory");
     };
-    let peak = estimate_peak(memory, measured.looks);
+    let peak = estimate_peak(memory, measured.looks, measured.source);
     let (quality, reason) = match (measured.source, peak.quality) {
         (Mechanism::Bpf, Quality::Exact) => (Quality::Exact, None),
         (Mechanism::Bpf, _) => (
@@ -194,7 +187,7 @@ fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -
             (Quality::Sampled, Some(reason))
         }
     };
-    let bytes = of(&parts_of_peak(&parts, peak.bytes)) as f64;
+    let bytes = of(&parts_of_peak(&parts, peak.number().unwrap_or_default())) as f64;
     Value { quality, reason, ..Value::exact(metric.unit, bytes, measured.source) }
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * The programs at io_uring's tracepoints, for whoever counts requests: submitted() and completed() stand before this.
- */
+/* The programs at io_uring's tracepoints. What includes this has declared submitted() and completed() before. */
 #ifndef WEIGH_URING_PROGRAMS_H
 #define WEIGH_URING_PROGRAMS_H
 

@@ -161,7 +161,7 @@ impl Stored for RegionKind {
 
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
         let Cell::Text(text) = cell else { return None };
-        RegionKind::ALL.into_iter().find(|kind| kind.name() == text)
+        RegionKind::ALL.iter().copied().find(|kind| kind.name() == text)
     }
 }
 

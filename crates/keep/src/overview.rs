@@ -105,11 +105,6 @@ impl SeriesOverview {
         });
     }
 
-    /// The slots, in the order of time.
-    pub fn slots(&self) -> &[OverviewSlot] {
-        &self.slots
-    }
-
     /// The slots that meet an interval, in nanoseconds since the Unix epoch.
     pub fn slots_in(&self, from_ns: i64, to_ns: i64) -> &[OverviewSlot] {
         let shift = self.shift.min(63);
@@ -247,7 +242,7 @@ mod tests {
             };
             series.push(START_NS + i * TICK_NS, value);
         }
-        let slots = series.slots();
+        let slots = &series.slots;
         assert!((SLOTS_MOST / 4..=SLOTS_MOST).contains(&slots.len()), "{}", slots.len());
         assert_eq!(series.interval(), Some((START_NS, START_NS + 999_999 * TICK_NS)));
         assert_eq!(slots.iter().map(|slot| slot.max).fold(0.0, f64::max), 1e9);
@@ -269,7 +264,7 @@ mod tests {
         series.push(i64::MAX, 1.0);
         series.push(i64::MIN, 1.0);
         assert_eq!(series.interval(), Some((i64::MIN, i64::MAX)));
-        assert_eq!(series.slots().len(), 6);
+        assert_eq!(series.slots.len(), 6);
     }
 
     #[test]

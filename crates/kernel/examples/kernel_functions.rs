@@ -14,6 +14,7 @@ use std::io::{Read as _, Write as _};
 
 use flate2::{Compression, GzBuilder, read::GzDecoder};
 use weigh_kernel::{Input, Subsystems, Symbols, Table};
+use weigh_trace::btf::Btf;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 image: &image,
                 symbols: None,
                 btf: None,
+                typed_functions: |btf| match Btf::new(btf.to_vec()) {
+                    Ok(types) => Ok(types.functions().map(|(_, name)| name.to_string()).collect()),
+                    Err(error) => Err(error.to_string()),
+                },
                 build_id: None,
                 filter_functions: None,
                 wanted: &wanted,

@@ -102,7 +102,7 @@ pub struct Read {
 impl Program {
     /// Reads all code of an image. Of several names of one function, one that `known` has is taken
     /// first.
-    pub fn read(elf: &Elf, symbols: &Symbols, known: &HashSet<&str>) -> Self {
+    pub fn read(elf: &Elf, symbols: &Symbols, known: &HashSet<String>) -> Self {
         let mut functions = functions(elf, symbols, known);
         let starts: HashMap<u64, usize> =
             functions.iter().enumerate().map(|(number, (f, _))| (f.address, number)).collect();
@@ -157,7 +157,7 @@ impl Role {
 fn functions<'a>(
     elf: &Elf<'a>,
     symbols: &Symbols,
-    known: &HashSet<&str>,
+    known: &HashSet<String>,
 ) -> Vec<(Function, &'a [u8])> {
     let never: Vec<(u64, u64)> = NEVER_PROBED
         .iter()

@@ -11,7 +11,6 @@
 
 mod analysis;
 mod boundaries;
-mod btf;
 mod choice;
 mod code;
 mod elf;
@@ -32,7 +31,6 @@ pub use analysis::{
     Allowed, Analysis, Caller, Counts, Evidence, Probe, Source, SubsystemBorder, VERSION,
 };
 pub use boundaries::CallBoundaries;
-pub use btf::{BtfError, functions as btf_functions};
 pub use choice::SMALL;
 pub use elf::{Elf, ElfError, build_id};
 pub use image::{ImageError, LARGEST, version, vmlinux};
@@ -59,8 +57,10 @@ pub struct Input<'a> {
     pub image: &'a [u8],
     /// Symbols, as in `/proc/kallsyms`; else the image's own are taken.
     pub symbols: Option<&'a [u8]>,
-    /// Type information; else the image's own is taken.
+    /// Type information (BTF); else the image's own is taken.
     pub btf: Option<&'a [u8]>,
+    /// The names of the functions in such, or why it cannot be read: what a BPF program can be attached to by name.
+    pub typed_functions: fn(&[u8]) -> Result<HashSet<String>, String>,
     /// The build id that the image must have.
     pub build_id: Option<&'a str>,
     /// The lines of `available_filter_functions`.
@@ -90,7 +90,7 @@ pub enum AnalysisError {
     Embedded(#[from] EmbeddedError),
     /// The type information is wrong.
     #[error("the type information (BTF): {0}")]
-    Btf(#[from] BtfError),
+    Btf(String),
     /// The debugging information is wrong.
     #[error(transparent)]
     Dwarf(#[from] DwarfError),
@@ -139,7 +139,10 @@ pub fn analyse(input: &Input) -> Result<Analysis, AnalysisError> {
     check_build(&elf, input.build_id)?;
     let (symbols, source) = symbols_of(&elf, input.symbols)?;
     let btf = input.btf.unwrap_or_else(|| elf.content(".BTF"));
-    let known = if btf.is_empty() { HashSet::new() } else { btf::functions(btf)? };
+    let known = match btf {
+        [] => HashSet::new(),
+        btf => (input.typed_functions)(btf).map_err(AnalysisError::Btf)?,
+    };
     let program = Program::read(&elf, &symbols, &known);
     check_symbols(&program)?;
     let places = places_of(&elf, &program.functions)?;
@@ -372,12 +375,12 @@ fn kernel_of(image: &[u8], elf: &Elf) -> String {
 /// Which functions can be probed, and how.
 struct Attach<'a> {
     program: &'a Program,
-    typed: &'a HashSet<&'a str>,
+    typed: &'a HashSet<String>,
     offered: Option<HashSet<&'a str>>,
 }
 
 impl<'a> Attach<'a> {
-    fn new(program: &'a Program, typed: &'a HashSet<&'a str>, offered: Option<&'a str>) -> Self {
+    fn new(program: &'a Program, typed: &'a HashSet<String>, offered: Option<&'a str>) -> Self {
         let names =
             |text: &'a str| text.lines().filter_map(|line| line.split(' ').next()).collect();
         Self { program, typed, offered: offered.map(names) }

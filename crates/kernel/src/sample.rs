@@ -240,21 +240,3 @@ pub fn boot_image(payload: &[u8]) -> Vec<u8> {
     image.extend([0; 100]);
     image
 }
-
-/// BTF of functions only.
-pub fn btf(functions: &[&str]) -> Vec<u8> {
-    let (mut types, mut strings) = (Vec::new(), vec![0]);
-    for name in functions {
-        for word in [strings.len() as u32, 12 << 24, 1] {
-            types.extend(word.to_le_bytes());
-        }
-        strings.extend(name.as_bytes());
-        strings.push(0);
-    }
-    let mut btf = b"\x9f\xeb\x01\0".to_vec();
-    let (t, s) = (types.len() as u32, strings.len() as u32);
-    [24, 0, t, t, s].iter().for_each(|word: &u32| btf.extend(word.to_le_bytes()));
-    btf.extend(types);
-    btf.extend(strings);
-    btf
-}

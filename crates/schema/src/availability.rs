@@ -115,11 +115,6 @@ impl CollectorInfo {
         CollectorInfo { traits: Some(traits), ..self }
     }
 
-    /// Whether it works here, tried without a job.
-    pub fn availability(&self) -> Option<Availability> {
-        self.probe.map(|probe| self.availability_in(probe()))
-    }
-
     /// Whether it works here, as it fared. What helps is said only where it does not work fully.
     pub fn availability_in(&self, status: CollectorStatus) -> Availability {
         let CollectorStatus { name, status, reason, .. } = status;
@@ -143,7 +138,6 @@ mod tests {
         let text = of(CollectorState::Unavailable).to_string();
         assert_eq!(text, "gpu unavailable: no driver; it takes a GPU");
         assert_eq!(of(CollectorState::Disabled).remedy, None);
-        assert_eq!(GPU.availability(), None, "nothing tries it");
         assert_eq!(Availability::active("gpu").to_string(), "gpu active");
         let text = Availability::unavailable("cycles", "no such counter").to_string();
         assert_eq!(text, "cycles unavailable: no such counter");

@@ -54,6 +54,7 @@ pub mod library;
 pub mod limit;
 pub mod membership;
 mod metric;
+mod named;
 pub mod node_metric;
 pub mod printable;
 pub mod profile;

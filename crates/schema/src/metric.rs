@@ -5,34 +5,23 @@
 //! sum of counters, add one entry here; no other file changes.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 use crate::counter::Counter;
 use crate::counter::Counter::*;
+use crate::named::named;
 use crate::unit::Unit;
 
-/// How a metric behaves over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricKind {
-    /// Only grows.
-    Counter,
-    /// The greatest value of something that goes up and down.
-    Peak,
-    /// The least value of something that goes up and down.
-    Floor,
-    /// Goes up and down, or is known only at the end.
-    Gauge,
-}
-
-impl fmt::Display for MetricKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MetricKind::Counter => "counter",
-            MetricKind::Peak => "peak",
-            MetricKind::Floor => "floor",
-            MetricKind::Gauge => "gauge",
-        })
+named! {
+    /// How a metric behaves over time.
+    pub enum MetricKind {
+        /// Only grows.
+        Counter = "counter",
+        /// The greatest value of something that goes up and down.
+        Peak = "peak",
+        /// The least value of something that goes up and down.
+        Floor = "floor",
+        /// Goes up and down, or is known only at the end.
+        Gauge = "gauge",
     }
 }
 

@@ -23,18 +23,6 @@ pub enum ProgramState {
     Left,
 }
 
-impl ProgramState {
-    /// Its name in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProgramState::Running => "running",
-            ProgramState::Ended => "ended",
-            ProgramState::CutShort => "cut_short",
-            ProgramState::Left => "left",
-        }
-    }
-}
-
 /// Regions of a program as they stood at one moment, from its start on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramProfile {

@@ -1,95 +1,62 @@
 //! How a value was got and how far it can be trusted.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
+use crate::named::named;
 use crate::printable::in_words;
 pub use crate::unit::Number;
 use crate::unit::Unit;
 
-/// How far a value can be trusted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quality {
-    /// Counted at every event, by the kernel or by weigh.
-    Exact,
-    /// Looked at now and then: what happened between two looks is not in it.
-    Sampled,
-    /// Computed from other values; the reason says how and within which bounds.
-    Estimated,
-    /// Not known; the reason says why.
-    #[default]
-    Unavailable,
-}
-
-impl fmt::Display for Quality {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Quality::Exact => "exact",
-            Quality::Sampled => "sampled",
-            Quality::Estimated => "estimated",
-            Quality::Unavailable => "unavailable",
-        })
+named! {
+    /// How far a value can be trusted.
+    #[derive(Default)]
+    pub enum Quality {
+        /// Counted at every event, by the kernel or by weigh.
+        Exact = "exact",
+        /// Looked at now and then: what happened between two looks is not in it.
+        Sampled = "sampled",
+        /// Computed from other values; the reason says how and within which bounds.
+        Estimated = "estimated",
+        /// Not known; the reason says why.
+        #[default]
+        Unavailable = "unavailable",
     }
 }
 
-/// How a value was got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mechanism {
-    /// BPF programs at the kernel's tracepoints and functions. Older recordings name a library beside them.
-    #[serde(alias = "preload+bpf")]
-    Bpf,
-    /// ptrace(2) events of the job's threads.
-    Ptrace,
-    /// A library that is loaded into the job's programs.
-    Preload,
-    /// A library in dynamic programs, and ptrace(2) for those that it cannot be in.
-    #[serde(rename = "preload+ptrace")]
-    PreloadPtrace,
-    /// A file system in user space that weigh serves.
-    Fuse,
-    /// Hardware counters by `perf_event_open`.
-    Perf,
-    /// Control group files.
-    Cgroup,
-    /// Files under `/proc`.
-    Proc,
-    /// `wait4` and `getrusage`.
-    Rusage,
-    /// fanotify events.
-    Fanotify,
-    /// inotify events.
-    Inotify,
-    /// Directory scans with `stat`.
-    Stat,
-    /// NVIDIA's management library.
-    Nvml,
-    /// The monotonic clock.
-    Clock,
-    /// No mechanism: the value is unavailable.
-    None,
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mechanism::Bpf => "bpf",
-            Mechanism::Ptrace => "ptrace",
-            Mechanism::Preload => "preload",
-            Mechanism::PreloadPtrace => "preload+ptrace",
-            Mechanism::Fuse => "fuse",
-            Mechanism::Perf => "perf",
-            Mechanism::Cgroup => "cgroup",
-            Mechanism::Proc => "proc",
-            Mechanism::Rusage => "rusage",
-            Mechanism::Fanotify => "fanotify",
-            Mechanism::Inotify => "inotify",
-            Mechanism::Stat => "stat",
-            Mechanism::Nvml => "nvml",
-            Mechanism::Clock => "clock",
-            Mechanism::None => "none",
-        })
+named! {
+    /// How a value was got.
+    pub enum Mechanism {
+        /// BPF programs at the kernel's tracepoints and functions. Older recordings name a library beside them.
+        #[serde(alias = "preload+bpf")]
+        Bpf = "bpf",
+        /// ptrace(2) events of the job's threads.
+        Ptrace = "ptrace",
+        /// A library that is loaded into the job's programs.
+        Preload = "preload",
+        /// A library in dynamic programs, and ptrace(2) for those that it cannot be in.
+        PreloadPtrace = "preload+ptrace",
+        /// A file system in user space that weigh serves.
+        Fuse = "fuse",
+        /// Hardware counters by `perf_event_open`.
+        Perf = "perf",
+        /// Control group files.
+        Cgroup = "cgroup",
+        /// Files under `/proc`.
+        Proc = "proc",
+        /// `wait4` and `getrusage`.
+        Rusage = "rusage",
+        /// fanotify events.
+        Fanotify = "fanotify",
+        /// inotify events.
+        Inotify = "inotify",
+        /// Directory scans with `stat`.
+        Stat = "stat",
+        /// NVIDIA's management library.
+        Nvml = "nvml",
+        /// The monotonic clock.
+        Clock = "clock",
+        /// No mechanism: the value is unavailable.
+        None = "none",
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
 use crate::quality::Quality;
 use crate::zero::is_zero;
 
@@ -18,34 +19,19 @@ pub use costs::{KernelCosts, NO_ROOM, UNBOUND};
 /// The schema of a report.
 pub const REGIONS: &str = "weigh.regions/1";
 
-/// What a row is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RegionKind {
-    /// A thread: its inclusive time is its wall time, its exclusive time that outside of regions.
-    Thread,
-    /// A region.
-    #[default]
-    Region,
-    /// A region with iterations.
-    Phase,
-    /// A region that may end on another thread: its time is in no region's exclusive time.
-    Range,
-}
-
-impl RegionKind {
-    /// All of them.
-    pub const ALL: [RegionKind; 4] =
-        [RegionKind::Thread, RegionKind::Region, RegionKind::Phase, RegionKind::Range];
-
-    /// Its name in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            RegionKind::Thread => "thread",
-            RegionKind::Region => "region",
-            RegionKind::Phase => "phase",
-            RegionKind::Range => "range",
-        }
+named! {
+    /// What a row is about.
+    #[derive(Default)]
+    pub enum RegionKind {
+        /// A thread: its inclusive time is its wall time, its exclusive time that outside of regions.
+        Thread = "thread",
+        /// A region.
+        #[default]
+        Region = "region",
+        /// A region with iterations.
+        Phase = "phase",
+        /// A region that may end on another thread: its time is in no region's exclusive time.
+        Range = "range",
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{METRICS, Metric, MetricKind, MetricScope};
+use crate::named::named;
 use crate::node_metric;
 use crate::scope::Scope;
 use crate::unit::Unit;
@@ -30,17 +31,18 @@ pub fn pid_of_job(scope: &Scope) -> Option<u32> {
 
 const JOB: &str = "job:";
 
-/// How much a rule matters; the most important first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Work is lost, or soon will be.
-    Critical,
-    /// Work takes longer than it has to.
-    #[default]
-    Warning,
-    /// Something is wasted.
-    Note,
+named! {
+    /// How much a rule matters; the most important first.
+    #[derive(Default, PartialOrd, Ord)]
+    pub enum Severity {
+        /// Work is lost, or soon will be.
+        Critical = "critical",
+        /// Work takes longer than it has to.
+        #[default]
+        Warning = "warning",
+        /// Something is wasted.
+        Note = "note",
+    }
 }
 
 impl Severity {
@@ -50,15 +52,6 @@ impl Severity {
         ("warning", Severity::Warning),
         ("note", Severity::Note),
     ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Critical => "critical",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        }
-    }
 }
 
 /// What has happened to a rule.

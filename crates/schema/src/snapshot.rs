@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
+use crate::named::named;
 use crate::quality::Value;
 
 /// The job's metrics at one moment: totals and peaks from its start until then.
@@ -50,24 +50,15 @@ pub struct WatchedFile {
     pub from_start_if_truncated: bool,
 }
 
-/// What can happen to a watched file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// It was created, or another was put in its place.
-    Created,
-    /// It became shorter.
-    Truncated,
-    /// It got a line.
-    Line,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Cause::Created => "created",
-            Cause::Truncated => "truncated",
-            Cause::Line => "line",
-        })
+named! {
+    /// What can happen to a watched file.
+    #[derive(Hash)]
+    pub enum Cause {
+        /// It was created, or another was put in its place.
+        Created = "created",
+        /// It became shorter.
+        Truncated = "truncated",
+        /// It got a line.
+        Line = "line",
     }
 }

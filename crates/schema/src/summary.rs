@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
@@ -12,6 +11,7 @@ use crate::file_system::FileSystemRoom;
 use crate::gpu_use::GpuUse;
 use crate::io::IoFound;
 use crate::metric::metric;
+use crate::named::named;
 use crate::quality::{Mechanism, Quality, Value};
 use crate::region::RegionsFound;
 use crate::snapshot::Snapshot;
@@ -143,34 +143,21 @@ pub enum SenderKind {
     Other,
 }
 
-/// The ways in which a job ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExitKind {
-    /// The main process exited.
-    Exited,
-    /// A signal ended the main process.
-    Signaled,
-    /// A limit ended the job.
-    Limit,
-    /// weigh was told to stop measuring before the job had ended.
-    Interrupted,
-    /// The command could not be executed.
-    FailedToStart,
-    /// weigh has left a process that ran before it, and of which it has not seen the end.
-    Detached,
-}
-
-impl fmt::Display for ExitKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ExitKind::Exited => "exited",
-            ExitKind::Signaled => "signaled",
-            ExitKind::Limit => "limit",
-            ExitKind::Interrupted => "interrupted",
-            ExitKind::FailedToStart => "failed_to_start",
-            ExitKind::Detached => "detached",
-        })
+named! {
+    /// The ways in which a job ends.
+    pub enum ExitKind {
+        /// The main process exited.
+        Exited = "exited",
+        /// A signal ended the main process.
+        Signaled = "signaled",
+        /// A limit ended the job.
+        Limit = "limit",
+        /// weigh was told to stop measuring before the job had ended.
+        Interrupted = "interrupted",
+        /// The command could not be executed.
+        FailedToStart = "failed_to_start",
+        /// weigh has left a process that ran before it, and of which it has not seen the end.
+        Detached = "detached",
     }
 }
 

@@ -1,8 +1,8 @@
 //! Units of values, and numbers in them.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::named::named;
 
 /// A number as it is written to JSON: whole where the unit is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,44 +24,31 @@ impl Number {
     }
 }
 
-/// The unit of a metric: base units only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Seconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// A plain number of things.
-    Count,
-    /// CPUs kept busy.
-    Cores,
-    /// A part of one.
-    Ratio,
-    /// Threads, on average.
-    Threads,
-    /// Degrees Celsius.
-    Celsius,
-    /// Watts.
-    Watts,
-    /// Joules.
-    Joules,
+named! {
+    /// The unit of a metric: base units only.
+    pub enum Unit {
+        /// Seconds.
+        Seconds = "seconds",
+        /// Bytes.
+        Bytes = "bytes",
+        /// A plain number of things.
+        Count = "count",
+        /// CPUs kept busy.
+        Cores = "cores",
+        /// A part of one.
+        Ratio = "ratio",
+        /// Threads, on average.
+        Threads = "threads",
+        /// Degrees Celsius.
+        Celsius = "celsius",
+        /// Watts.
+        Watts = "watts",
+        /// Joules.
+        Joules = "joules",
+    }
 }
 
 impl Unit {
-    /// All of them.
-    pub const ALL: &[Unit] = &[
-        Unit::Seconds,
-        Unit::Bytes,
-        Unit::Count,
-        Unit::Cores,
-        Unit::Ratio,
-        Unit::Threads,
-        Unit::Celsius,
-        Unit::Watts,
-        Unit::Joules,
-    ];
-
     /// Whether values of this unit are whole numbers.
     pub const fn is_whole(self) -> bool {
         matches!(self, Unit::Bytes | Unit::Count)
@@ -74,21 +61,5 @@ impl Unit {
         } else {
             Number::Real(value)
         }
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unit::Seconds => "seconds",
-            Unit::Bytes => "bytes",
-            Unit::Count => "count",
-            Unit::Cores => "cores",
-            Unit::Ratio => "ratio",
-            Unit::Threads => "threads",
-            Unit::Celsius => "celsius",
-            Unit::Watts => "watts",
-            Unit::Joules => "joules",
-        })
     }
 }

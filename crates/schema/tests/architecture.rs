@@ -95,9 +95,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// What tests of a crate may know beside, and why.
-const TESTS_MAY_KNOW: &[(&str, &str)] =
+const TESTS_MAY_KNOW: &[(&str, &str)] = &[
     // A node is replayed to an exporter, which the binary joins to it.
-    &[("weigh-session", "weigh-export")];
+    ("weigh-session", "weigh-export"),
+    // Its caller hands in a reader of type information; its example is such a caller.
+    ("weigh-kernel", "weigh-trace"),
+];
 
 /// The one crate that may hold `unsafe`, and what only it may use to reach the kernel.
 const COLLECT: &str = "weigh-collect";

@@ -6,7 +6,7 @@
 use crate::btf::{Btf, TypeKind};
 use crate::counter::Counter;
 use crate::error::{Refusal, Span, Wrong};
-use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::filter::{BEFORE_TEXT, Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
 use crate::packet_header::{PacketField, Side};
@@ -230,7 +230,9 @@ pub fn check(walker: &Walker<'_>, filter: &Filter) -> Result<Test, Refusal> {
         Filter::Compare { left, mask, how, right } => {
             compare(walker, left, mask.as_ref(), *how, right)?
         }
-        Filter::In { left, items } => one_of(walker, left, items)?,
+        Filter::In { left, items } => {
+            one_of(walker.text, left, items, |how, right| compare(walker, left, None, how, right))?
+        }
     })
 }
 
@@ -243,17 +245,23 @@ fn either_side(walker: &Walker<'_>, filter: &Filter) -> Option<Filter> {
     }
 }
 
-fn one_of(walker: &Walker<'_>, left: &Path, items: &[Item]) -> Result<Test, Refusal> {
+/// Whether it is one of several: `compare` holds it to one of them.
+pub(crate) fn one_of(
+    text: &str,
+    left: &Path,
+    items: &[Item],
+    compare: impl Fn(Comparison, &Operand) -> Result<Test, Refusal>,
+) -> Result<Test, Refusal> {
     let mut tests = items.iter().map(|item| match item {
-        Item::One(value) => compare(walker, left, None, Comparison::Equal, value),
+        Item::One(value) => compare(Comparison::Equal, value),
         Item::Range(first, last) => Ok(Test::And(
-            Box::new(compare(walker, left, None, Comparison::AtLeast, first)?),
-            Box::new(compare(walker, left, None, Comparison::AtMost, last)?),
+            Box::new(compare(Comparison::AtLeast, first)?),
+            Box::new(compare(Comparison::AtMost, last)?),
         )),
     });
     let Some(first) = tests.next() else {
         let wrong = Wrong::Expected { expected: "something to be in" };
-        return Err(left.span.refuse(walker.text, wrong));
+        return Err(left.span.refuse(text, wrong));
     };
     tests.try_fold(first?, |so_far, test| Ok(Test::Or(Box::new(so_far), Box::new(test?))))
 }
@@ -304,15 +312,8 @@ fn address(
     how: Comparison,
     right: &Operand,
 ) -> Result<Test, Refusal> {
-    let is_equal = match how {
-        Comparison::Equal => true,
-        Comparison::Unequal => false,
-        _ => {
-            let expected = "== or != before an address; `in` takes several";
-            let span = left.span.to(right.span());
-            return Err(span.refuse(walker.text, Wrong::Expected { expected }));
-        }
-    };
+    let expected = "== or != before an address; `in` takes several";
+    let is_equal = how.is_equality(left.span.to(right.span()), walker.text, expected)?;
     let refuse =
         |span: Span, expected: String| Err(span.refuse(walker.text, Wrong::Address(expected)));
     if let Some(mask) = mask {
@@ -517,14 +518,7 @@ fn text(
     value: &str,
     span: Span,
 ) -> Result<Test, Refusal> {
-    let is_equal = match how {
-        Comparison::Equal => true,
-        Comparison::Unequal => false,
-        _ => {
-            let wrong = Wrong::Expected { expected: "== or != before a text" };
-            return Err(left.span.to(span).refuse(walker.text, wrong));
-        }
-    };
+    let is_equal = how.is_equality(left.span.to(span), walker.text, BEFORE_TEXT)?;
     let (source, room) = text_source(walker, left, false)?;
     let room = (room as usize).min(TEXT_ROOM);
     if value.len() >= room || value.contains('\0') {

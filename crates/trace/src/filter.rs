@@ -24,6 +24,25 @@ pub enum Comparison {
     AtLeast,
 }
 
+/// What a text can be compared by.
+pub(crate) const BEFORE_TEXT: &str = "== or != before a text";
+
+impl Comparison {
+    /// Whether it is `==`; refused if it is neither that nor `!=`.
+    pub(crate) fn is_equality(
+        self,
+        span: Span,
+        text: &str,
+        expected: &'static str,
+    ) -> Result<bool, Refusal> {
+        match self {
+            Comparison::Equal => Ok(true),
+            Comparison::Unequal => Ok(false),
+            _ => Err(span.refuse(text, Wrong::Expected { expected })),
+        }
+    }
+}
+
 /// Longer marks first: `<` begins `<=`.
 pub(crate) const COMPARISONS: [(&str, Comparison); 6] = [
     ("==", Comparison::Equal),

@@ -18,11 +18,6 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// One address alone.
-    pub fn of(address: IpAddr) -> Prefix {
-        Prefix { address, bits: width(address) }
-    }
-
     /// Reads an address, or a prefix; else says what is wrong and what may be meant.
     pub fn parse(text: &str) -> Result<Prefix, String> {
         let (address, bits) = match text.split_once('/') {

@@ -3,9 +3,9 @@
 //! Reads text in the grammar of filters; emits a [`Test`] of the header's words. Refuses other words, texts, and
 //! numbers that a word can never be. What it compares with can be changed while the stream runs.
 
-use crate::condition::{Right, Source, Test};
+use crate::condition::{Right, Source, Test, one_of};
 use crate::error::{Refusal, Span, Wrong};
-use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::filter::{Comparison, Filter, Operand};
 use crate::number_range::NumberRange;
 use crate::path::Path;
 use crate::suggest::nearest;
@@ -42,23 +42,10 @@ impl Reading<'_> {
             Filter::Compare { left, mask, how, right } => {
                 self.compare(left, mask.as_ref(), *how, right)?
             }
-            Filter::In { left, items } => self.one_of(left, items)?,
+            Filter::In { left, items } => {
+                one_of(self.text, left, items, |how, right| self.compare(left, None, how, right))?
+            }
         })
-    }
-
-    fn one_of(&self, left: &Path, items: &[Item]) -> Result<Test, Refusal> {
-        let mut tests = items.iter().map(|item| match item {
-            Item::One(value) => self.compare(left, None, Comparison::Equal, value),
-            Item::Range(first, last) => Ok(Test::And(
-                Box::new(self.compare(left, None, Comparison::AtLeast, first)?),
-                Box::new(self.compare(left, None, Comparison::AtMost, last)?),
-            )),
-        });
-        let Some(first) = tests.next() else {
-            let wrong = Wrong::Expected { expected: "something to be in" };
-            return Err(left.span.refuse(self.text, wrong));
-        };
-        tests.try_fold(first?, |so_far, test| Ok(Test::Or(Box::new(so_far), Box::new(test?))))
     }
 
     fn compare(

@@ -86,16 +86,6 @@ impl<'a> Files<'a> {
         Files { book, keys, call }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// One after the other.
     pub fn iter(&self) -> impl Iterator<Item = FileUse> {
         let rows = self.keys.iter().filter_map(|key| self.book.row(key));

@@ -31,8 +31,6 @@ pub struct Rule {
     pub command: Vec<String>,
     /// The first metric of its condition.
     pub metric: String,
-    /// Its condition, as it was written.
-    pub condition: String,
     /// Its text, as it was written.
     pub text: String,
     /// Its line to paste, as it was written.
@@ -124,12 +122,12 @@ struct RuleReader<'a, 'm> {
 
 impl<'a> RuleReader<'a, '_> {
     fn rule(mut self) -> Answer<Rule> {
-        let (when, condition) = self.condition("when")?.ok_or_else(|| self.missing("when"))?;
+        let when = self.condition("when")?.ok_or_else(|| self.missing("when"))?;
         let Some(metric) = self.used.first().copied() else {
             let at = self.key("when").unwrap_or(self.item).at.clone();
             return Err(RuleError::new(at, "expected a metric in the condition, found none"));
         };
-        let until = self.condition("until")?.map(|(until, _)| until);
+        let until = self.condition("until")?;
         let (words, text) = self.words()?.ok_or_else(|| self.missing("text"))?;
         let (line, paste) = self.line()?;
         let scoped = self.scoped()?;
@@ -142,7 +140,6 @@ impl<'a> RuleReader<'a, '_> {
             name: self.item.name.to_string(),
             severity: severity.unwrap_or_default(),
             command: command.unwrap_or_default(),
-            condition,
             text,
             paste,
             scopes,
@@ -171,7 +168,7 @@ impl<'a> RuleReader<'a, '_> {
         self.key(name).map(Item::duration_ns).transpose()
     }
 
-    fn condition(&mut self, name: &str) -> Answer<Option<(Truth, String)>> {
+    fn condition(&mut self, name: &str) -> Answer<Option<Truth>> {
         let Some(item) = self.keys.iter().find(|key| key.name == name) else { return Ok(None) };
         let text = item.text(A_CONDITION)?;
         let patterns = self.patterns.as_deref();
@@ -179,7 +176,7 @@ impl<'a> RuleReader<'a, '_> {
         let truth = parser::condition(text, self.metrics, &scope)
             .map_err(|error| RuleError::in_text(&item.at, text, error))?;
         truth.metrics(&mut self.used);
-        Ok(Some((truth, text.to_string())))
+        Ok(Some(truth))
     }
 
     fn words(&mut self) -> Answer<Option<(Template, String)>> {

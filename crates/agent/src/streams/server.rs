@@ -360,32 +360,28 @@ impl StreamServer {
 
     /// Adds values that a client has published; they are checked.
     pub(super) fn write_samples(&mut self, source: RecordSource, samples: Vec<PushedSample>) {
-        let time_ns = now_ns();
-        let Some(stream) = self.streams.get_mut(PUSHED) else { return };
         for sample in samples {
             self.published.take(source, &sample, Timestamp::now(), Instant::now());
-            let sequence = stream.buffer.next_sequence();
-            let body = RecordBody::Sample(sample);
-            let record = StreamRecord { sequence, time_ns, source, body };
-            let record = EncodedRecord::new(record, &Visibility::Everybody);
-            let bytes = record.bytes();
-            stream.buffer.write(record.into(), bytes, time_ns);
+            self.write_pushed(source, RecordBody::Sample(sample));
         }
         self.answer_waiting(PUSHED);
     }
 
     /// Adds an event that a client has published; it is checked. Nothing in its text steers a terminal from here on.
     pub(super) fn write_published_event(&mut self, source: RecordSource, mut event: PushedEvent) {
+        event.text = printable(&event.text).into_owned();
+        self.write_pushed(source, RecordBody::PublishedEvent(Box::new(event)));
+        self.answer_waiting(PUSHED);
+    }
+
+    fn write_pushed(&mut self, source: RecordSource, body: RecordBody) {
         let time_ns = now_ns();
         let Some(stream) = self.streams.get_mut(PUSHED) else { return };
-        event.text = printable(&event.text).into_owned();
         let sequence = stream.buffer.next_sequence();
-        let body = RecordBody::PublishedEvent(Box::new(event));
         let record = StreamRecord { sequence, time_ns, source, body };
         let record = EncodedRecord::new(record, &Visibility::Everybody);
         let bytes = record.bytes();
         stream.buffer.write(record.into(), bytes, time_ns);
-        self.answer_waiting(PUSHED);
     }
 
     /// The latest value of each metric that clients have published lately.

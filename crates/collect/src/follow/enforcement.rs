@@ -28,7 +28,9 @@ pub trait Enforcement {
     fn set_ending(&mut self) -> Result<(), MechanismError>;
 
     /// From now on a process that forks is killed, where forks can be seen as they begin.
-    fn set_killing(&mut self) -> Result<(), MechanismError>;
+    fn set_killing(&mut self) -> Result<(), MechanismError> {
+        Ok(())
+    }
 }
 
 /// Checks a limit on memory against a lower bound, which a closer look raises.

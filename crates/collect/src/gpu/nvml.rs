@@ -106,7 +106,6 @@ pub struct DeviceSample {
 /// The GPUs of this machine.
 pub struct Gpus {
     nvml: Nvml,
-    library: String,
     count: u32,
 }
 
@@ -129,7 +128,7 @@ impl Gpus {
         if count == 0 {
             return Err(GpuError::NoGpu(library));
         }
-        Ok(Gpus { nvml, library, count })
+        Ok(Gpus { nvml, count })
     }
 
     /// How many GPUs there are.
@@ -248,11 +247,6 @@ impl Gpus {
             busy: stats.gpu_utilization.map(|percent| active * percent.min(100) / 100),
             memory_peak_bytes: stats.max_memory_usage,
         })
-    }
-
-    /// The library that was loaded.
-    pub fn library(&self) -> &str {
-        &self.library
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where the collectors of the node read, and why one has no values.
 
-use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::procfs::ProcError;
 
 /// Where the kernel's file systems are: recorded trees stand elsewhere.
 #[derive(Clone, Debug)]
@@ -31,22 +32,9 @@ pub enum NodeError {
     /// The machine has none of what it collects.
     #[error("{0}")]
     Absent(String),
-    /// A file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A file does not hold what it should.
-    #[error("{path} holds no {what}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What was looked for.
-        what: &'static str,
-    },
+    /// A file cannot be read, or does not hold what it should.
+    #[error(transparent)]
+    File(#[from] ProcError),
     /// A file is longer than any that is read; half of it would be taken for the whole.
     #[error("{path} is longer than {bytes} bytes")]
     TooLong {

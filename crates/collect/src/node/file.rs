@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::NodeError;
+use crate::procfs::ProcError;
 
 /// How the kernel gives out a file's text, by which its end is known without another read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl KernelFile {
     pub fn open(path: PathBuf, shape: FileShape) -> Result<KernelFile, NodeError> {
         match File::open(&path) {
             Ok(file) => Ok(KernelFile { path, file, shape }),
-            Err(source) => Err(NodeError::Read { path, source }),
+            Err(source) => Err(ProcError::Read { path, source }.into()),
         }
     }
 
@@ -89,8 +90,9 @@ impl KernelFile {
             match self.file.read_at(room, offset as u64) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 read => {
-                    return read
-                        .map_err(|source| NodeError::Read { path: self.path.clone(), source });
+                    return read.map_err(|source| {
+                        ProcError::Read { path: self.path.clone(), source }.into()
+                    });
                 }
             }
         }
@@ -107,7 +109,7 @@ impl KernelFile {
 
     /// Says that it does not hold what it should.
     pub fn holds_no(&self, what: &'static str) -> NodeError {
-        NodeError::Parse { path: self.path.clone(), what }
+        ProcError::Parse { path: self.path.clone(), what }.into()
     }
 }
 

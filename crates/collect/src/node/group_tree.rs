@@ -11,6 +11,7 @@ use weigh_parse::procfs::{Mount, parse_mountinfo};
 
 use super::error::{NodeError, NodeRoots};
 use super::group_info::NodeGroup;
+use crate::procfs::ProcError;
 
 /// Folders that are looked into at a scan.
 const MOST_FOLDERS: usize = 4096;
@@ -62,7 +63,7 @@ impl Hierarchy {
 /// The hierarchies that are mounted, each once.
 pub(super) fn hierarchies(roots: &NodeRoots) -> Result<Vec<Hierarchy>, NodeError> {
     let path = roots.proc.join("self/mountinfo");
-    let text = std::fs::read(&path).map_err(|source| NodeError::Read { path, source })?;
+    let text = std::fs::read(&path).map_err(|source| ProcError::Read { path, source })?;
     let mut found: Vec<Hierarchy> = Vec::new();
     let mut mounts = parse_mountinfo(&text);
     mounts.retain(|mount| mount.kind.starts_with("cgroup"));

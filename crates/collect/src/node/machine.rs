@@ -14,6 +14,7 @@ use super::error::{NodeError, NodeRoots};
 use super::file::{FileShape, KernelFile, ReadBuffer, names_in};
 use super::reader::NodeReader;
 use crate::clock::Moment;
+use crate::procfs::ProcError;
 
 struct Load(KernelFile);
 
@@ -87,14 +88,14 @@ pub(super) fn open_processes(
     let other_links = 2 + names_in(&path).iter().filter(|name| is_other(name)).count() as u64;
     match File::open(&path) {
         Ok(folder) => Ok(Box::new(Processes { folder, path, other_links })),
-        Err(source) => Err(NodeError::Read { path, source }),
+        Err(source) => Err(ProcError::Read { path, source }.into()),
     }
 }
 
 impl NodeReader for Processes {
     fn read(&mut self, _: &mut ReadBuffer, out: &mut BlockWriter<'_>) -> Result<(), NodeError> {
         let about = self.folder.metadata();
-        let about = about.map_err(|source| NodeError::Read { path: self.path.clone(), source })?;
+        let about = about.map_err(|source| ProcError::Read { path: self.path.clone(), source })?;
         out.node();
         out.count(&node_processes, Quality::Exact, about.nlink().checked_sub(self.other_links));
         Ok(())

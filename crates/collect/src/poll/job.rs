@@ -387,11 +387,6 @@ impl Enforcement for PolledJob {
         self.watchdog.set_ending();
         Ok(())
     }
-
-    /// Forks are not seen as they begin.
-    fn set_killing(&mut self) -> Result<(), MechanismError> {
-        Ok(())
-    }
 }
 
 impl JobMechanism for PolledJob {

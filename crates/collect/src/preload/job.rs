@@ -440,11 +440,6 @@ impl Enforcement for PreloadedJob {
         self.watchdog.set_ending();
         Ok(())
     }
-
-    /// Forks are not seen as they begin.
-    fn set_killing(&mut self) -> Result<(), MechanismError> {
-        Ok(())
-    }
 }
 
 impl OpenCounts for PreloadedJob {

@@ -13,7 +13,6 @@ use super::text_file::{LineFormat, TextExporter};
 pub const KIND: ExporterKind = ExporterKind {
     name: "csv",
     usage: "csv=FILE",
-    help: "a line per value is appended to a file: time, node, scope, metric, value, unit, quality",
     open: |path| {
         TextExporter::open(FORMAT, path)
             .map(|exporter| Box::new(exporter) as Box<dyn MetricExporter>)

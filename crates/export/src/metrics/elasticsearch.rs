@@ -33,7 +33,6 @@ use super::target::HttpTarget;
 pub const KIND: ExporterKind = ExporterKind {
     name: "elasticsearch",
     usage: "elasticsearch=http://HOST:PORT[/PATH]",
-    help: "Elasticsearch or OpenSearch, by bulk requests into weigh-node",
     open: |address| {
         let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(Elasticsearch::default(), http)))

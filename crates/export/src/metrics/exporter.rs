@@ -51,8 +51,6 @@ pub struct ExporterKind {
     pub name: &'static str,
     /// What is typed: `csv=FILE`.
     pub usage: &'static str,
-    /// What it is, for people.
-    pub help: &'static str,
     /// Opens it for an address, or says what is wrong with that.
     pub open: fn(&str) -> Result<Box<dyn MetricExporter>, String>,
 }

@@ -9,7 +9,6 @@ use super::text_file::{LineFormat, TextExporter};
 pub const KIND: ExporterKind = ExporterKind {
     name: "jsonl",
     usage: "jsonl=FILE",
-    help: "a line per report is appended to a file: weigh.top/1 without processes",
     open: |path| {
         TextExporter::open(FORMAT, path)
             .map(|exporter| Box::new(exporter) as Box<dyn MetricExporter>)

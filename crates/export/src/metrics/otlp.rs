@@ -18,7 +18,6 @@ use super::target::HttpTarget;
 pub const KIND: ExporterKind = ExporterKind {
     name: "otlp",
     usage: "otlp=http://HOST:PORT[/PATH]",
-    help: "OpenTelemetry metrics over HTTP, as JSON; the path is /v1/metrics if none is given",
     open: |address| {
         let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(Otlp, http)))

@@ -21,7 +21,6 @@ use super::target::HttpTarget;
 pub const KIND: ExporterKind = ExporterKind {
     name: "prometheus",
     usage: "prometheus=http://HOST:PORT[/PATH]",
-    help: "Prometheus remote write 2.0 or 1.0; the path is /api/v1/write if none is given",
     open: |address| {
         let http = HttpClient::new(HttpTarget::parse(address)?)?;
         Ok(Box::new(Delivery::new(RemoteWrite::default(), http)))

@@ -22,7 +22,6 @@ use super::scope_label::ScopeLabels;
 pub const KIND: ExporterKind = ExporterKind {
     name: "statsd",
     usage: "statsd=HOST:PORT",
-    help: "StatsD by UDP: node and scope are parts of the name",
     open: |address| open(KIND.name, plain_name, address),
 };
 
@@ -30,7 +29,6 @@ pub const KIND: ExporterKind = ExporterKind {
 pub const TAGGED_KIND: ExporterKind = ExporterKind {
     name: "dogstatsd",
     usage: "dogstatsd=HOST:PORT",
-    help: "StatsD by UDP, with node and scope as tags",
     open: |address| open(TAGGED_KIND.name, tagged_name, address),
 };
 

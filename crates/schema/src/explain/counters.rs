@@ -81,15 +81,6 @@ impl Counter {
         }
     }
 
-    /// The same of an amount of one.
-    pub fn word(&self) -> String {
-        match self {
-            Counter::Part(column) => column.field.word(),
-            Counter::Later(column) => column.field.word(),
-            Counter::Cpu(counter) => counter.word(),
-        }
-    }
-
     /// What it counts.
     pub fn help(&self) -> &'static str {
         match self {

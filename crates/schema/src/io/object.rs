@@ -1,32 +1,33 @@
 //! What a descriptor can refer to.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-/// A kind of object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Object {
-    /// A file with contents of its own.
-    Regular,
-    /// A directory.
-    Directory,
-    /// A pipe, named or not.
-    Pipe,
-    /// A socket.
-    Socket,
-    /// A terminal, real or pseudo.
-    Terminal,
-    /// A device of characters that is no terminal.
-    Device,
-    /// A device of blocks.
-    Disk,
-    /// What has no place in a file system: epoll, eventfd, io_uring.
-    Anonymous,
-    /// Not known.
-    #[default]
-    Unknown,
+use crate::named::named;
+
+named! {
+    /// A kind of object.
+    #[derive(Default, PartialOrd, Ord)]
+    pub enum Object {
+        /// A file with contents of its own.
+        Regular = "regular",
+        /// A directory.
+        Directory = "directory",
+        /// A pipe, named or not.
+        Pipe = "pipe",
+        /// A socket.
+        Socket = "socket",
+        /// A terminal, real or pseudo.
+        Terminal = "terminal",
+        /// A device of characters that is no terminal.
+        Device = "device",
+        /// A device of blocks.
+        Disk = "disk",
+        /// What has no place in a file system: epoll, eventfd, io_uring.
+        Anonymous = "anonymous",
+        /// Not known.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 const TYPE: u32 = 0o170_000;
@@ -50,27 +51,6 @@ impl Object {
     /// Whether who reads or writes it waits for somebody at the other end: time there is not the object's.
     pub const fn is_waited_at(self) -> bool {
         matches!(self, Object::Pipe | Object::Socket | Object::Terminal | Object::Anonymous)
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Object::Regular => "regular",
-            Object::Directory => "directory",
-            Object::Pipe => "pipe",
-            Object::Socket => "socket",
-            Object::Terminal => "terminal",
-            Object::Device => "device",
-            Object::Disk => "disk",
-            Object::Anonymous => "anonymous",
-            Object::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,56 +1,31 @@
 //! The ways in which bytes are moved between a process and a file.
 
-use serde::{Deserialize, Serialize};
+use crate::named::named;
 
-/// A kind of transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Transfer {
-    /// At the file's own position.
-    Plain,
-    /// At an offset that the call names.
-    Positioned,
-    /// Several pieces of memory in one call, at the position or at an offset.
-    Vectored,
-    /// Inside the kernel, from one descriptor to another.
-    Copied,
-    /// Messages of sockets.
-    Message,
-    /// Linux native AIO.
-    Aio,
-    /// io_uring.
-    Uring,
-    /// By memory that is mapped to the file: whole pages that came into the page cache, or became dirty.
-    Mapped,
+named! {
+    /// A kind of transfer.
+    #[derive(PartialOrd, Ord)]
+    pub enum Transfer {
+        /// At the file's own position.
+        Plain = "plain",
+        /// At an offset that the call names.
+        Positioned = "positioned",
+        /// Several pieces of memory in one call, at the position or at an offset.
+        Vectored = "vectored",
+        /// Inside the kernel, from one descriptor to another.
+        Copied = "copied",
+        /// Messages of sockets.
+        Message = "message",
+        /// Linux native AIO.
+        Aio = "aio",
+        /// io_uring.
+        Uring = "uring",
+        /// By memory that is mapped to the file: whole pages that came into the page cache, or became dirty.
+        Mapped = "mapped",
+    }
 }
 
 impl Transfer {
-    /// All of them, in the order in which they are kept.
-    pub const ALL: [Transfer; 8] = [
-        Transfer::Plain,
-        Transfer::Positioned,
-        Transfer::Vectored,
-        Transfer::Copied,
-        Transfer::Message,
-        Transfer::Aio,
-        Transfer::Uring,
-        Transfer::Mapped,
-    ];
-
-    /// Its name in keys.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Transfer::Plain => "plain",
-            Transfer::Positioned => "positioned",
-            Transfer::Vectored => "vectored",
-            Transfer::Copied => "copied",
-            Transfer::Message => "message",
-            Transfer::Aio => "aio",
-            Transfer::Uring => "uring",
-            Transfer::Mapped => "mapped",
-        }
-    }
-
     /// What is one.
     pub const fn help(self) -> &'static str {
         match self {

@@ -4,7 +4,6 @@
 //! Each has a bit behind those of the parts of the kernel, in all sets of them: what is wanted, seen, and was
 //! not measured. Its number is in an account's head, beside the time: it is of the whole call, or interval.
 
-use super::field::singular;
 use super::table::PARTS;
 
 /// A counter of the CPU.
@@ -36,11 +35,6 @@ impl CpuCounter {
     /// The one of that name.
     pub fn named(name: &str) -> Option<&'static CpuCounter> {
         CPU_COUNTERS.iter().find(|counter| counter.name == name)
-    }
-
-    /// One of what it counts.
-    pub fn word(&self) -> String {
-        singular(self.name)
     }
 
     /// Its bit's place in a set.

@@ -74,11 +74,6 @@ pub fn collectors() -> impl Iterator<Item = CollectorInfo> {
     collector_infos()
 }
 
-/// What a collector is good for, by its name.
-pub fn what_it_gives(collector: &str) -> Option<&'static str> {
-    info_on(collector).map(|info| info.gives)
-}
-
 fn info_on(collector: &str) -> Option<CollectorInfo> {
     collector_infos().find(|info| info.name == collector)
 }

@@ -8,10 +8,12 @@ mod cache;
 mod error;
 mod sources;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use weigh_kernel::{Analysis, AnalysisError, Input, Subsystems};
 use weigh_schema::nearest;
+use weigh_trace::btf::Btf;
 
 use cache::Cache;
 pub use cache::MapQuery;
@@ -65,6 +67,7 @@ pub fn map_image(
         image: &bytes,
         symbols: symbols.as_deref(),
         btf: None,
+        typed_functions,
         build_id: None,
         filter_functions: None,
         wanted: &question.calls,
@@ -130,6 +133,7 @@ fn analyse_running(
             image: &bytes,
             symbols: shown.symbols.as_deref().filter(|_| candidate.is_stripped),
             btf: shown.btf.as_deref(),
+            typed_functions,
             build_id: Some(&running.build_id),
             filter_functions: shown.filter_functions.as_deref(),
             wanted: &question.calls,
@@ -157,6 +161,11 @@ fn analyse_running(
         build_id: build_id.clone(),
         tried,
     }))
+}
+
+fn typed_functions(btf: &[u8]) -> Result<HashSet<String>, String> {
+    let types = Btf::new(btf.to_vec()).map_err(|error| error.to_string())?;
+    Ok(types.functions().map(|(_, name)| name.to_string()).collect())
 }
 
 fn analyse(image: &Path, input: &Input) -> Result<Analysis, KernelMapError> {

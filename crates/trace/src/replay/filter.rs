@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use crate::error::{Refusal, Span, Wrong};
-use crate::filter::{Comparison, Filter, Item, Operand};
+use crate::filter::{BEFORE_TEXT, Comparison, Filter, Item, Operand};
 use crate::ip_prefix::Prefix;
 use crate::number_range::NumberRange;
 use crate::packet_header;
@@ -187,14 +187,7 @@ impl Binder<'_> {
         how: Comparison,
         (value, span): (&str, Span),
     ) -> Result<Bound, Refusal> {
-        let is_equal = match how {
-            Comparison::Equal => true,
-            Comparison::Unequal => false,
-            _ => {
-                let wrong = Wrong::Expected { expected: "== or != before a text" };
-                return Err(path.span.to(span).refuse(self.text, wrong));
-            }
-        };
+        let is_equal = how.is_equality(path.span.to(span), self.text, BEFORE_TEXT)?;
         if left == Part::Event {
             return Ok(Bound::Always((self.probe.name == value) == is_equal));
         }
