@@ -96,14 +96,18 @@ struct slot *expect_child(struct expected *child)
 
 void child_made(struct expected *child, long pid, uint32_t state)
 {
+	bool is_nested = known.pid != known.local_pid;
+
 	expected = child->outer;
+	if (is_nested && pid > 0 && state == STATE_RUNNING)
+		shared_head->nested_made++;
 	if (child->is_refused && pid > 0)
 		shared_head->overflow++;
 	if (!child->slot)
 		return;
 	if (pid < 0)
 		give_back(child->slot);
-	else if (known.pid == known.local_pid)
+	else if (!is_nested)
 		/* In a PID namespace of its own only the child itself knows. */
 		enter(child->slot, child->generation, pid, state);
 }
@@ -120,6 +124,8 @@ void become_child(void)
 		child->is_refused = false;
 	}
 	expected = NULL;
+	if (known.pid != known.local_pid)
+		shared_head->nested_begun++;
 	known.local_pid = RAW(getpid);
 	known.pid = outer_pid();
 	if (slot) {

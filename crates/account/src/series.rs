@@ -1,7 +1,7 @@
 //! Samples over time from successive readings of the job.
 
 use weigh_schema::event::{JobReading, SharedMemoryReading};
-use weigh_schema::{Counter, Formula, METRICS};
+use weigh_schema::{Counter, Formula, METRICS, metric_name};
 
 /// Turns readings into samples; remembers the one before, for rates.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Series {
             ("memory_swap_bytes", memory.swap as f64),
             ("processes", reading.population.processes as f64),
             ("threads", reading.population.threads as f64),
-            ("processes_total", reading.population.processes_total as f64),
+            (metric_name::processes_total, reading.population.processes_total as f64),
         ]);
         self.rate(reading, &mut samples);
         samples

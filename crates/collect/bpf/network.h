@@ -35,12 +35,12 @@ int BPF_PROG(on_sock_state, struct sock *sk, int before, int now)
 		thread = member(task);
 		if (!thread)
 			return 0;
-		own(sk, task, thread->job);
+		own(sk, task, thread->job, 0);
 		owner = bpf_sk_storage_get(&owners, sk, 0, 0);
 		if (!owner)
 			return 0;
 		owner->connecting = now == TCP_SYN_SENT;
-		owner->received = consumed(sk);
+		owner->received = 0;
 		if (now == TCP_LISTEN) {
 			listener = listener_of(sk);
 			bpf_map_update_elem(&listeners, &listener, owner, BPF_ANY);

@@ -118,14 +118,17 @@ static __always_inline bool in_socket_call(struct task_struct *task, bool failed
 /* Bytes that were taken from a TCP socket, by whatever means; its end counts as one, once it is taken. */
 static __always_inline __u64 consumed(struct sock *sk)
 {
-	struct tcp_sock *tcp = (struct tcp_sock *)sk;
-	__u32 left = BPF_CORE_READ(tcp, rcv_nxt) - BPF_CORE_READ(tcp, copied_seq);
-	__u64 taken = BPF_CORE_READ(tcp, bytes_received) - left;
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+	__u32 left;
 
-	return taken - (!left && sk->__sk_common.skc_flags & 1 << SOCK_DONE);
+	if (!tcp)
+		return 0;
+	left = tcp->rcv_nxt - tcp->copied_seq;
+	return tcp->bytes_received - left - (!left && sk->__sk_common.skc_flags & 1 << SOCK_DONE);
 }
 
-static __always_inline void own(struct sock *sk, struct task_struct *task, __u32 job)
+static __always_inline void own(struct sock *sk, struct task_struct *task, __u32 job,
+				__u64 received)
 {
 	struct owner *owner = bpf_sk_storage_get(&owners, sk, 0, 0);
 
@@ -135,7 +138,7 @@ static __always_inline void own(struct sock *sk, struct task_struct *task, __u32
 	if (owner) {
 		owner->process = process_key(task);
 		owner->job = job;
-		owner->received = consumed(sk);
+		owner->received = received;
 	}
 }
 
@@ -230,7 +233,7 @@ static __always_inline void moved(struct sock *sk, __s64 result, bool sent, bool
 				connected(sk);
 			owner = bpf_sk_storage_get(&owners, sk, 0, 0);
 			if (!owner)
-				own(sk, task, thread->job);
+				own(sk, task, thread->job, consumed(sk));
 			else if (!sent && !peeked)
 				atomic_add(&owner->received, bytes);
 		}

@@ -7,10 +7,12 @@
 //! that was delegated to it, weigh moves into a child, and back in the end. Page cache and kernel
 //! memory are in the peak.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -241,6 +243,14 @@ impl JobCgroup {
         procfs::number_after(&fs::read(self.path.join("memory.stat")).ok()?, b"shmem ")
     }
 
+    /// Whether one of these processes is in a group outside of it.
+    pub fn has_lost(&self, living: &[u32]) -> bool {
+        let Some(name) = self.path.file_name() else { return false };
+        let list = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        let members: HashSet<u32> = list.lines().filter_map(|pid| pid.parse().ok()).collect();
+        living.iter().any(|pid| !members.contains(pid) && is_outside(*pid, name.as_bytes()))
+    }
+
     /// How many of its processes the kernel has killed for want of memory, if it counts them.
     pub fn oom_kills(&self) -> Option<u64> {
         let name = if self.is_v2 { "memory.events" } else { "memory.oom_control" };
@@ -267,6 +277,20 @@ impl JobCgroup {
 
 /// Removes a group. A process that has ended, or was moved, leaves it a moment later, so this tries for some
 /// milliseconds; one that is gone is no error.
+/// Whether a process is in no group of that name, nor below it. One that is about to end may be in none.
+fn is_outside(pid: u32, name: &[u8]) -> bool {
+    const PF_EXITING: u64 = 4;
+    let read = |file| fs::read(format!("/proc/{pid}/{file}")).ok();
+    let flags = |stat: Vec<u8>| {
+        let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let rest = String::from_utf8_lossy(&stat[behind_name..]).into_owned();
+        rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok()
+    };
+    let Some(groups) = read("cgroup") else { return false };
+    let is_in = groups.windows(name.len()).any(|part| part == name);
+    !is_in && read("stat").and_then(flags).is_some_and(|flags| flags & PF_EXITING == 0)
+}
+
 fn remove_soon(path: &Path) -> io::Result<()> {
     let deadline = Instant::now() + REMOVING;
     loop {

@@ -140,7 +140,7 @@ pub fn limit_words(limit: &LimitOutcome) -> String {
             Some(percent) => format!("{observed} of {allowed} ({percent:.0} %), {looked}"),
             None => format!("{observed} of {allowed}, {looked}"),
         },
-        (false, None) => format!("no value known for the limit of {allowed}, {looked}"),
+        (false, None) => format!("value not known, limit {allowed}, {looked}"),
     }
 }
 

@@ -38,5 +38,6 @@ mod spans;
 mod syscalls;
 mod terminal;
 mod top;
+mod unseen_sockets;
 mod wakeups;
 mod written;

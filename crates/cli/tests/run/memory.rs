@@ -446,3 +446,19 @@ fn files_in_memory_that_nobody_maps_are_named_beside_the_peak() {
         format!("{filled} bytes were written; {reason}")
     });
 }
+
+/// What a process holds in another group is not in the peak of the job's own.
+#[test]
+fn a_control_group_that_a_process_has_left_is_not_exact() {
+    needs_root!();
+    let script = "for group in /sys/fs/cgroup/memory /sys/fs/cgroup; do \
+        [ -e $group/cgroup.procs ] && echo $$ >$group/cgroup.procs; done; exec sleep 0.6";
+    let measured = Weigh::bash(script).options("--cgroup --interval 20ms").measure();
+    let value = measured.value("memory_peak_cgroup_bytes");
+    if value.quality == Quality::Unavailable {
+        crate::support::leave_out("no control group of its own here");
+        return;
+    }
+    let is_told = value.reason.as_ref().is_some_and(|why| why.contains("other control groups"));
+    measured.check(value.quality == Quality::Estimated && is_told, || format!("{value:?}"));
+}

@@ -246,12 +246,21 @@ impl PreloadedJob {
             is_waited_for: self.total.is_some() && !self.waited_io.has_lost_threads,
             why_not,
             blind: self.blind_spots(),
+            unborn: self.unborn(),
             may_miss_processes: is_blind || tally.strangers_ended > 0 || self.was_refused(),
             has_no_threads: tally.has_no_threads(),
             unseen_io: tally.unseen_io(),
             process_peak,
             sum_bounds: self.memory_bounds(),
+            was_killed: tally.cut_short > 0 && tally.with_slots() > 1,
         }
+    }
+
+    /// Processes in PID namespaces that were made, and have not begun.
+    fn unborn(&self) -> u32 {
+        let head = &self.place.head;
+        let made = head.nested_made.load(Ordering::Relaxed);
+        made.saturating_sub(head.nested_begun.load(Ordering::Relaxed))
     }
 
     /// Whether there was no slot for a process: too many at once, no room in the file, or its address space is

@@ -228,6 +228,10 @@ shared! {
         refused: number32,
         /// With more processes alive than that none makes another for a while; 0 for any number.
         most: number32,
+        /// Processes that were made in PID namespaces of the job, where only they themselves know their PID.
+        nested_made: number32,
+        /// Those of them that have begun.
+        nested_begun: number32,
         /// Records that were written or are being written.
         records_head: number64,
         /// Records that weigh has read.

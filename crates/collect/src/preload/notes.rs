@@ -16,6 +16,8 @@ pub struct Basis {
     pub why_not: &'static str,
     /// In which programs the library was not, for people; empty if there were none.
     pub blind: String,
+    /// Processes in PID namespaces that ended before they could say that they were there.
+    pub unborn: u32,
     /// Processes may have been missed altogether.
     pub may_miss_processes: bool,
     /// No process had a second thread.
@@ -26,6 +28,8 @@ pub struct Basis {
     pub process_peak: Result<Mechanism, String>,
     /// The sum of resident sizes is at least and at most.
     pub sum_bounds: (u64, u64),
+    /// One of several processes was killed: what it held at last it could not say, so there is no upper bound.
+    pub was_killed: bool,
 }
 
 const BY_RUSAGE: &[&str] = &[
@@ -74,6 +78,13 @@ impl Basis {
         if self.may_miss_processes {
             let reason = self.missed();
             notes.extend(POPULATION.iter().map(|m| note(m, Quality::Sampled, None, &reason)));
+        }
+        if self.unborn > 0 {
+            let reason = format!(
+                "without {} processes in PID namespaces that ended before they had begun",
+                self.unborn
+            );
+            notes.extend(POPULATION.iter().map(|m| note(m, Quality::Estimated, None, &reason)));
         }
         if !self.has_no_threads || self.may_miss_processes {
             let reason =
@@ -159,6 +170,12 @@ impl Basis {
             let reason = self.missed();
             for metric in SUMS {
                 notes.push(note(metric, Quality::Sampled, None, &reason));
+            }
+        } else if self.was_killed {
+            let reason =
+                "looked at now and then; a process was killed before it could say what it had held";
+            for metric in SUMS {
+                notes.push(note(metric, Quality::Sampled, None, reason));
             }
         } else if upper as f64 > lower as f64 * 1.01 {
             let reason = format!(

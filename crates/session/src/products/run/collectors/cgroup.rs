@@ -55,14 +55,19 @@ fn start(with: &mut StartContext<'_>) -> Result<Box<dyn CollectorSource>, String
         let _ = group.remove();
         return Err(error.to_string());
     }
-    Ok(Box::new(JobGroup { group, shared_peak: 0 }))
+    Ok(Box::new(JobGroup { group, shared_peak: 0, has_lost: false }))
 }
 
 struct JobGroup {
     group: JobCgroup,
     /// The most shared memory and files in memory that it was seen to hold, mapped or not.
     shared_peak: u64,
+    /// A process of the job was seen in a group outside of it: what that held is charged there.
+    has_lost: bool,
 }
+
+const LOST: &str =
+    "processes of the job were seen in other control groups: what they held there is not in it";
 
 impl JobGroup {
     fn look_at_shared(&mut self) {
@@ -91,19 +96,21 @@ impl CollectorSource for JobGroup {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         let unit = metric(PEAK).map_or(Unit::Bytes, |m| m.unit);
         let value = match self.group.peak_bytes() {
-            Ok(bytes) => Value::exact(unit, bytes as f64, Mechanism::Cgroup),
+            Ok(bytes) => Value::exact(unit, bytes as f64, Mechanism::Cgroup)
+                .estimated_for(&Vec::from_iter(self.has_lost.then(|| LOST.to_string()))),
             Err(error) => Value::unavailable(unit, error.to_string()),
         };
         findings.given.insert(PEAK.to_string(), value);
-        findings.oom_kills = self.group.oom_kills();
+        findings.oom_kills = self.group.oom_kills().filter(|_| !self.has_lost);
         findings.notes.extend(self.note());
         cgroup::status(self.group.remove().as_ref().copied())
     }
 }
 
 impl Sampler for JobGroup {
-    fn samples(&mut self, _living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
+    fn samples(&mut self, living: &dyn Fn() -> Vec<u32>) -> Vec<(&'static str, f64)> {
         self.look_at_shared();
+        self.has_lost = self.has_lost || self.group.has_lost(&living());
         Vec::new()
     }
 
