@@ -197,7 +197,8 @@ pub fn settle() {
         let Some(limit) = limit else { continue };
         let wishes = [beyond(*resource, limit), raised(*resource, limit)];
         // SAFETY: the structure is plain data.
-        let _ = wishes.iter().flatten().any(|wish| unsafe { libc::setrlimit(*resource, wish) } == 0);
+        let _ =
+            wishes.iter().flatten().any(|wish| unsafe { libc::setrlimit(*resource, wish) } == 0);
     }
 }
 

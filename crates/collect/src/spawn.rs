@@ -15,8 +15,8 @@ use crate::call_filter::CallFilter;
 use crate::inherited::{self, Timers};
 use crate::mount_over::MountOver;
 use crate::secure_start::stripped;
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid,
 };

@@ -102,7 +102,9 @@ impl Launcher {
     ) -> Result<Result<Command, SpawnError>, SessionError> {
         let pending = match self.spawn(command, with) {
             Ok(pending) => pending,
-            Err(error @ SpawnError::Create { .. }) => return Err(SessionError::Source(error.into())),
+            Err(error @ SpawnError::Create { .. }) => {
+                return Err(SessionError::Source(error.into()));
+            }
             Err(error) => return Ok(Err(error)),
         };
         // What was said stands before what the command writes.

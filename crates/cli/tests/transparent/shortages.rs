@@ -91,7 +91,8 @@ fn root_takes_descriptors_for_itself_and_leaves_the_limit() {
         return;
     }
     for way in worth_the_time(&WAYS, 3) {
-        let said = Within::launched(&["hard=7:8"]).is_as_bare(way, "ulimit -Hn; ulimit -Sn; exit 7");
+        let said =
+            Within::launched(&["hard=7:8"]).is_as_bare(way, "ulimit -Hn; ulimit -Sn; exit 7");
         assert!(!said.contains("nothing is measured"), "{way:?}: {said}");
     }
 }

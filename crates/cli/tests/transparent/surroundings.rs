@@ -328,7 +328,14 @@ fn in_a_delegated_group_the_peak_is_the_controllers() {
 
 /// What launchers leave to those whom they start. The last: limits that weigh itself needs more than.
 const LEFT_BEHIND: [&[&str]; 5] = [
-    &["subreaper", "parent-death=10", "hard=9:300000000", "hard=2:200000000", "hard=11:0", "hard=8:0"],
+    &[
+        "subreaper",
+        "parent-death=10",
+        "hard=9:300000000",
+        "hard=2:200000000",
+        "hard=11:0",
+        "hard=8:0",
+    ],
     &["ignore=1,2,3,13,17,24,25,34,64", "block=10,15,17,40", "timers=1000"],
     &["ignore=all", "block=all", "soft=7:30", "soft=1:8192", "soft=3:131072", "soft=0:500"],
     &["close=0,1,2", "hard=7:300", "hard=0:500", "hard=4:0"],

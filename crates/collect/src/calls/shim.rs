@@ -20,8 +20,8 @@ use weigh_schema::call::{Cell, TimeHistogram};
 use weigh_schema::subsystem::Account;
 
 use crate::preload::{Folder, PreloadError, SharedFile, is_kept_out_of, why_blind_in};
-use crate::shared_map::SharedMap;
 use crate::secure_start::command_variable;
+use crate::shared_map::SharedMap;
 use layout::{
     CALLS, CHOSEN, COUNTS, HEAD, HEAD_BYTES, NETWORK, NETWORK_BY_SOCKETS, NUMBERS, STRIPE_BYTES,
     STRIPES, VARIABLE, head_at,
