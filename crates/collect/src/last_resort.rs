@@ -10,11 +10,11 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::inherited::{self, Timers};
 use crate::signals::end_by;
-use crate::spawn::{SpawnError, end_waiting, environment, texts, with_null};
+use crate::spawn::{SpawnError, begun, end_waiting, environment, texts, with_null};
 
 /// A command as an exec takes it; kept for good.
 struct Prepared {
@@ -29,8 +29,6 @@ unsafe impl Send for Prepared {}
 unsafe impl Sync for Prepared {}
 
 static PREPARED: OnceLock<Prepared> = OnceLock::new();
-/// The command once it has begun; 0 before.
-static BEGUN: AtomicI32 = AtomicI32::new(0);
 /// How it ended, as wait(2) tells it.
 static ENDED: AtomicI64 = AtomicI64::new(NOT_ENDED);
 const NOT_ENDED: i64 = -1;
@@ -57,12 +55,7 @@ pub fn prepare(command: &[OsString]) -> Result<(), SpawnError> {
     Ok(())
 }
 
-/// The command has begun.
-pub fn has_begun(pid: i32) {
-    BEGUN.store(pid, Ordering::Release);
-}
-
-/// And it has ended.
+/// The command has ended.
 pub fn has_ended(status: ExitStatus) {
     ENDED.store(status.into_raw().into(), Ordering::Release);
 }
@@ -74,7 +67,7 @@ pub(crate) fn traces() {
 
 /// Whether a command was prepared, and has not begun.
 pub fn may_execute_in_place() -> bool {
-    PREPARED.get().is_some() && BEGUN.load(Ordering::Acquire) == 0
+    PREPARED.get().is_some() && begun() == 0
 }
 
 /// Executes what was prepared in the place of weigh: as weigh was started, with the same PID. Returns only where that
@@ -100,7 +93,7 @@ fn execute(prepared: &Prepared) {
 }
 
 extern "C" fn aborted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    let begun = BEGUN.load(Ordering::Acquire);
+    let begun = begun();
     // SAFETY: the kernel gives the handler a whole structure; the calls are safe in one.
     unsafe {
         let is_own = (*info).si_code == libc::SI_TKILL && (*info).si_pid() == libc::getpid();

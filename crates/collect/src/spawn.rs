@@ -164,6 +164,14 @@ pub fn spawn_with(
 /// The process that was made for the command and has not been told to go; 0 is none.
 static WAITING: AtomicI32 = AtomicI32::new(0);
 
+/// The one that was told to go.
+static BEGUN: AtomicI32 = AtomicI32::new(0);
+
+/// The command's process once it may have executed something; 0 before.
+pub(crate) fn begun() -> libc::pid_t {
+    BEGUN.load(Ordering::Acquire)
+}
+
 /// Ends it: it would be a child that the command did not make. It has executed nothing. Safe in a handler.
 pub(crate) fn end_waiting() {
     let Some(pid) = Pid::from_raw(WAITING.swap(0, Ordering::AcqRel)) else { return };
@@ -322,8 +330,9 @@ impl Waiting {
 
     /// Lets the child execute the command; returns once it has, or could not.
     pub fn go(self) -> Result<(Pid, OwnedFd), SpawnError> {
-        let _ = rustix::io::write(&self.go, b"g");
+        BEGUN.store(self.pid.as_raw_nonzero().get(), Ordering::Release);
         WAITING.store(0, Ordering::Release);
+        let _ = rustix::io::write(&self.go, b"g");
         let mut said = [0u8; NOT_COVERED_BYTES];
         let length = loop {
             match rustix::io::read(&self.failure, &mut said) {

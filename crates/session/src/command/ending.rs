@@ -49,7 +49,6 @@ pub fn is_recording_required() -> bool {
 /// It executes what it was to.
 pub fn has_begun(pid: Pid) {
     command().0 = Some(Command { pid, status: None });
-    last_resort::has_begun(pid.as_raw_nonzero().get());
 }
 
 /// It has ended.
