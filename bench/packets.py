@@ -185,16 +185,21 @@ def losses(asked, snap, ways, folder):
 
 
 def rings(asked, way, snap, folder):
-    """What waits has so much room, by the reader's own words."""
+    """What waits has so much room, by the reader's own words: before packets come, and where that is other, when all have come."""
     if way.startswith("tcpdump"):
         return "2 MiB"
     reader = subprocess.Popen(command(asked, way, snap, os.path.join(folder, "none.pcapng")), stderr=subprocess.PIPE, text=True)
     wait_until_ready(way, reader)
     ask = [asked.weigh, "trace", "ctl", "--stream", str(reader.pid), "list", "--json"]
-    buffer = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)["buffers"][0]
+    sizes = []
+    for count in (0, asked.count):
+        send(count)
+        buffer = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)["buffers"][0]
+        sizes.append(buffer["ring_bytes"] >> 20)
     reader.send_signal(signal.SIGINT)
     reader.communicate()
-    return f"{buffer['rings']} of {buffer['ring_bytes'] >> 20} MiB"
+    grown = f", then {sizes[1]} MiB" if sizes[1] != sizes[0] else ""
+    return f"{buffer['rings']} of {sizes[0]} MiB{grown}"
 
 
 MEANS = {

@@ -494,8 +494,7 @@ fn find_types(
             types.push((start + at * WORD) as u32);
         }
         let taken = words_of(u32::from_le_bytes(*info));
-        let (_, taken) =
-            taken.map_err(|kind| BtfError::TypeKind { id: names.len() + 1, kind })?;
+        let (_, taken) = taken.map_err(|kind| BtfError::TypeKind { id: names.len() + 1, kind })?;
         names.push(u32::from_le_bytes(*name));
         at += taken;
     }

@@ -47,8 +47,7 @@ impl Packet {
         };
         let skb = walker.follow(path)?;
         let is_argument = skb.end == End::Argument && skb.hops.is_empty();
-        let reader =
-            function(walker.btf, READER).filter(|_| is_argument && !walker.is_in_program);
+        let reader = function(walker.btf, READER).filter(|_| is_argument && !walker.is_in_program);
         Ok(Packet {
             head: member("head")?,
             data: member("data")?,
@@ -56,9 +55,8 @@ impl Packet {
             data_len: member("data_len")?,
             mac_header: member("mac_header")?,
             reader,
-            cast: reader.and_then(|_| {
-                function(walker.btf, CAST).zip(walker.btf.structure("sk_buff"))
-            }),
+            cast: reader
+                .and_then(|_| function(walker.btf, CAST).zip(walker.btf.structure("sk_buff"))),
             pages: member("end").ok().and_then(|end| Pages::new(walker.btf, end)),
             kept_at: 0,
             skb,

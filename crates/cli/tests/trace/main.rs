@@ -10,6 +10,7 @@ mod ctl;
 mod damage;
 mod end;
 mod formats;
+mod growth;
 mod into_buffers;
 mod live_values;
 mod machine;
