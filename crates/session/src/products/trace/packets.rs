@@ -57,7 +57,7 @@ const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
 const PACKETS_OF_RING: u64 = 32_768;
 /// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
-const WAKES_OF_RING: u64 = 4;
+const WAKES_OF_RING: u64 = 8;
 /// Bytes of a packet's record besides, with its stamp.
 const BESIDES: u64 = 128;
 /// All rings together take one part in so many of the memory that is available.
@@ -196,8 +196,8 @@ mod tests {
             let wanted =
                 PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments: leaving };
             follow_packets(&mut settings, wanted);
-            let quarter = settings.ring_bytes.map(|bytes| bytes as u64 / 4);
-            assert!(quarter.is_some() && settings.wake_bytes == quarter);
+            let eighth = settings.ring_bytes.map(|bytes| bytes as u64 / 8);
+            assert!(eighth.is_some() && settings.wake_bytes == eighth);
             assert_eq!(settings.rings_grow_to, settings.ring_bytes.map(|bytes| bytes * 4));
             settings.events
         };

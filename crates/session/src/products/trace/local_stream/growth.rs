@@ -12,7 +12,7 @@ use weigh_trace::sink::MAIN;
 use super::super::rings::Rings;
 use super::state::LocalStream;
 
-/// Rings grow when one of them is as full as one part in so many.
+/// Rings grow when one is filled by more than one part in so many.
 const FULL: u64 = 2;
 
 /// Larger rings for the main buffer.
