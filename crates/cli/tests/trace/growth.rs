@@ -1,4 +1,4 @@
-//! Rings of packets grow when one of them is more than three quarters full, and nothing is lost by that.
+//! Rings of packets grow when one of them is more than half full, and nothing is lost by that.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +14,7 @@ use crate::support::{wait_until, weigh_binary, workload};
 
 /// Nobody else's datagrams are so long.
 const LENGTH: u64 = 683;
-/// More than three quarters of a ring of 2 MiB, and less than all of it.
+/// More than half of a ring of 2 MiB, and less than all of it.
 const FIRST: u64 = 9001;
 const THEN: u64 = 13;
 const MIB: u64 = 1 << 20;
@@ -38,7 +38,7 @@ fn register(scratch: &Scratch, stream: &Mortal) -> Option<Value> {
     serde_json::from_slice(&said.stdout).ok()
 }
 
-/// Stops a stream while a ring is filled nearly; its rings before, and at the end.
+/// Stops a stream while more is sent than half a ring holds; its rings before, and at the end.
 #[track_caller]
 fn fill(options: &[&str], grown: u64) -> [u64; 2] {
     let scratch = Scratch::new();
@@ -73,7 +73,7 @@ fn fill(options: &[&str], grown: u64) -> [u64; 2] {
 }
 
 #[test]
-fn rings_grow_when_one_is_nearly_full_and_nothing_is_lost() {
+fn rings_grow_when_one_is_half_full_and_nothing_is_lost() {
     needs_root!();
     let _alone = ALONE.lock();
     assert_eq!(fill(&[], 8 * MIB), [2 * MIB, 8 * MIB]);
