@@ -309,9 +309,9 @@ pub struct TracePacketsArguments {
     #[arg(long, conflicts_with = "journey")]
     pub no_comments: bool,
 
-    /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted [default: as needed,
-    /// from 2MiB or more up to what 32,768 packets of --snap take, 8MiB to 64MiB, all rings together an eighth of the
-    /// memory that is available, or that the control group may have].
+    /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted [default: what
+    /// 32,768 packets of --snap take, 8MiB to 64MiB, all rings together an eighth of the memory that is available, or
+    /// that the control group may have; with a --snap of at most 128 from 2MiB on, as needed].
     #[arg(long, value_name = "SIZE", value_parser = ring_size)]
     pub buffer: Option<usize>,
 

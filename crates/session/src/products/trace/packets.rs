@@ -48,8 +48,9 @@ const SOCKET_LAYERS: [&str; 2] = [
 const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
 const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
-/// Bytes of each ring, at least, at most, when it has grown. To make, map and free it takes a microsecond or more for each
-/// page, whether packets come or not: it begins with one part in so many.
+/// Bytes of each ring, at least, at most. To make, map and free it takes a microsecond or more for each page, whether packets
+/// come or not: of those for short packets, which are the least, there is one part in so many at first. Long packets would
+/// fill such rings before larger ones are there.
 const RING: (u64, u64) = (8 << 20, 64 << 20);
 const BEGINS_WITH: usize = 4;
 /// The same of a journey's.
@@ -96,8 +97,8 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
             let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
             let bytes = settings.ring_bytes.unwrap_or_else(|| {
                 let most = ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
-                settings.rings_grow_to = Some(most);
-                most / BEGINS_WITH
+                settings.rings_grow_to = are_short(snap_bytes).then_some(most);
+                if are_short(snap_bytes) { most / BEGINS_WITH } else { most }
             });
             settings.ring_bytes = Some(bytes);
             settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
@@ -142,9 +143,17 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
 
 /// Bytes of each ring at most, if nothing else is asked for.
 fn ring_bytes(snap_bytes: u32, rings: u64, memory: u64) -> usize {
-    let wanted = ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two();
     let most = 1 << (memory / PART_OF_MEMORY / rings.max(1)).max(1).ilog2();
-    wanted.min(most).clamp(RING.0, RING.1) as usize
+    wanted_bytes(snap_bytes).min(most).clamp(RING.0, RING.1) as usize
+}
+
+fn wanted_bytes(snap_bytes: u32) -> u64 {
+    ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two()
+}
+
+/// Whether so many of such packets have room in the least ring.
+fn are_short(snap_bytes: u32) -> bool {
+    wanted_bytes(snap_bytes) <= RING.0
 }
 
 #[cfg(test)]
@@ -166,6 +175,21 @@ mod tests {
         let wanted = PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments };
         follow_packets(&mut settings, wanted);
         assert_eq!((settings.ring_bytes, settings.rings_grow_to), (Some(1 << 20), None));
+    }
+
+    #[test]
+    fn rings_of_long_packets_are_whole_from_the_start() {
+        let grows = |snap_bytes| {
+            let (leaving, coming, comments) = (true, true, true);
+            let mut settings = TraceSettings::default();
+            let wanted = PacketsRequest::Packets { snap_bytes, leaving, coming, comments };
+            follow_packets(&mut settings, wanted);
+            (settings.rings_grow_to, settings.ring_bytes.is_some_and(|bytes| bytes >= 8 << 20))
+        };
+        assert_eq!(
+            [96, 128, 129, 4096].map(grows),
+            [(Some(8 << 20), false), (Some(8 << 20), false), (None, true), (None, true)]
+        );
     }
 
     #[test]
