@@ -39,9 +39,9 @@ use super::outputs::RecordOutputs;
 use super::page_bases::page_bases;
 use super::pipeline::Pipeline;
 use super::resolve::{ResolvedEvent, Resolver};
+use super::rings::Growth;
 use super::settings::TraceSettings;
 use super::synthesis_spec::SynthesisSpec;
-use growth::Growth;
 pub use state::LocalStream;
 use state::TracedProbe;
 

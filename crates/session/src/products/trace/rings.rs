@@ -1,6 +1,8 @@
 //! The rings of a buffer: how many, how large, and which CPU writes into which.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::Builder;
 
 use anyhow::Context as _;
 use weigh_collect::trace::{self, KernelTrace, Reader, ReaderFds};
@@ -78,6 +80,33 @@ impl Rings {
     pub fn watermark(&self) -> u64 {
         let Layout { rings, bytes } = self.reader.layout();
         (rings * bytes / trace::cpus_online().len().max(1)) as u64 / 8
+    }
+}
+
+/// Larger rings for a buffer.
+pub struct Growth {
+    /// Bytes of each.
+    bytes: usize,
+    /// Who makes them; none: nobody yet.
+    pub making: Option<Receiver<anyhow::Result<Rings>>>,
+}
+
+impl Growth {
+    /// Up to so many bytes each.
+    pub fn new(bytes: usize) -> Growth {
+        Growth { bytes, making: None }
+    }
+
+    /// Has them made. False if no thread can be.
+    pub fn begin(&mut self, spread: Spread, half: usize) -> bool {
+        let (give, take) = channel();
+        let bytes = self.bytes;
+        let make = move || {
+            // Who has asked may have ended.
+            let _ = give.send(Rings::make(&spread, Some(bytes), half));
+        };
+        self.making = Some(take);
+        Builder::new().name("rings".into()).spawn(make).is_ok()
     }
 }
 

@@ -3,51 +3,23 @@
 //! To make rings takes as long as to write them full: a thread of its own does it, while records are taken in from those that
 //! there are. Rings that others read along stay as they are, and so do those whose size somebody has said.
 
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread::Builder;
+use std::sync::mpsc::TryRecvError;
 
-use weigh_trace::buffer_spec::Spread;
 use weigh_trace::sink::MAIN;
 
+use super::super::buffer::StreamBuffer;
 use super::super::rings::Rings;
 use super::state::LocalStream;
 
 /// Rings grow when one is filled by more than one part in so many.
 const FULL: u64 = 2;
 
-/// Larger rings for the main buffer.
-pub(super) struct Growth {
-    /// Bytes of each.
-    bytes: usize,
-    /// Who makes them; none: nobody yet.
-    making: Option<Receiver<anyhow::Result<Rings>>>,
-}
-
-impl Growth {
-    /// Up to so many bytes each.
-    pub(super) fn new(bytes: usize) -> Growth {
-        Growth { bytes, making: None }
-    }
-
-    /// Has them made. False if no thread can be.
-    fn begin(&mut self, spread: Spread, half: usize) -> bool {
-        let (give, take) = channel();
-        let bytes = self.bytes;
-        let make = move || {
-            // Who has asked may have ended.
-            let _ = give.send(Rings::make(&spread, Some(bytes), half));
-        };
-        self.making = Some(take);
-        Builder::new().name("rings".into()).spawn(make).is_ok()
-    }
-}
-
 impl LocalStream {
     /// Has larger rings made when one is half full, and puts them in place when they are there. Without them it goes on as
     /// it is.
     pub(super) fn grow_rings(&mut self) {
         let Some(mut growth) = self.growth.take() else { return };
-        let is_main = |held: &super::StreamBuffer| held.name == MAIN && held.rings.is_some();
+        let is_main = |held: &StreamBuffer| held.name == MAIN && held.rings.is_some();
         let Some(index) = self.buffers.iter().position(is_main) else { return };
         let held = &self.buffers[index];
         let goes_on = match (&held.rings, &growth.making) {

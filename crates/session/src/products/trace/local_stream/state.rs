@@ -14,7 +14,7 @@ use super::super::control::RuleEntry;
 use super::super::counters;
 use super::super::outputs::RecordOutputs;
 use super::super::resolve::{ResolvedEvent, Resolver};
-use super::growth::Growth;
+use super::super::rings::Growth;
 
 /// An event that is followed, or was.
 pub(super) struct TracedProbe {
