@@ -20,7 +20,6 @@ impl From<&TraceArguments> for TraceSettings {
             system: arguments.system,
             duration: arguments.duration,
             ring_bytes: arguments.buffer,
-            rings_grow_to: None,
             per_cpu: arguments.per_cpu,
             total_order: arguments.total_order,
             wake_bytes: arguments.wake,

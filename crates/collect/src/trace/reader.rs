@@ -111,12 +111,6 @@ impl Reader {
         each.map(|(ring, at)| self.rings.head(ring).wrapping_sub(*at)).sum()
     }
 
-    /// The same of the ring in which most have not.
-    pub fn fullest(&self) -> u64 {
-        let each = self.at.iter().enumerate();
-        each.map(|(ring, at)| self.rings.head(ring).wrapping_sub(*at)).max().unwrap_or(0)
-    }
-
     /// Shows the records that are there, where they lie, ring by ring, but not too many at once; returns how many,
     /// and whether that was all. For what is left nobody is waked.
     pub fn drain(&mut self, mut visit: impl FnMut(&[u8])) -> (u64, bool) {

@@ -7,7 +7,6 @@
 
 mod buffers;
 mod event_stream;
-mod growth;
 mod intake;
 mod standby;
 mod state;
@@ -41,7 +40,6 @@ use super::pipeline::Pipeline;
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
 use super::synthesis_spec::SynthesisSpec;
-use growth::Growth;
 pub use state::LocalStream;
 use state::TracedProbe;
 
@@ -100,7 +98,6 @@ impl LocalStream {
             origin: origin::of(settings),
             meaning: live_meaning(0, 0),
             found_last: None,
-            growth: settings.rings_grow_to.map(Growth::new),
             failed: None,
         };
         for (name, into) in buffers {

@@ -48,10 +48,9 @@ const SOCKET_LAYERS: [&str; 2] = [
 const CONSUMED: &str = "skb:consume_skb{id=skb, len=skb->len}";
 const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id within 4s";
 
-/// Bytes of each ring, at least, at most, when it has grown. To make, map and free it takes a microsecond or more for each
-/// page, whether packets come or not: it begins with one part in so many.
+/// Bytes of each ring: at least, at most. To make, map and free it takes a microsecond or more for each page, whether
+/// packets come or not.
 const RING: (u64, u64) = (8 << 20, 64 << 20);
-const BEGINS_WITH: usize = 4;
 /// The same of a journey's.
 const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
@@ -94,11 +93,8 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
         }
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
             let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
-            let bytes = settings.ring_bytes.unwrap_or_else(|| {
-                let most = ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
-                settings.rings_grow_to = Some(most);
-                most / BEGINS_WITH
-            });
+            let usual = || ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
+            let bytes = settings.ring_bytes.unwrap_or_else(usual);
             settings.ring_bytes = Some(bytes);
             settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
             let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
@@ -140,7 +136,7 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
     )
 }
 
-/// Bytes of each ring at most, if nothing else is asked for.
+/// Bytes of each ring, if nothing else is asked for.
 fn ring_bytes(snap_bytes: u32, rings: u64, memory: u64) -> usize {
     let wanted = ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two();
     let most = 1 << (memory / PART_OF_MEMORY / rings.max(1)).max(1).ilog2();
@@ -157,15 +153,6 @@ mod tests {
         assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 32, 64, 64]);
         assert_eq!([64, 256, 16384].map(|memory| mib(4096, 2, memory)), [8, 16, 64]);
         assert_eq!((mib(4096, 64, 4096), mib(4096, 0, 0)), (8, 8));
-    }
-
-    #[test]
-    fn rings_that_are_asked_for_stay_as_they_are() {
-        let (leaving, coming, comments) = (true, true, true);
-        let mut settings = TraceSettings { ring_bytes: Some(1 << 20), ..TraceSettings::default() };
-        let wanted = PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments };
-        follow_packets(&mut settings, wanted);
-        assert_eq!((settings.ring_bytes, settings.rings_grow_to), (Some(1 << 20), None));
     }
 
     #[test]
@@ -198,7 +185,6 @@ mod tests {
             follow_packets(&mut settings, wanted);
             let quarter = settings.ring_bytes.map(|bytes| bytes as u64 / 4);
             assert!(quarter.is_some() && settings.wake_bytes == quarter);
-            assert_eq!(settings.rings_grow_to, settings.ring_bytes.map(|bytes| bytes * 4));
             settings.events
         };
         let (both, coming) = (events(true, true), events(false, true));

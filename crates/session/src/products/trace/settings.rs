@@ -27,8 +27,6 @@ pub struct TraceSettings {
     pub duration: Option<Duration>,
     /// Bytes of each ring.
     pub ring_bytes: Option<usize>,
-    /// So large each becomes when records come faster than they are taken in; none: they stay as they are.
-    pub rings_grow_to: Option<usize>,
     /// A ring for each CPU.
     pub per_cpu: bool,
     /// One ring for all CPUs.

@@ -103,7 +103,7 @@ impl LocalStream {
         })
     }
 
-    pub(super) fn spread<'a>(&self, asked: &'a BufferOptions) -> &'a Spread {
+    fn spread<'a>(&self, asked: &'a BufferOptions) -> &'a Spread {
         let usual = if self.is_one { &Spread::One } else { &Spread::PerCpu };
         asked.spread.as_ref().unwrap_or(usual)
     }
@@ -139,7 +139,7 @@ impl LocalStream {
     }
 
     /// Every program is made again, for the buffers that there are now.
-    pub(super) fn renew(&mut self) -> anyhow::Result<()> {
+    fn renew(&mut self) -> anyhow::Result<()> {
         for id in 0..self.traced.len() {
             if !self.traced[id].is_removed {
                 let (resolved, gate) =
@@ -214,7 +214,6 @@ impl LocalStream {
         let has_other_events = said.events.is_some();
         if has_other_rings {
             self.is_not_read(index)?;
-            self.growth = None;
         }
         let asked = BufferOptions {
             spread: said.spread.or(before.spread.clone()),

@@ -30,7 +30,6 @@ impl LocalStream {
     /// Hands on records that are there; returns whether that was all. When they cannot be kept any more,
     /// they are not made any more either.
     pub(super) fn take_some_in(&mut self) -> bool {
-        self.grow_rings();
         let is_all = self.take_all_in(false);
         self.end_failed();
         self.close_removed();
@@ -77,7 +76,7 @@ impl LocalStream {
         is_all
     }
 
-    pub(super) fn fail(&mut self, error: anyhow::Error) {
+    fn fail(&mut self, error: anyhow::Error) {
         self.kernel.detach_all();
         self.failed.get_or_insert(error);
     }

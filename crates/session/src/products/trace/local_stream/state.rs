@@ -14,7 +14,6 @@ use super::super::control::RuleEntry;
 use super::super::counters;
 use super::super::outputs::RecordOutputs;
 use super::super::resolve::{ResolvedEvent, Resolver};
-use super::growth::Growth;
 
 /// An event that is followed, or was.
 pub(super) struct TracedProbe {
@@ -100,7 +99,5 @@ pub struct LocalStream {
     pub(super) meaning: Meaning,
     /// What several events said together, when the buffer was removed whose events they were.
     pub(super) found_last: Option<SynthesisReport>,
-    /// Larger rings for the main buffer, until it has them.
-    pub(super) growth: Option<Growth>,
     pub(super) failed: Option<anyhow::Error>,
 }
