@@ -160,7 +160,11 @@ fn only_its_user_and_root_see_what_a_program_publishes() {
         let output = agent.weigh(uid, &["agent", "read", PROFILES]);
         String::from_utf8(output.stderr).expect("text")
     };
-    let are = if all == 1 { "1 record is another user's".into() } else { format!("{all} records are other users'") };
+    let are = if all == 1 {
+        "1 record is another user's".into()
+    } else {
+        format!("{all} records are other users'")
+    };
     assert_eq!(said(OTHER), format!("weigh: {are}: root and the agent's own user see all\n"));
     assert_eq!((said(SOMEBODY), said(0)), (String::new(), String::new()));
 }

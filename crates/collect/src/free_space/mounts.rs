@@ -158,7 +158,8 @@ mod tests {
     fn links_are_followed_but_on_what_may_not_answer() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
-        let link = |name: &str, to: &str| std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        let link =
+            |name: &str, to: &str| std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
         link("outer", "./none/../inner/x");
         link("inner", "/scratch/./jobs");
         link("round", "round");

@@ -75,7 +75,9 @@ fn the_job_alone_sees_its_folder_served() {
         assert_eq!(moved(&scratch.path("recording")), [10_007, 10_007], "{said}");
         let found = Recording::open(&scratch.path("recording")).expect("it can be read");
         let states: std::collections::BTreeMap<String, FileStates> =
-            (found.files(None).expect("files").rows.into_iter()).map(|row| (row.name, row.states)).collect();
+            (found.files(None).expect("files").rows.into_iter())
+                .map(|row| (row.name, row.states))
+                .collect();
         let [input, made] = ["input", "output"].map(|name| &states[&format!("{source}/{name}")]);
         let size = |state: Option<FileState>| state.map(|state| state.size_bytes);
         assert_eq!((size(input.after), input.was_there), (Some(10_007), Some(true)), "{input:?}");
