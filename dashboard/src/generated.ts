@@ -68,6 +68,8 @@ export type CollectorState = "active" | "degraded" | "unavailable" | "disabled";
 
 export type ExitKind = "exited" | "signaled" | "limit" | "interrupted" | "failed_to_start" | "detached";
 
+export type FileSystemPurpose = "working_directory" | "temporary" | "watched" | "recording" | "output";
+
 export type Fold = "own" | "system" | "waited";
 
 export type Group = "time" | "cpu" | "memory" | "io" | "storage" | "files" | "network" | "processes" | "scheduler" | "waiting" | "gpu" | "power";
@@ -258,6 +260,17 @@ export interface FileHeat {
   places: number;
   read: number[];
   written: number[];
+}
+
+export interface FileSystemRoom {
+  mount: string;
+  mount_base64?: string | null;
+  kind: string;
+  device: number;
+  used_for: FileSystemPurpose[];
+  at_start: Record<string, Value>;
+  least: Record<string, Value>;
+  at_end: Record<string, Value>;
 }
 
 export interface Files {
@@ -518,6 +531,7 @@ export interface Page {
   collectors: CollectorStatus[];
   gpus: GpuUse[];
   host: Host;
+  file_systems: FileSystemRoom[];
   series: Record<string, SeriesRows>;
   processes: Processes;
   files: Files;

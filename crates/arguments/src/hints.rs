@@ -301,7 +301,7 @@ fn needy_option<'a>(names: &str, words: &'a [String]) -> Option<&'a str> {
         let error = Arguments::command().try_get_matches_from(whole).err();
         error
             .and_then(|error| context(&error, ContextKind::InvalidArg))
-            .is_none_or(|left| left != names)
+            .is_none_or(|left| !left.contains(names))
     };
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     (0..end).find(is_needy).map(|at| &*words[at])

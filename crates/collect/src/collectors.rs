@@ -3,8 +3,8 @@
 use weigh_schema::availability::CollectorInfo;
 
 use crate::{
-    calls, cgroup, delays, fanotify, features, follow, footprint, free_space, gpu, hardware, pages,
-    poll, preload, trace,
+    calls, cgroup, delays, fanotify, features, follow, footprint, free_space, gpu, hardware, node,
+    pages, poll, preload, trace,
 };
 
 /// All of them. Each is declared beside its code.
@@ -26,4 +26,5 @@ pub const COLLECTORS: &[CollectorInfo] = &[
     gpu::INFO,
     calls::INFO,
     trace::INFO,
+    node::INFO,
 ];

@@ -31,8 +31,10 @@ mod tests;
 use std::time::Duration;
 
 use weigh_schema::Mechanism;
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::CollectorState;
 use weigh_schema::sample::{Sample, SampleTable};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 
 use block::SampleBlock;
 pub use error::{NodeError, NodeRoots};
@@ -83,6 +85,20 @@ impl NodeCollector {
 const SECOND: Duration = Duration::from_secs(1);
 /// Space changes slowly, and windows of minutes are looked at.
 const SLOW: Duration = Duration::from_secs(5);
+
+/// What they are for.
+pub const INFO: CollectorInfo = CollectorInfo::new(
+    "node",
+    "CPUs, memory, disks, interfaces, sensors, NFS, Lustre and control groups of the machine (`weigh top`, `serve`, `agent`)",
+    None,
+)
+.asks(SourceTraits {
+    mode: SourceMode::Query,
+    rights: "none; energy of the CPUs is root's",
+    scope: "machine",
+    intrusiveness: Intrusiveness::None,
+    cost: "reads of /proc and /sys at each tick, which is once a second unless asked for more often",
+});
 
 /// Every collector of the node.
 const COLLECTORS: &[NodeCollector] = &[

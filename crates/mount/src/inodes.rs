@@ -115,13 +115,12 @@ pub fn device(encoded: u32) -> rustix::fs::Dev {
     rustix::fs::makedev((encoded >> 8) & 0xfff, (encoded & 0xff) | ((encoded >> 12) & 0xf_ff00))
 }
 
-/// Which file: inodes have no generation to ask for, but a time of birth.
+/// Which file: inodes have no generation to ask for, but a time of birth, of which the lowest bits are taken.
 pub fn file_id(stat: &Statx) -> FileId {
-    let born = (stat.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_007);
-    let born = born.wrapping_add(stat.stx_btime.tv_nsec.into());
+    let born = stat.stx_btime.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
     FileId {
         device: stat.stx_dev_major << 20 | stat.stx_dev_minor,
-        generation: (born ^ (born >> 32)) as u32,
+        generation: born.wrapping_add(stat.stx_btime.tv_nsec.into()) as u32,
         inode: stat.stx_ino,
     }
 }

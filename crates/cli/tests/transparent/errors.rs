@@ -140,6 +140,7 @@ const MISTAKES: &[(&[&str], &str)] = &[
     (&["agent", "--statsd", "localhost"], "expected an address and a port"),
     (&["run", "--io-calls", "--", "true"], "`weigh run --io-calls` needs --io;"),
     (&["run", "-q", "--io-mount", "a", "b", "--", "true"], "`weigh run --io-mount` needs --io;"),
+    (&["run", "--io", "--userns", "--", "true"], "`weigh run --userns` needs --io-mount-over <DIR>;"),
     (&["top", "--json"], "`weigh top --json` needs --once;"),
     (&["show"], "`weigh show` needs <DIR>;"),
     (&["control", "1", "publsh"], "did you mean `weigh control publish`?"),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use weigh_keep::Recording;
+use weigh_schema::io::{FileState, FileStates};
 
 use super::{can_mount, folders, text};
 use crate::support::run::{Scratch, set_surroundings};
@@ -72,6 +73,15 @@ fn the_job_alone_sees_its_folder_served() {
         assert!(!said.contains(&own.display().to_string()), "{said}");
         assert!(said.contains("namespace of its own"), "{said}");
         assert_eq!(moved(&scratch.path("recording")), [10_007, 10_007], "{said}");
+        let found = Recording::open(&scratch.path("recording")).expect("it can be read");
+        let states: std::collections::BTreeMap<String, FileStates> =
+            (found.files(None).expect("files").rows.into_iter())
+                .map(|row| (row.name, row.states))
+                .collect();
+        let [input, made] = ["input", "output"].map(|name| &states[&format!("{source}/{name}")]);
+        let size = |state: Option<FileState>| state.map(|state| state.size_bytes);
+        assert_eq!((size(input.after), input.was_there), (Some(10_007), Some(true)), "{input:?}");
+        assert_eq!((size(made.after), made.before), (Some(10_007), None), "{made:?}");
         // What it wrote is in the folder, which nobody else sees covered.
         assert_eq!(std::fs::read(scratch.path("source/output")).expect("there").len(), 10_007);
         assert!(!super::is_mounted(&source));

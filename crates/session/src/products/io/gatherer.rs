@@ -163,10 +163,10 @@ impl Gatherer {
     fn look_for_names(&mut self, mechanism: Mechanism) {
         let generation = match mechanism {
             Mechanism::Bpf => Generation::Kernel,
-            Mechanism::Ptrace | Mechanism::Preload | Mechanism::PreloadPtrace => Generation::Birth,
-            // Who serves the files knows it.
-            _ => return,
+            _ => Generation::Birth,
         };
+        // Who serves the files knows what they are called.
+        let is_served = mechanism == Mechanism::Fuse;
         let looks = LastLooks::new(generation);
         let files = self
             .book
@@ -185,6 +185,7 @@ impl Gatherer {
             let is_unknown = is_other || found.is_elsewhere;
             self.book.set_states(file, self.states(&found, is_unknown));
             match is_unknown {
+                _ if is_served => {}
                 true => self.book.set_end_unknown(file),
                 false => self.book.set_end(file, found.is_deleted, found.name),
             }
@@ -196,9 +197,7 @@ impl Gatherer {
         match (found.is_deleted, &found.state) {
             (Some(true), _) => FileStates::unknown(FileStates::NO_NAME),
             (Some(false), Some(end)) if !is_unknown => FileStates::of_end(end, self.epoch_ns),
-            _ => FileStates::unknown(
-                "it could not be looked for in the end: see qualities.is_deleted of io",
-            ),
+            _ => FileStates::unknown("it could not be looked for in the end"),
         }
     }
 

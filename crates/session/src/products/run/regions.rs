@@ -29,9 +29,11 @@ use weigh_account::regions::{
 use weigh_collect::clock::monotonic_ns;
 use weigh_collect::host::image_of;
 use weigh_collect::profile::{SharedProfile, clock_pair};
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::profile::ProfileClock;
 use weigh_schema::region::snapshot::{ClockPair, ProfileSnapshot};
 use weigh_schema::region::{RegionRow, RegionsFound};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
 use weigh_schema::update::Update;
 use weigh_wire::Peer;
 
@@ -43,6 +45,20 @@ use listener::Listener;
 use otlp::OtlpServer;
 use so_far::{Look, RegionsSoFar};
 use woken::woken;
+
+/// What it is for.
+pub(super) const INFO: CollectorInfo = CollectorInfo::new(
+    "regions",
+    "what programs call their parts, by libweigh, by annotations of others (`--regions`) and by spans of OpenTelemetry",
+    None,
+)
+.asks(SourceTraits {
+    mode: SourceMode::Notification,
+    rights: "none",
+    scope: "processes that name regions",
+    intrusiveness: Intrusiveness::Medium,
+    cost: "two reads of the clock and about 11 ns for a region's begin and end, in memory that weigh reads",
+});
 
 /// So many processes share profiles at one time.
 const PROCESSES: usize = 256;

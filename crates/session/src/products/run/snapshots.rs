@@ -10,9 +10,25 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weigh_account::{Mark, Marks, WatchSpec};
 use weigh_collect::file_watch::{FileWatch, Happened};
+use weigh_schema::availability::CollectorInfo;
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::snapshot::{Cause, Snapshot};
+use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+
+/// What it is for.
+pub(super) const INFO: CollectorInfo = CollectorInfo::new(
+    "snapshots",
+    "the moments at which the job's own files say something (`--snapshot`)",
+    None,
+)
+.asks(SourceTraits {
+    mode: SourceMode::Notification,
+    rights: "permission to read the files",
+    scope: "files",
+    intrusiveness: Intrusiveness::None,
+    cost: "an inotify watch of each file and its folder; what is added to a file is read",
+});
 
 /// After a look none follows for so long, however often a file is written to.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -124,7 +140,7 @@ impl Snapshots {
 
     /// All of them, and how the collector fared.
     pub fn finish(self) -> (Vec<Snapshot>, CollectorStatus) {
-        let mut status = self.watch.status("snapshots", self.untaken);
+        let mut status = self.watch.status(INFO.name, self.untaken);
         if self.untaken > 0 {
             status.status = weigh_schema::event::CollectorState::Degraded;
             status.reason = Some(format!("{MOST} snapshots were taken; more are not kept"));

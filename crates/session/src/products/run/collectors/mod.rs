@@ -31,12 +31,13 @@ pub(super) use collector::{ActiveCollector, Findings, Subject};
 pub(super) use delays::turn_on as turn_on_delays;
 
 use super::settings::RunSettings;
+use super::{regions, snapshots};
 use crate::products::calls::JobCalls;
 use crate::products::io::mount::JobMount;
 
 /// All collectors of a run and what they are for. `weigh doctor` walks this list.
 pub(crate) fn infos() -> impl Iterator<Item = CollectorInfo> {
-    let own = [pressure::INFO, RECORDING, weigh_mount::INFO];
+    let own = [pressure::INFO, regions::INFO, snapshots::INFO, RECORDING, weigh_mount::INFO];
     collectors::COLLECTORS.iter().copied().chain(own)
 }
 
