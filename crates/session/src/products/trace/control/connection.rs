@@ -21,7 +21,10 @@ pub fn ask_stream(asked: Option<u32>, ask: &Ask) -> anyhow::Result<(u32, Answer<
 
 /// The stream that is meant: the one that is named, or the only one.
 pub fn connect(asked: Option<u32>) -> anyhow::Result<(u32, UnixStream)> {
-    let folder = folder().context("XDG_RUNTIME_DIR is not set: streams are found in it")?;
+    let folder = folder().context(
+        "XDG_RUNTIME_DIR is not set: streams are found in it. Set it to what it is for the stream's weigh, \
+         such as /run/user/1000",
+    )?;
     if let Some(pid) = asked {
         let stream = UnixStream::connect(folder.join(name(pid)));
         return Ok((pid, stream.with_context(|| format!("--stream {pid}: no stream is there"))?));
