@@ -22,6 +22,8 @@ use super::modules::Types;
 use super::programs::Programs;
 use super::tracepoint_groups::groups;
 
+/// What stands before a colon and is no group of tracepoints.
+const OTHER_KINDS: [&str; 5] = ["fn", "user", "usdt", "syscall", "syscalls"];
 /// What lists the counters of the CPU.
 const COUNTER: &str = "counter";
 
@@ -72,7 +74,7 @@ pub fn list(pattern: &str) -> anyhow::Result<EventList> {
 
 /// What to type where a group was named and this user may not read which tracepoints are in it.
 fn without_group(pattern: &str) -> Option<String> {
-    let (group, name) = pattern.split_once(':')?;
+    let (group, name) = pattern.split_once(':').filter(|(kind, _)| !OTHER_KINDS.contains(kind))?;
     let bare = if name == "*" { format!("{group}_*") } else { name.to_string() };
     Some(format!(
         "this user may not read the groups of tracepoints (/sys/kernel/tracing). Leave the group out: `weigh trace list \
@@ -250,7 +252,9 @@ mod tests {
         let told = |pattern| without_group(pattern).expect("a group is named");
         assert!(told("sched:*").contains("`weigh trace list 'sched_*'`"));
         assert!(told("sched:sched_sw*").contains("`weigh trace list 'sched_sw*'`"));
-        assert_eq!(without_group("sched_*"), None);
+        for other in ["sched_*", "usdt:libc.so.6:*", "syscall:nosuch"] {
+            assert_eq!(without_group(other), None);
+        }
     }
 
     #[test]
