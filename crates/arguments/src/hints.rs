@@ -10,8 +10,8 @@ use std::num::{IntErrorKind, ParseIntError};
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use weigh_schema::nearest;
 use weigh_schema::printable::ShellWords;
+use weigh_schema::{metric_of_word, nearest};
 
 use crate::verb::Arguments;
 
@@ -20,6 +20,7 @@ const LONGEST: usize = 300;
 /// Words that other programs have for what a verb of weigh's does.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("exec", "weigh run -- COMMAND"),
+    ("history", "weigh serve"),
     ("html", "weigh report RECORDING"),
     ("json", "weigh show --json RECORDING"),
     ("list", "weigh trace list 'net:*'"),
@@ -176,10 +177,7 @@ fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
     let wrong = context(error, ContextKind::InvalidArg)?;
     let verb = verb_of(words);
     if verb == "weigh" {
-        return Some(format!(
-            "'{wrong}' stands before the verb, where weigh has no such option; did you mean `weigh run {}`?",
-            with_marks(words, &command_of(&["run".to_string()]))
-        ));
+        return Some(option_before_verb(&wrong, words));
     }
     let (depth, command) = (depth_of(&verb), command_of(words));
     if !wrong.starts_with('-') {
@@ -204,14 +202,49 @@ fn wrong_option(error: &Error, words: &[String]) -> Option<String> {
             "'{value}' is no value of '{option}': expected one that does not begin with '-'"
         ));
     }
-    let near = nearest_of(error, ContextKind::SuggestedArg);
-    let near = near.or_else(|| nearest_option(&wrong, &command));
-    Some(match near {
-        Some(near) => format!("`{verb}` has no option '{wrong}'; did you mean `{near}`?"),
-        None => {
-            format!("`{verb}` has no option '{wrong}'; `{verb} --help` lists those that it has")
+    let meant = option_meant(&wrong, &verb, &command);
+    let meant = meant.unwrap_or_else(|| format!("`{verb} --help` lists those that it has"));
+    Some(format!("`{verb}` has no option '{wrong}'; {meant}"))
+}
+
+/// What to type where an option stands before the verb.
+fn option_before_verb(wrong: &str, words: &[String]) -> String {
+    let weigh = Arguments::command();
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let at = words[..end].iter().position(|word| weigh.find_subcommand(word).is_some());
+    let meant = match (at, nearest_option(wrong, &weigh)) {
+        (Some(at), _) => {
+            let moved = [&words[..at], &words[at + 1..]].concat();
+            format!("weigh {} {}", words[at], with_marks(&moved, &command_of(&words[at..=at])))
         }
-    })
+        (None, Some(near)) => format!("weigh {near}"),
+        (None, None) => format!("weigh run {}", with_marks(words, &command_of(&["run".into()]))),
+    };
+    format!(
+        "'{wrong}' stands before the verb, where weigh has no such option; did you mean `{meant}`?"
+    )
+}
+
+/// What is meant by an option that a verb does not have: one that it has, a limit, or another verb.
+fn option_meant(wrong: &str, verb: &str, command: &clap::Command) -> Option<String> {
+    let has = |command: &clap::Command, name: &str| {
+        command.get_arguments().any(|option| option.get_long() == Some(name))
+    };
+    let name = wrong.trim_start_matches('-');
+    let limit = metric_of_word(name).filter(|_| wrong.starts_with("--") && has(command, "limit"));
+    if let Some(metric) = limit {
+        return Some(format!("did you mean `--limit {metric}=VALUE`?"));
+    }
+    let weigh = Arguments::command();
+    let others = weigh.get_subcommands().filter(|other| has(other, name));
+    let others: Vec<String> = others.map(|other| format!("`weigh {}`", other.get_name())).collect();
+    if !others.is_empty() {
+        return Some(format!(
+            "it is an option of {}; `{verb} --help` lists its own",
+            others.join(", ")
+        ));
+    }
+    nearest_option(wrong, command).map(|near| format!("did you mean `{near}`?"))
 }
 
 /// The option and the word behind it, where what was taken for an option is a number below 0.
@@ -228,7 +261,9 @@ fn negative_value<'a>(
 
 /// What other programs call an option, where no letter says so.
 fn nearest_option(wrong: &str, command: &clap::Command) -> Option<String> {
-    let names: Vec<String> = command
+    let mut whole = command.clone();
+    whole.build();
+    let names: Vec<String> = whole
         .get_arguments()
         .filter_map(|option| Some(format!("--{}", option.get_long()?)))
         .collect();
@@ -312,6 +347,10 @@ fn wrong_value(error: &Error) -> Option<String> {
         (context(error, ContextKind::InvalidArg)?, context(error, ContextKind::InvalidValue)?);
     let all = context(error, ContextKind::ValidValue);
     let near = nearest_of(error, ContextKind::SuggestedValue);
+    let near = near.or_else(|| {
+        let known = all.as_deref().unwrap_or_default().split(", ");
+        nearest(&value, known).first().map(|near| (*near).to_string())
+    });
     let near = near.map_or(String::new(), |near| format!("did you mean '{near}'? "));
     let expected = all.filter(|all| !all.is_empty());
     let expected = expected.map_or("one".to_string(), |all| format!("one of: {all}"));

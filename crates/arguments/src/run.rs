@@ -44,7 +44,7 @@ pub struct RunArguments {
     pub command: Vec<OsString>,
 
     /// Follow a process that runs, all of its threads, and what it starts from now on. What it has used before is in no
-    /// value. It takes root.
+    /// value. Without root: processes of one's own, by ptrace.
     #[arg(long, value_name = "PID", value_parser = pid,
           conflicts_with_all = ["command", "cgroup", "delays", "written", "seccomp", "mount_place"])]
     pub pid: Option<u32>,

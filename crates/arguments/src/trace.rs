@@ -121,7 +121,7 @@ pub struct TraceArguments {
     #[arg(long = "into", value_name = "BUFFER", help_heading = "Buffers")]
     pub into: Vec<String>,
 
-    /// Do not tell in the end what was counted.
+    /// Do not tell in the end what was counted, nor what several events said together.
     #[arg(short, long)]
     pub quiet: bool,
 

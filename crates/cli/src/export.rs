@@ -44,7 +44,8 @@ pub fn execute(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         (false, RecordingPart::Files) => Err(selection.nothing()),
         (false, _) => {
             bail!(
-                "{}: no program of it named what --format {} tells of",
+                "{}: --format {} shows regions and phases that programs name, and none of this job did; `weigh run \
+                 --regions` takes in those that are named for other tools (docs/regions.md)",
                 arguments.recording.display(),
                 format.name
             )

@@ -32,8 +32,8 @@ pub enum Missing {
     UserNamespace,
     /// A capability is missing.
     #[error(
-        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
-         group `weigh` alone (`weigh-grant on`, by setcap); for {} \
+        "not enough rights: {missing} missing. Become root, or ask root for a copy of weigh that has them, for the \
+         group `weigh` alone (`weigh-grant on`); for {} \
          and programs with libweigh it is enough that root starts `weigh agent`",
         served()
     )]
@@ -43,8 +43,8 @@ pub enum Missing {
     },
     /// The same, to join a process that runs already: an agent does not do that for `weigh run`.
     #[error(
-        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
-         group `weigh` alone (`weigh-grant on`, by setcap); `weigh agent` follows what `weigh run` starts, and no \
+        "not enough rights: {missing} missing. Become root, or ask root for a copy of weigh that has them, for the \
+         group `weigh` alone (`weigh-grant on`); `weigh agent` follows what `weigh run` starts, and no \
          process that runs already"
     )]
     CapabilityToJoin {
@@ -53,8 +53,8 @@ pub enum Missing {
     },
     /// The same, to follow system calls: an agent does not do that for users.
     #[error(
-        "not enough rights: {missing} missing. Run weigh as root, or have root give them to a copy of it for the \
-         group `weigh` alone (`weigh-grant on`, by setcap); `weigh agent` does not follow system calls for users, but {} \
+        "not enough rights: {missing} missing. Become root, or ask root for a copy of weigh that has them, for the \
+         group `weigh` alone (`weigh-grant on`); `weigh agent` does not follow system calls for users, but {} \
          and programs with libweigh",
         served()
     )]

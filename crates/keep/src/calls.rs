@@ -25,6 +25,7 @@ use crate::column::{Column, column};
 use crate::deferred_costs::LaterByCall;
 use crate::error::KeepError;
 use crate::late_columns;
+use crate::stream_reader::StreamReader;
 use crate::table::Row;
 use crate::table_reader::{lacking, read_notes, read_table};
 use crate::table_writer::TableWriter;
@@ -110,19 +111,35 @@ fn known_at_the_end() -> Vec<Column<CallRow>> {
 
 /// Refuses what does not begin as Parquet does: that is not damaged, it is something else.
 fn refuse_what_is_no_table(path: &Path) -> Result<(), KeepError> {
+    let no_calls = |is| Err(KeepError::NoCalls { path: path.to_path_buf(), is });
+    if path.is_dir() {
+        return no_calls("a directory");
+    }
     let mut beginning = Vec::new();
     let file = File::open(path).map_err(|error| KeepError::read(path, error))?;
     let reading = file.take(MAGIC.len() as u64).read_to_end(&mut beginning);
     reading.map_err(|error| KeepError::read(path, error))?;
     match beginning == MAGIC {
         true => Ok(()),
-        false => Err(KeepError::NoCalls { path: path.to_path_buf() }),
+        false => no_calls("no Parquet file"),
+    }
+}
+
+/// Refuses a table without the columns that every call has: it is another one.
+fn refuse_other_tables(path: &Path) -> Result<(), KeepError> {
+    let table = StreamReader::open(path)?;
+    match ["call", "tid"].iter().all(|column| table.has_column(column)) {
+        true => Ok(()),
+        false => {
+            Err(KeepError::NoCalls { path: path.to_path_buf(), is: "a table of something else" })
+        }
     }
 }
 
 /// What is known of all calls of a file together, and what is not.
 pub fn calls_note(path: &Path) -> Result<(CallsNote, Lacking), KeepError> {
     refuse_what_is_no_table(path)?;
+    refuse_other_tables(path)?;
     let notes = read_notes(path)?;
     let (columns, maker) = lacking::<CallRow>(path)?;
     let numbers = NUMBERS.into_iter().filter(|(key, _)| !notes.contains_key(*key));

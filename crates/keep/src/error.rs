@@ -92,7 +92,12 @@ pub enum KeepError {
         damaged: u64,
     },
     /// The recording was written in another version of the schema.
-    #[error("{} has the schema '{}'; this weigh reads '{}'", shown(path), Printable(found), reads)]
+    #[error(
+        "{} has the schema '{}'; this weigh reads '{}'. Another version of weigh has written it, and can show it",
+        shown(path),
+        Printable(found),
+        reads
+    )]
     UnknownSchema {
         /// The file.
         path: PathBuf,
@@ -111,13 +116,14 @@ pub enum KeepError {
     },
     /// A file that holds no calls, and never did.
     #[error(
-        "{} holds no calls: it is no Parquet file. `weigh calls --per-call FILE -- COMMAND` writes one that \
-         does",
+        "{} holds no calls: it is {is}. `weigh calls --per-call FILE -- COMMAND` writes one that does",
         shown(path)
     )]
     NoCalls {
         /// The file.
         path: PathBuf,
+        /// What it is instead.
+        is: &'static str,
     },
     /// A name for a recording that cannot be the name of a directory.
     #[error("'{}' cannot name a recording: it must be a file name, without '/'", Printable(id))]

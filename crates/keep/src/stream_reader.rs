@@ -73,14 +73,23 @@ impl StreamReader {
         self.reader.metadata().file_metadata().num_rows().try_into().unwrap_or(0)
     }
 
-    /// Where the column of that name is; it is refused if it is not there, or is of another kind.
-    pub fn column(&self, name: &str, kind: StreamKind) -> Result<usize, KeepError> {
+    /// Whether it has a column of that name.
+    pub fn has_column(&self, name: &str) -> bool {
+        self.place(name).is_some()
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
         let schema = self.reader.metadata().file_metadata().schema_descr();
         let is_it = |column: &ColumnDescriptor| {
             column.path().parts().first().is_some_and(|part| part == name)
         };
-        let found = schema.columns().iter().position(|column| is_it(column));
-        let Some(place) = found else {
+        schema.columns().iter().position(|column| is_it(column))
+    }
+
+    /// Where the column of that name is; it is refused if it is not there, or is of another kind.
+    pub fn column(&self, name: &str, kind: StreamKind) -> Result<usize, KeepError> {
+        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let Some(place) = self.place(name) else {
             return Err(KeepError::damaged(&self.path, format!("it has no column {name}")));
         };
         match kind_of(&schema.column(place)) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
+use weigh_schema::recording::files;
 use weigh_schema::trace::{EventNote, FieldNote, NOTE, RECORDING, TraceNote};
 use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
@@ -40,7 +41,10 @@ impl TraceRecording {
             )
         })?;
         let Some(text) = file.note(NOTE) else {
-            bail!("{name} is no recording of weigh trace: it does not say which events are in it");
+            bail!(
+                "{name} is no recording of weigh trace: it does not say which events are in it{}",
+                around(path)
+            );
         };
         let note = note_of(text).with_context(|| name.to_string())?;
         let probes: Vec<Probe> = note
@@ -157,6 +161,20 @@ impl RecordedStream for TraceRecording {
     }
 }
 
+/// Of a file of a recording: what names the recording.
+fn around(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let is_one = [files::SUMMARY, files::JOURNAL].iter().any(|name| folder.join(name).is_file());
+    match is_one {
+        true => format!(
+            ". It is a part of a recording, which is named by its folder: {}",
+            folder.display()
+        ),
+        false => String::new(),
+    }
+}
+
 /// What is no Parquet file is told what can be read.
 fn check_kind(path: &Path) -> anyhow::Result<()> {
     use std::io::Read as _;
@@ -169,7 +187,8 @@ fn check_kind(path: &Path) -> anyhow::Result<()> {
     if begin != MAGIC {
         bail!(
             "{name} is no recording that can be read back: of the files of weigh trace only .parquet can, the \
-             others are for other programs"
+             others are for other programs{}",
+            around(path)
         );
     }
     Ok(())

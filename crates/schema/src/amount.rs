@@ -133,11 +133,13 @@ pub fn show_size(bytes: f64) -> String {
     if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A size in the unit of another one, as that was written: `47.7MB` like `50MB`.
+/// A size in the unit of another one, as that was written: `47.7MB` like `50MB`; in its own where that would be nearly 0.
 pub fn show_size_like(bytes: f64, written: &str) -> String {
     let unit = leading_number(written.trim()).map_or("", |(_, unit)| unit);
     match bytes_in(unit) {
-        Some(factor) if factor > 1.0 => format!("{:.1}{unit}", bytes / factor),
+        Some(factor) if factor > 1.0 && bytes >= 0.1 * factor => {
+            format!("{:.1}{unit}", bytes / factor)
+        }
         _ => show_size(bytes),
     }
 }
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(show_size_like(47_700_000.0, "50MB"), "47.7MB");
         assert_eq!(show_size_like(1536.0 * 1024.0, "2 MiB"), "1.5 MiB");
         assert_eq!(show_size_like(2048.0, "1000"), "2.0 KiB");
+        assert_eq!(show_size_like(52_000_000.0, "8GiB"), "49.6 MiB");
     }
 
     #[test]

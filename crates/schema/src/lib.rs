@@ -88,7 +88,8 @@ mod zero;
 
 pub use counter::{Counter, CounterValues};
 pub use metric::{
-    Formula, Group, METRICS, Metric, MetricKind, MetricScope, metric_name, nearest, nearest_metrics,
+    Formula, Group, METRICS, Metric, MetricKind, MetricScope, metric_name, metric_of_word, nearest,
+    nearest_metrics,
 };
 pub use node_metric::{HOST_METRICS, NODE_METRICS, metric};
 pub use printable::{Printable, ShellWords};

@@ -228,12 +228,17 @@ const COMMON_WORDS: &[(&str, &str)] = &[
 
 /// The metrics whose names are most like `name`, best first: for "did you mean".
 pub fn nearest_metrics(name: &str) -> Vec<&'static str> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let plain = plain.to_ascii_lowercase();
-    match COMMON_WORDS.iter().find(|(word, _)| *word == plain) {
-        Some((_, metric)) => vec![metric],
+    match metric_of_word(name) {
+        Some(metric) => vec![metric],
         None => nearest(name, METRICS.iter().map(|metric| metric.name)),
     }
+}
+
+/// The metric that people mean by a common word, such as `mem` or `timeout`.
+pub fn metric_of_word(word: &str) -> Option<&'static str> {
+    let plain: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    COMMON_WORDS.iter().find(|(word, _)| *word == plain).map(|(_, metric)| *metric)
 }
 
 /// The names that are most like `name`, best first, three at most: for "did you mean".
@@ -242,26 +247,33 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
         .into_iter()
         .map(|candidate| (edit_distance(name, candidate), candidate))
         .filter(|(distance, candidate)| {
-            *distance <= 1 + name.len() / 3 || (name.len() >= 4 && candidate.contains(name))
+            *distance <= (name.len() / 3).max(1) || (name.len() >= 4 && candidate.contains(name))
         })
         .collect();
     scored.sort();
     scored.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
+/// Letters that are added, left out, replaced, or exchanged with their neighbour.
 fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(128).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(128).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+    let letters = |text: &str| text.chars().take(128).collect::<Vec<char>>();
+    let (a, b) = (letters(a), letters(b));
+    let first: Vec<usize> = (0..=b.len()).collect();
+    let mut rows = [first.clone(), first];
+    for (i, letter) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, other) in b.iter().enumerate() {
+            let substituted = rows[1][j] + usize::from(letter != other);
+            let mut least = substituted.min(row[j] + 1).min(rows[1][j + 1] + 1);
+            if i > 0 && j > 0 && *letter == b[j - 1] && a[i - 1] == *other {
+                least = least.min(rows[0][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.swap(0, 1);
+        rows[1] = row;
     }
-    row[b.len()]
+    rows[1][b.len()]
 }
 
 const NANOSECOND: f64 = 1e-9;
@@ -542,5 +554,12 @@ mod tests {
     fn a_misspelt_name_finds_its_neighbour() {
         assert_eq!(nearest_metrics("memory_peek_bytes")[0], "memory_peak_bytes");
         assert!(nearest_metrics("zzzzzzzz").is_empty());
+    }
+
+    #[test]
+    fn exchanged_letters_are_one_mistake_and_short_words_bear_one() {
+        assert_eq!(nearest("bfp", ["auto", "bpf", "poll"]), ["bpf"]);
+        assert_eq!(nearest("rnu", ["io", "run", "top"]), ["run"]);
+        assert!(nearest("foo", ["io", "kernel", "top"]).is_empty());
     }
 }

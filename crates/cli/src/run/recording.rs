@@ -6,7 +6,7 @@ use weigh_session::{go_without, unless_medium_failed};
 
 use super::settings::RunOutput;
 
-const NO_RECORDING: &str = "there is no recording";
+const NO_RECORDING: &str = "no recording can be made";
 
 /// Makes the directory and the journal. Refuses a directory that the user named and that cannot be one; any other
 /// failure leaves the run without a recording, unless one is required: then it says why.

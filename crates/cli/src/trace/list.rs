@@ -19,8 +19,9 @@ pub fn list(arguments: &TraceListArguments) -> anyhow::Result<ExitCode> {
     }
     let found = catalog::list(pattern)?;
     if found.lines.is_empty() {
-        let near = match found.nearest[..] {
-            [] => String::new(),
+        let near = match (&found.unavailable, &found.nearest[..]) {
+            (Some(why), _) => format!(": {why}"),
+            (None, []) => String::new(),
             _ => format!("; near it: {}", found.nearest.join(", ")),
         };
         notice!("nothing here is like '{pattern}'{near}");

@@ -105,7 +105,7 @@ fn a_default_place_that_is_none_leaves_the_command_to_run() {
     let scratch = Scratch::new();
     let nowhere = ["env", "-u", "XDG_STATE_HOME", "-u", "HOME"];
     let said = runs(&scratch, &["run", "-q"], &nowhere);
-    says(&said, &["there is no recording (-o DIR", "neither XDG_STATE_HOME nor HOME"]);
+    says(&said, &["no recording can be made (-o DIR", "neither XDG_STATE_HOME nor HOME"]);
     says(&said, &["no recording: it could not be written"]);
     let no_folder = ["env", "XDG_STATE_HOME=/dev/null"];
     says(&runs(&scratch, &["run", "-q"], &no_folder), &["Not a directory", "/dev/null/weigh"]);

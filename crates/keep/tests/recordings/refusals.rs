@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{end, ended, process, started};
-use weigh_keep::{KeepError, Recording, RecordingWriter};
+use weigh_keep::{KeepError, Recording, RecordingWriter, TraceRecording};
 use weigh_schema::recording::files;
 use weigh_schema::update::Update;
 
@@ -98,7 +98,24 @@ fn what_is_no_file_of_calls_is_not_called_damaged_and_how_one_is_made_is_said() 
     }
     std::fs::write(&file, "PAR1 and no more").unwrap();
     assert!(said(weigh_keep::calls_note(&file)).contains("is damaged"));
-    assert!(said(weigh_keep::calls_note(dir.path())).starts_with("cannot read"));
+    let refused = said(weigh_keep::calls_note(dir.path()));
+    assert!(refused.contains("holds no calls: it is a directory"), "{refused}");
+}
+
+#[test]
+fn a_table_of_something_else_is_no_file_of_calls_and_a_recordings_file_names_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = RecordingWriter::create(dir.path()).unwrap();
+    writer.append(&Update::Process(process(1)));
+    writer.finish(&ended()).unwrap();
+    let table = dir.path().join(files::PROCESSES);
+    let refused = said(weigh_keep::calls_note(&table));
+    assert!(refused.contains("holds no calls: it is a table of something else"), "{refused}");
+    let folder = dir.path().display().to_string();
+    for name in [files::PROCESSES, files::SUMMARY] {
+        let refused = TraceRecording::open(&dir.path().join(name)).err().unwrap().to_string();
+        assert!(refused.ends_with(&format!("which is named by its folder: {folder}")), "{refused}");
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ use super::modules::Types;
 use super::programs::Programs;
 use super::tracepoint_groups::groups;
 
+/// What stands before a colon and is no group of tracepoints.
+const OTHER_KINDS: [&str; 5] = ["fn", "user", "usdt", "syscall", "syscalls"];
 /// What lists the counters of the CPU.
 const COUNTER: &str = "counter";
 
@@ -32,7 +34,7 @@ pub struct EventList {
     pub lines: String,
     /// The nearest names, where there are no lines.
     pub nearest: Vec<String>,
-    /// Why none of these can be followed here, if that is so.
+    /// Why none of these can be followed here, or why none is found, if that is so.
     pub unavailable: Option<String>,
 }
 
@@ -64,9 +66,20 @@ pub fn list(pattern: &str) -> anyhow::Result<EventList> {
     let are_functions = !lines.is_empty() && pattern.starts_with("fn:");
     let unavailable = match are_functions {
         true => function_probes().err(),
+        false if lines.is_empty() && groups().is_empty() => without_group(pattern),
         false => None,
     };
     Ok(EventList { lines, nearest, unavailable })
+}
+
+/// What to type where a group was named and this user may not read which tracepoints are in it.
+fn without_group(pattern: &str) -> Option<String> {
+    let (group, name) = pattern.split_once(':').filter(|(kind, _)| !OTHER_KINDS.contains(kind))?;
+    let bare = if name == "*" { format!("{group}_*") } else { name.to_string() };
+    Some(format!(
+        "this user may not read the groups of tracepoints (/sys/kernel/tracing). Leave the group out: `weigh trace list \
+         '{bare}'`"
+    ))
 }
 
 fn all_types() -> anyhow::Result<Vec<Arc<Btf>>> {
@@ -232,7 +245,17 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, without_group};
+
+    #[test]
+    fn a_user_who_may_not_read_groups_is_told_to_leave_them_out() {
+        let told = |pattern| without_group(pattern).expect("a group is named");
+        assert!(told("sched:*").contains("`weigh trace list 'sched_*'`"));
+        assert!(told("sched:sched_sw*").contains("`weigh trace list 'sched_sw*'`"));
+        for other in ["sched_*", "usdt:libc.so.6:*", "syscall:nosuch"] {
+            assert_eq!(without_group(other), None);
+        }
+    }
 
     #[test]
     fn a_star_stands_for_anything() {
