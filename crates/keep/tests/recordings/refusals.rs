@@ -107,7 +107,7 @@ fn a_table_of_something_else_is_no_file_of_calls_and_a_recordings_file_names_its
     let dir = tempfile::tempdir().unwrap();
     let mut writer = RecordingWriter::create(dir.path()).unwrap();
     writer.append(&Update::Process(process(1)));
-    writer.finish(&ended()).unwrap();
+    end(writer, &ended()).unwrap();
     let table = dir.path().join(files::PROCESSES);
     let refused = said(weigh_keep::calls_note(&table));
     assert!(refused.contains("holds no calls: it is a table of something else"), "{refused}");
