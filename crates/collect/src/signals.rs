@@ -12,12 +12,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use weigh_schema::summary::{Sender, SenderKind};
 use weigh_schema::{Mechanism, Quality, byte_text};
 
+use crate::host;
 use crate::inherited::{self, LAST_SIGNAL};
 use crate::shared_map;
 
-/// Signals by which a shell's job control stops and continues, and such that nobody can take.
-const NOT_TAKEN: [i32; 6] =
-    [libc::SIGKILL, libc::SIGSTOP, libc::SIGCONT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+/// Signals by which a shell's job control stops, and such that nobody can take.
+const NOT_TAKEN: [i32; 5] =
+    [libc::SIGKILL, libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 /// Of interval timers that weigh was started with: what the kernel sends by them is meant for the command.
 const TIMERS: [i32; 3] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
 /// What ends weigh when there is no command that could be asked to end.
@@ -72,10 +73,12 @@ impl Received {
     /// Whether a command that runs beneath weigh is to have it, too: whatever a process has sent to weigh itself.
     /// Not the ends of children; not what the terminal sends to the whole group; not what weigh brought upon itself:
     /// faults, limits, and a pipe that nobody reads, which the kernel tells as if weigh had sent it. `is_of_job` says
-    /// whether a process is the job's: what it sends to its own group has reached the command.
-    pub fn is_for_command(&self, is_of_job: impl FnOnce(u32) -> bool) -> bool {
+    /// whether a process is the job's: what it sends to its own group has reached the command. So has what continues
+    /// both, as a shell does: it is passed on where the command is stopped still.
+    pub fn is_for_command(&self, command: u32, is_of_job: impl FnOnce(u32) -> bool) -> bool {
         match self.signal {
             libc::SIGCHLD => false,
+            libc::SIGCONT if !host::is_stopped(command) => false,
             // That it is gone, a terminal tells the leader of the session alone: without weigh that
             // would be the command.
             libc::SIGHUP if self.is_by_kernel() => leads_session(),
@@ -410,14 +413,16 @@ mod tests {
     #[test]
     fn what_processes_send_is_for_the_command() {
         let is_for = |signal, code, sender| {
-            received(signal, code, sender).is_for_command(|process| process == 77)
+            let command = std::process::id();
+            received(signal, code, sender).is_for_command(command, |process| process == 77)
         };
         let taken = taken(true);
         // SIGBUS has a handler.
         assert!(!taken.contains(&libc::SIGBUS));
         assert_eq!(taken.len(), 64 - NOT_TAKEN.len() - 1);
         for signal in taken {
-            let has_it = signal != libc::SIGCHLD;
+            // Nobody here is stopped who could be continued.
+            let has_it = ![libc::SIGCHLD, libc::SIGCONT].contains(&signal);
             for code in [0, -1, -6] {
                 assert_eq!(is_for(signal, code, 4711), has_it, "{signal}, {code}");
                 assert!(!is_for(signal, code, 77), "{signal}, {code}");
@@ -427,7 +432,7 @@ mod tests {
             assert!(signal == libc::SIGHUP || by_kernel == TIMERS.contains(&signal), "{signal}");
         }
         let notice = received(libc::SIGXCPU, BY_OWN_TIMER, 4711);
-        assert!(notice.is_cpu_notice() && !notice.is_for_command(|_| false));
+        assert!(notice.is_cpu_notice() && !notice.is_for_command(0, |_| false));
         assert!(!received(libc::SIGXCPU, 0, 4711).is_cpu_notice());
     }
 }

@@ -207,7 +207,7 @@ impl Command {
 
     /// Not where the shell has continued both meanwhile: it would wait for weigh with nothing to wait for.
     fn stop_with_it(&self) {
-        let is_still_stopped = |pid: Pid| host::is_stopped(pid.as_raw_nonzero().get() as u32);
+        let is_still_stopped = |pid: Pid| host::is_stopped(number(pid));
         if self.pid().is_some_and(is_still_stopped) {
             signals::stop_self();
         }
@@ -222,7 +222,7 @@ impl Command {
         }
         match self.child.as_ref().filter(|_| self.status.is_none()) {
             None => self.interrupted |= received.is_ending(),
-            Some((_, pidfd)) if received.is_for_command(is_of_job) => {
+            Some((pid, pidfd)) if received.is_for_command(number(*pid), is_of_job) => {
                 self.passed_on = received.origin().map(|sender| (received.signal, sender));
                 let _ = received.pass_on(pidfd.as_fd());
             }
@@ -295,6 +295,10 @@ impl Command {
     pub fn heed(&mut self) {
         self.interrupted = false;
     }
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get() as u32
 }
 
 /// Whether one of these events, an error or a hang-up is there now.

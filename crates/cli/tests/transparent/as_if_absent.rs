@@ -12,6 +12,7 @@ const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
 
 /// Bytes without a pattern.
 fn noise(length: usize) -> Vec<u8> {
@@ -377,4 +378,27 @@ fn a_command_that_ends_before_it_reads() {
         std::thread::sleep(Duration::from_millis(5));
     };
     assert!(status.success(), "{status}");
+}
+
+/// Who knows weigh alone, as a batch system does, continues what it has started.
+#[test]
+fn one_that_stops_itself_goes_on_when_weigh_is_continued() {
+    needs_root!();
+    for mechanism in ["bpf", "ptrace", "preload", "poll"] {
+        let run = Weigh::run(["sh", "-c", "echo >ready; kill -STOP $$; echo >on; exit 9"]);
+        let options = format!("-q --mechanism {mechanism}");
+        let mut running = run.options(&options).in_own_group().start();
+        let work = running.scratch.path("work");
+        let is_stopped = |child: &u32| matches!(processes::state(*child), Some('T' | 't'));
+        let weigh = running.pid();
+        running.wait_until("the command stops", 20.0, || {
+            work.join("ready").exists() && processes::children(weigh).iter().any(is_stopped)
+        });
+        running.wait_until("the command goes on", 10.0, || {
+            processes::signal(weigh, SIGCONT);
+            work.join("on").exists()
+        });
+        let measured = running.end();
+        measured.check(measured.status.code() == Some(9), || format!("by {mechanism}"));
+    }
 }

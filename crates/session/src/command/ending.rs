@@ -78,7 +78,7 @@ fn wait_for(pid: Pid) -> Option<ExitStatus> {
         let _ = poll(&mut ready, None);
         while let Some(received) = signals.receive() {
             // Who is of the job is not known any more.
-            if received.is_for_command(|_| false) {
+            if received.is_for_command(super::number(pid), |_| false) {
                 let _ = received.pass_on(pidfd.as_fd());
             }
         }
