@@ -54,7 +54,7 @@ pub enum NothingToExplain {
     },
 }
 
-/// What a file of calls does: `holds no call named 'fsink'; did you mean fsync?`
+/// What a file of calls does: `holds no call named 'fsnyc'; did you mean fsync?`
 impl fmt::Display for NothingToExplain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,8 +193,8 @@ mod tests {
         let report = answer(Of::Call, &names(&["read"]), &[]).unwrap();
         assert_eq!((report.calls_total, report.kinds.len()), (1, 1));
         assert_eq!(report.command, "a command");
-        let refusal = answer(Of::Call, &names(&["fsink"]), &[]).unwrap_err();
-        assert_eq!(refusal, "holds no call named 'fsink'; did you mean fsync?");
+        let refusal = answer(Of::Call, &names(&["fsnyc"]), &[]).unwrap_err();
+        assert_eq!(refusal, "holds no call named 'fsnyc'; did you mean fsync?");
     }
 
     #[test]

