@@ -66,6 +66,11 @@ fn of(counts: &[u64], event: usize) -> u64 {
     counts.get(event).copied().unwrap_or(0)
 }
 
+/// Who reads along may have read more than the owner, who passes over what is damaged.
+fn at_least_none(difference: u64) -> u64 {
+    if difference.cast_signed() < 0 { 0 } else { difference }
+}
+
 impl RemoteStream {
     /// Reads along with another's stream, what a buffer of that name has, or else the first.
     pub fn attach(
@@ -236,7 +241,7 @@ impl RemoteStream {
         });
         if is_whole {
             follower.resume(&at.positions);
-            self.overtaken = lost;
+            self.overtaken = lost.into_iter().map(at_least_none).collect();
         }
         is_whole
     }
@@ -329,5 +334,16 @@ impl RemoteStream {
     ) -> Option<SynthesisReport> {
         let lost: Vec<u64> = counted.iter().map(ProbeCounts::gone).collect();
         self.pipeline.report(rows, now, &Gaps { lost: &lost, sampling: &self.sampled })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_where_more_was_read_than_by_the_owner() {
+        let lost = [3_u64.wrapping_sub(5), 0, 7].map(at_least_none);
+        assert_eq!(lost, [0, 0, 7]);
     }
 }
