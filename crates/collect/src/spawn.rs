@@ -276,7 +276,8 @@ fn become_command(start: &Start<'_>, go: BorrowedFd<'_>, failure: BorrowedFd<'_>
             Err(_) => break false,
         }
     };
-    // SAFETY: after fork in the child: setitimer, pthread_sigmask, execvpe and _exit may be called; `arguments` and `environment` end with a null pointer and outlive the call.
+    // SAFETY: after fork in the child: setitimer, pthread_sigmask, execvpe and _exit may be
+    // called; `arguments` and `environment` end with a null pointer and outlive the call.
     unsafe {
         if !told {
             libc::_exit(125); // weigh is gone
