@@ -64,9 +64,9 @@ pub fn stat(fd: &OwnedFd) -> Result<Statx, Errno> {
     statx(fd.as_fd(), "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, what)
 }
 
-/// The same as the kernel wants it, with its number for the file.
-pub fn attributes(node: u64, stat: &Statx) -> FileAttr {
-    let kind = match Kind::from_raw_mode(stat.stx_mode.into()) {
+/// What a file is, as the kernel wants it.
+pub fn file_type(kind: Kind) -> FileType {
+    match kind {
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
         Kind::Fifo => FileType::NamedPipe,
@@ -74,7 +74,12 @@ pub fn attributes(node: u64, stat: &Statx) -> FileAttr {
         Kind::CharacterDevice => FileType::CharDevice,
         Kind::BlockDevice => FileType::BlockDevice,
         _ => FileType::RegularFile,
-    };
+    }
+}
+
+/// What is known of a file as the kernel wants it, with its number for the file.
+pub fn attributes(node: u64, stat: &Statx) -> FileAttr {
+    let kind = file_type(Kind::from_raw_mode(stat.stx_mode.into()));
     FileAttr {
         ino: INodeNo(node),
         size: stat.stx_size,

@@ -5,27 +5,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use fuser::{FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
-use rustix::fs::{Dir, DirEntry, FileType as Kind, OFlags, fdatasync, fsync};
+use fuser::{INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
+use rustix::fs::{Dir, DirEntry, OFlags, fdatasync, fsync};
 
 use super::answer::{BELIEVED, GENERATION, Outcome, believed};
 use super::listing::Listing;
 use super::served::{Handle, Served, reopen};
 use crate::accounts::{Call, Done};
-use crate::inodes::Inode;
+use crate::inodes::{Inode, file_type};
 use crate::table::{DirectoryName, refer};
-
-fn kind(entry: &DirEntry) -> FileType {
-    match entry.file_type() {
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharacterDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-        _ => FileType::RegularFile,
-    }
-}
 
 impl Served {
     pub(super) fn open_directory(&self, request: &Request, node: u64) -> Outcome<u64> {
@@ -67,7 +55,7 @@ impl Served {
             listing.each(offset, |entry| {
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
                 let (number, next) = (INodeNo(entry.ino()), entry.offset() as u64);
-                !reply.add(number, next, kind(entry), name)
+                !reply.add(number, next, file_type(entry.file_type()), name)
             })
         })
     }
