@@ -70,6 +70,7 @@ mod secure_start;
 pub mod session_watch;
 mod shared_map;
 pub mod signals;
+mod socket_name;
 mod spaces;
 pub mod spawn;
 pub mod standing_threads;

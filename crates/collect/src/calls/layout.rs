@@ -1,7 +1,6 @@
 //! From the kernel side's structures to the words of the schema: see `crate::layout`.
 
 use std::mem::{offset_of, size_of};
-use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::byte_text;
 use weigh_schema::call::{
@@ -10,6 +9,7 @@ use weigh_schema::call::{
 use weigh_schema::subsystem::{Account, LATER};
 
 use super::thread_credentials::ThreadCredentials;
+use crate::socket_name::{self, INET, INET6};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -307,36 +307,20 @@ fn component(name: &[u8]) -> Vec<u8> {
     [whole, "…".as_bytes()].concat()
 }
 
-const INET: u32 = 2;
-const INET6: u32 = 10;
-
 fn addresses(value: &[u8]) -> Option<String> {
     let reader = Reader(value);
     let family = reader.u32(offset_of!(types::named, family))?;
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = value.get(at..at + 16)?.try_into().ok()?;
-        Some(match family {
-            INET => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            _ => IpAddr::from(bytes),
-        })
-    };
-    let port = |at: usize| Some(u16::from_ne_bytes(value.get(at..at + 2)?.try_into().ok()?));
     if family != INET && family != INET6 {
         return Some(if family == 1 { "unix socket" } else { "socket" }.to_string());
     }
-    let protocol = match reader.u32(offset_of!(types::named, protocol))? {
-        6 => "tcp".to_string(),
-        17 => "udp".to_string(),
-        other => format!("protocol {other}"),
+    let address = |at: usize, port: usize| {
+        let port = u16::from_ne_bytes(*value.get(port..)?.first_chunk()?);
+        socket_name::address(family, value.get(at..)?.first_chunk()?, port)
     };
-    let local = address(offset_of!(types::named, local))?;
-    let remote = address(offset_of!(types::named, remote))?;
-    let local = SocketAddr::new(local, port(offset_of!(types::named, local_port))?);
-    let remote = SocketAddr::new(remote, port(offset_of!(types::named, remote_port))?);
-    Some(match remote.port() {
-        0 => format!("{protocol} {local}"),
-        _ => format!("{protocol} {local} -> {remote}"),
-    })
+    let protocol = reader.u32(offset_of!(types::named, protocol))?;
+    let local = address(offset_of!(types::named, local), offset_of!(types::named, local_port))?;
+    let remote = address(offset_of!(types::named, remote), offset_of!(types::named, remote_port))?;
+    Some(socket_name::of_ends(protocol, local, Some(remote).filter(|remote| remote.port() != 0)))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! From the kernel side's structures to the words of the schema: see `crate::layout`.
 
 use std::mem::{offset_of, size_of};
-use std::net::{IpAddr, SocketAddr};
 
 use weigh_schema::byte_text;
 use weigh_schema::io::{
     Called, Deed, Direction, Event, Field, FileId, Named, Numbers, Object, OffsetHistogram,
     Process, SEEN, STRIDES, Sources, Stretch, Tally, Transfer, Untold, Use, Who,
 };
+
+use crate::socket_name::{self, INET, INET6};
 
 /// The generated skeleton.
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -359,16 +360,6 @@ fn unix_name(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Both ends of a Unix socket, as far as they have names.
-pub(crate) fn unix_names(local: Option<String>, remote: Option<String>) -> String {
-    match (local, remote) {
-        (None, None) => "unix socket".to_string(),
-        (Some(local), None) => format!("unix {local}"),
-        (None, Some(remote)) => format!("unix -> {remote}"),
-        (Some(local), Some(remote)) => format!("unix {local} -> {remote}"),
-    }
-}
-
 fn unix_socket(value: Reader<'_>) -> Option<String> {
     let at = offset_of!(types::io_told_name, path);
     let name = |from: usize, length: usize| {
@@ -377,14 +368,12 @@ fn unix_socket(value: Reader<'_>) -> Option<String> {
     };
     let local = name(0, offset_of!(types::io_told_name, local_port));
     let remote = name(UNIX_BYTES, offset_of!(types::io_told_name, remote_port));
-    Some(unix_names(local, remote))
+    Some(socket_name::of_unix(local, remote))
 }
 
 /// The longest name of a Unix socket.
 const UNIX_BYTES: usize = 108;
 const UNIX: u32 = 1;
-const INET: u32 = 2;
-const INET6: u32 = 10;
 
 fn addresses(value: Reader<'_>) -> Option<String> {
     let family = value.u32(offset_of!(types::io_told_name, family))?;
@@ -393,26 +382,19 @@ fn addresses(value: Reader<'_>) -> Option<String> {
         INET | INET6 => {}
         _ => return Some("socket".to_string()),
     }
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = value.0.get(at..at + 16)?.try_into().ok()?;
-        Some(match family {
-            INET => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            _ => IpAddr::from(bytes),
-        })
+    let address = |at: usize, port: usize| {
+        socket_name::address(family, value.0.get(at..)?.first_chunk()?, value.u16(port)?)
     };
-    let protocol = match value.u32(offset_of!(types::io_told_name, protocol))? {
-        6 => "tcp".to_string(),
-        17 => "udp".to_string(),
-        other => format!("protocol {other}"),
-    };
-    let local = address(offset_of!(types::io_told_name, local))?;
-    let remote = address(offset_of!(types::io_told_name, remote))?;
-    let local = SocketAddr::new(local, value.u16(offset_of!(types::io_told_name, local_port))?);
-    let remote = SocketAddr::new(remote, value.u16(offset_of!(types::io_told_name, remote_port))?);
-    Some(match remote.port() {
-        0 => format!("{protocol} {local}"),
-        _ => format!("{protocol} {local} -> {remote}"),
-    })
+    let protocol = value.u32(offset_of!(types::io_told_name, protocol))?;
+    let local = address(
+        offset_of!(types::io_told_name, local),
+        offset_of!(types::io_told_name, local_port),
+    )?;
+    let remote = address(
+        offset_of!(types::io_told_name, remote),
+        offset_of!(types::io_told_name, remote_port),
+    )?;
+    Some(socket_name::of_ends(protocol, local, Some(remote).filter(|remote| remote.port() != 0)))
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use weigh_schema::byte_text;
 use weigh_schema::io::{FileId, Object};
 
 use crate::io::last_look::birth;
-use crate::io::layout::unix_names;
 use crate::ptrace::calls::descriptor::{self, Name};
+use crate::socket_name;
 
 /// How the kernel marks a path that leads nowhere any more.
 const DELETED: &str = " (deleted)";
@@ -184,22 +184,15 @@ fn addresses(pid: u32, fd: i32) -> Option<String> {
         AddressFamily::UNIX => {
             let local = getsockname(&socket).ok().and_then(unix_name);
             let remote = getpeername(&socket).ok().flatten().and_then(unix_name);
-            return Some(unix_names(local, remote));
+            return Some(socket_name::of_unix(local, remote));
         }
         AddressFamily::INET | AddressFamily::INET6 => sockopt::socket_protocol(&socket).ok()??,
         _ => return None,
     };
-    let protocol = match protocol.as_raw().get() {
-        6 => "tcp".to_string(),
-        17 => "udp".to_string(),
-        other => format!("protocol {other}"),
-    };
     let address = |any: SocketAddrAny| SocketAddr::try_from(any).ok();
     let local = address(getsockname(&socket).ok()?)?;
-    Some(match getpeername(&socket).ok().flatten().and_then(address) {
-        Some(remote) => format!("{protocol} {local} -> {remote}"),
-        None => format!("{protocol} {local}"),
-    })
+    let remote = getpeername(&socket).ok().flatten().and_then(address);
+    Some(socket_name::of_ends(protocol.as_raw().get(), local, remote))
 }
 
 #[cfg(test)]
