@@ -9,7 +9,7 @@ use libbpf_rs::{Link, OpenProgramMut, ProgramMut};
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
 use weigh_schema::metric_name;
-use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+use weigh_schema::source_traits::SourceTraits;
 use weigh_schema::{Mechanism, Quality};
 
 use crate::follow::JobDetail;
@@ -27,13 +27,10 @@ pub(crate) const NETWORK: CollectorInfo = CollectorInfo::new(
     "bytes, connections, retransmissions of sockets",
     Some(FUNCTION_PROBES),
 )
-.asks(SourceTraits {
-    mode: SourceMode::Notification,
-    rights: "root, or CAP_BPF and CAP_PERFMON",
-    scope: "sockets of the job",
-    intrusiveness: Intrusiveness::None,
-    cost: "a program in the kernel at each send and receive of the machine",
-});
+.asks(SourceTraits::of_bpf(
+    "sockets of the job",
+    "a program in the kernel at each send and receive of the machine",
+));
 
 /// What it is for, and what it takes.
 pub(crate) const IO_URING: CollectorInfo = CollectorInfo::new(
@@ -41,13 +38,10 @@ pub(crate) const IO_URING: CollectorInfo = CollectorInfo::new(
     "I/O by io_uring requests",
     Some("a kernel with CONFIG_IO_URING and its tracepoints"),
 )
-.asks(SourceTraits {
-    mode: SourceMode::Notification,
-    rights: "root, or CAP_BPF and CAP_PERFMON",
-    scope: "job",
-    intrusiveness: Intrusiveness::None,
-    cost: "a program in the kernel at each request of io_uring of the machine",
-});
+.asks(SourceTraits::of_bpf(
+    "job",
+    "a program in the kernel at each request of io_uring of the machine",
+));
 
 /// What it is for, and what it takes.
 pub(crate) const CALLS: CollectorInfo = CollectorInfo::new(
@@ -55,13 +49,7 @@ pub(crate) const CALLS: CollectorInfo = CollectorInfo::new(
     "I/O by splice, tee, vmsplice and AIO, which no tracepoint sees",
     Some(FUNCTION_PROBES),
 )
-.asks(SourceTraits {
-    mode: SourceMode::Notification,
-    rights: "root, or CAP_BPF and CAP_PERFMON",
-    scope: "job",
-    intrusiveness: Intrusiveness::None,
-    cost: "a program in the kernel at each of these calls of the machine",
-});
+.asks(SourceTraits::of_bpf("job", "a program in the kernel at each of these calls of the machine"));
 
 /// What it is for, and what it takes.
 pub(crate) const FILES: CollectorInfo = CollectorInfo::new(
@@ -69,13 +57,7 @@ pub(crate) const FILES: CollectorInfo = CollectorInfo::new(
     "which process opened which file, and how often",
     Some(FUNCTION_PROBES),
 )
-.asks(SourceTraits {
-    mode: SourceMode::Notification,
-    rights: "root, or CAP_BPF and CAP_PERFMON",
-    scope: "job",
-    intrusiveness: Intrusiveness::None,
-    cost: "a program in the kernel at each open of the machine",
-});
+.asks(SourceTraits::of_bpf("job", "a program in the kernel at each open of the machine"));
 
 /// One optional collector: what it lacks, and for which metrics that matters.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ mod members;
 
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::FileKey;
-use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+use weigh_schema::source_traits::SourceTraits;
 
 pub use attachment::{Attachment, CommandSetup, RunningAttachment, RunningOffer};
 pub use children::{Children, next_child};
@@ -36,13 +36,7 @@ pub const PROCESSES: CollectorInfo = CollectorInfo::new(
     "each process and thread: CPU, memory and its peaks, I/O by calls, faults, switches",
     None,
 )
-.asks(SourceTraits {
-    mode: SourceMode::Notification,
-    rights: "root, or CAP_BPF and CAP_PERFMON",
-    scope: "job",
-    intrusiveness: Intrusiveness::None,
-    cost: "a program in the kernel at each fork, exec and exit of the machine, and where memory of the job changes",
-});
+.asks(SourceTraits::of_bpf("job", "a program in the kernel at each fork, exec and exit of the machine, and where memory of the job changes"));
 
 /// How much of a job is followed, besides its processes.
 #[derive(Clone, Copy, Debug, Default)]

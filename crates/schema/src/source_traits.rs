@@ -20,3 +20,16 @@ pub struct SourceTraits {
     /// What it costs, and whom.
     pub cost: &'static str,
 }
+
+impl SourceTraits {
+    /// Of programs in the kernel that take root's rights and disturb nobody.
+    pub const fn of_bpf(scope: &'static str, cost: &'static str) -> SourceTraits {
+        SourceTraits {
+            mode: SourceMode::Notification,
+            rights: "root, or CAP_BPF and CAP_PERFMON",
+            scope,
+            intrusiveness: Intrusiveness::None,
+            cost,
+        }
+    }
+}
