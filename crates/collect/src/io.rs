@@ -277,10 +277,6 @@ impl FileState for KernelIo {
         let value = self.skeleton.maps.rest.lookup(&slot, MapFlags::ANY).ok()??;
         layout::used(&layout::no_key(), &value, self.began_ns)
     }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
-    }
 }
 
 impl Attachment for KernelIo {

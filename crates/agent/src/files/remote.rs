@@ -310,10 +310,6 @@ impl FileState for RemoteIo {
             Err(_) => self.told.borrow().last.rest(self.began_ns),
         }
     }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
-    }
 }
 
 impl Attachment for RemoteIo {

@@ -28,7 +28,6 @@ use weigh_schema::event::{
 use weigh_schema::library::{Followed, Reason, SOCKET, SOCKET_VARIABLE};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::metric_name;
-use weigh_schema::summary::Sender;
 use weigh_schema::{Formula, METRICS, Mechanism, Quality};
 
 use weigh_wire::library::parse_reply;
@@ -462,10 +461,6 @@ impl Members for RemoteJob {
     /// With the user's own rights, not the agent's.
     fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize {
         signal_members(|| self.living(), to, signals)
-    }
-
-    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
-        None
     }
 }
 

@@ -16,7 +16,7 @@ pub trait FileEvents {
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>>;
 
     /// The process that was armed is about to begin: times are counted from here.
-    fn begin(&mut self);
+    fn begin(&mut self) {}
 
     /// How long the following has gone on, by its own clock.
     fn elapsed_ns(&self) -> u64;
@@ -49,13 +49,19 @@ pub trait FileState {
     fn is_member(&self, pid: u32) -> bool;
 
     /// AIO requests whose results were never handed over by a call: as they were asked for.
-    fn open_requests(&self) -> Result<Vec<Use>, MechanismError>;
+    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
+        Ok(Vec::new())
+    }
 
     /// What found no room by file and process, all together.
-    fn rest(&self) -> Option<Use>;
+    fn rest(&self) -> Option<Use> {
+        None
+    }
 
     /// What there would be to report if it ended now, and is kept.
-    fn events_so_far(&self) -> Vec<Event>;
+    fn events_so_far(&self) -> Vec<Event> {
+        Vec::new()
+    }
 }
 
 /// A mechanism that counts reads and writes by file, and what else it offers.

@@ -26,14 +26,18 @@ pub trait Members {
     fn unsettled(&self) -> u64;
 
     /// When the last process ended, if none is left and that is known: nanoseconds since the start.
-    fn ended_ns(&self) -> Option<u64>;
+    fn ended_ns(&self) -> Option<u64> {
+        None
+    }
 
     /// Sends signals to every living process of the job, or to one if it is still of the job.
     /// Returns how many processes were reached.
     fn signal(&mut self, to: Option<u32>, signals: &[i32]) -> usize;
 
     /// The last signal that would end this process of the job, and who sent it, where that was seen.
-    fn sender(&self, pid: u32) -> Option<(i32, Sender)>;
+    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
+        None
+    }
 }
 
 /// Reads a command that has ended before it is waited for, because what is known of it is gone after that.

@@ -106,8 +106,6 @@ impl FileEvents for BesideTracedIo {
         self.traced.wake_fds()
     }
 
-    fn begin(&mut self) {}
-
     fn elapsed_ns(&self) -> u64 {
         self.traced.elapsed_ns()
     }
@@ -196,10 +194,6 @@ impl FileState for BesideTracedIo {
         self.traced.is_member(pid) || self.library.is_member(pid)
     }
 
-    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        Ok(Vec::new())
-    }
-
     fn rest(&self) -> Option<Use> {
         match (self.traced.rest().map(of_tracer), self.library.rest()) {
             (Some(mut all), Some(library)) => {
@@ -208,10 +202,6 @@ impl FileState for BesideTracedIo {
             }
             (traced, library) => traced.or(library),
         }
-    }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
     }
 }
 

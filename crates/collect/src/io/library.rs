@@ -75,8 +75,6 @@ impl FileEvents for LibraryIo {
         Vec::new()
     }
 
-    fn begin(&mut self) {}
-
     fn elapsed_ns(&self) -> u64 {
         self.counted.elapsed_ns()
     }
@@ -122,16 +120,8 @@ impl FileState for LibraryIo {
         self.job.as_ref().is_some_and(is_living)
     }
 
-    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        Ok(Vec::new())
-    }
-
     fn rest(&self) -> Option<Use> {
         self.counted.rest()
-    }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
     }
 }
 
@@ -151,18 +141,12 @@ impl Attachment for LibraryIo {
 }
 
 impl Children for LibraryIo {
-    fn is_exclusive(&self) -> bool {
-        false
-    }
-
     fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
         match &self.job {
             Some(job) => job.borrow_mut().next_child(),
             None => Ok(None),
         }
     }
-
-    fn let_go(&mut self) {}
 }
 
 impl FileMechanism for LibraryIo {

@@ -75,8 +75,6 @@ impl FileEvents for TracedIo {
         self.job.iter().filter_map(TracedJob::wake_fd).collect()
     }
 
-    fn begin(&mut self) {}
-
     fn elapsed_ns(&self) -> u64 {
         self.counts.get().since(crate::clock::monotonic_ns())
     }
@@ -187,16 +185,8 @@ impl FileState for TracedIo {
         }
     }
 
-    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        Ok(Vec::new())
-    }
-
     fn rest(&self) -> Option<Use> {
         self.counts.get().rest()
-    }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
     }
 }
 

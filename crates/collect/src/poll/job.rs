@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use weigh_schema::event::{CollectorStatus, Event, JobReading, Note, ProcessEnd};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::metric_name;
-use weigh_schema::summary::Sender;
 use weigh_schema::{Counter, CounterValues, Formula, Group, METRICS, Mechanism, Metric, Quality};
 
 use super::poller::JobPoller;
@@ -336,10 +335,6 @@ impl Members for PolledJob {
         0
     }
 
-    fn ended_ns(&self) -> Option<u64> {
-        None
-    }
-
     fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
         if let Some(poller) =
             self.poller.as_ref().filter(|_| to.is_none() && signals::put_an_end(list))
@@ -351,10 +346,6 @@ impl Members for PolledJob {
         let mut pids = self.living.clone();
         pids.retain(|pid| to.is_none_or(|wanted| *pid == wanted));
         signals::send_to_all(&pids, list)
-    }
-
-    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
-        None
     }
 }
 

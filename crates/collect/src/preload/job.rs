@@ -18,7 +18,6 @@ use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorStatus, Event, FileKey, JobReading, Note, ProcessEnd};
 use weigh_schema::limit::OnLimit;
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
-use weigh_schema::summary::Sender;
 use weigh_schema::{CounterValues, Mechanism};
 
 use super::clock::{self, made_ns, now_ns};
@@ -375,10 +374,6 @@ impl Members for PreloadedJob {
         u64::from(self.alive.is_empty() && !has_no_children())
     }
 
-    fn ended_ns(&self) -> Option<u64> {
-        None
-    }
-
     fn signal(&mut self, to: Option<u32>, list: &[i32]) -> usize {
         let mut reached = Vec::new();
         if let Some(poller) =
@@ -394,17 +389,9 @@ impl Members for PreloadedJob {
         let missed: Vec<u32> = of_job.into_iter().filter(|pid| !reached.contains(pid)).collect();
         reached.len() + signals::send_to_all(&missed, list)
     }
-
-    fn sender(&self, _pid: u32) -> Option<(i32, Sender)> {
-        None
-    }
 }
 
 impl Children for PreloadedJob {
-    fn is_exclusive(&self) -> bool {
-        false
-    }
-
     fn next_child(&mut self) -> io::Result<Option<(Pid, ExitStatus)>> {
         let changed = follow::next_child()?;
         if let Some((pid, status)) = changed
@@ -415,8 +402,6 @@ impl Children for PreloadedJob {
         }
         Ok(changed)
     }
-
-    fn let_go(&mut self) {}
 }
 
 impl Enforcement for PreloadedJob {

@@ -22,8 +22,6 @@ impl FileEvents for MountIo {
         Vec::new()
     }
 
-    fn begin(&mut self) {}
-
     fn elapsed_ns(&self) -> u64 {
         self.mounted.elapsed_ns()
     }
@@ -65,14 +63,6 @@ impl FileState for MountIo {
 
     fn is_member(&self, _: u32) -> bool {
         false
-    }
-
-    fn open_requests(&self) -> Result<Vec<Use>, MechanismError> {
-        Ok(Vec::new())
-    }
-
-    fn rest(&self) -> Option<Use> {
-        None
     }
 
     fn events_so_far(&self) -> Vec<Event> {

@@ -150,10 +150,6 @@ impl FileState for KernelAtMount {
     fn rest(&self) -> Option<Use> {
         self.kernel.rest()
     }
-
-    fn events_so_far(&self) -> Vec<Event> {
-        Vec::new()
-    }
 }
 
 impl FileMechanism for KernelAtMount {
