@@ -10,8 +10,7 @@ use weigh_schema::byte_text;
 use weigh_schema::io::{Field, FileId, Flow, Numbers, Object, Stretch, Transfer, Use, Who};
 
 use super::extents::common;
-use super::packed_row::{RowState, join};
-use super::usage_table::IoBook;
+use super::usage_table::{IoBook, RowState, join};
 
 /// More of them are not told.
 const MOST: usize = 1000;

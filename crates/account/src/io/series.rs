@@ -10,8 +10,7 @@ use weigh_schema::byte_text;
 use weigh_schema::io::{FileId, Moment, OffsetHistogram, PlaceMoment, Transfer, Use, Who};
 
 use super::file_use::told_tid;
-use super::packed_row::RowState;
-use super::usage_table::IoBook;
+use super::usage_table::{IoBook, RowState};
 
 /// So many files and processes have rows of their own at a look.
 const MOST_USES: usize = 256;

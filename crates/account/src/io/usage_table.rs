@@ -1,16 +1,19 @@
-//! What is known of each file and process so far.
+//! What is known of each file and process so far: rows, to which more is added, and names.
+//!
+//! Of the some two hundred numbers of a row most are nothing, and take no room here.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    Event, FIELDS, Field, FileId, FileStates, Named, Object, Process, ReportBasis, Transfer,
-    Unseen, Use, Who,
+    Direction, Event, FIELDS, Field, FileId, FileStates, Named, Numbers, Object, OffsetHistogram,
+    PLACES, Process, ReportBasis, Sources, Transfer, Unseen, Use, Who,
 };
 use weigh_schema::{Mechanism, Quality};
 
-use super::packed_row::{RowState, fold};
+use super::extents;
 
 /// So many files and processes are kept apart.
 const MOST_ROWS: usize = 16_384;
@@ -316,98 +319,144 @@ impl IoBook {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use weigh_schema::io::Stretch;
+/// The numbers, how wide the places are, and their bytes.
+const WORDS: usize = Numbers::WORDS + 1 + 2 * PLACES;
+const MASKS: usize = WORDS.div_ceil(64);
 
-    fn read(from: u64, to: u64, at: u64) -> Use {
-        let mut used = Use { who: Who { pid: 7, tid: 0 }, ..Use::default() };
-        used.numbers.bytes[0][0] = to - from;
-        used.numbers.set(Field::Last, at);
-        used.directions[0].seen.push(Stretch { from, to });
-        used
-    }
+/// What stands for nothing: of some numbers that is not 0.
+static BLANK: LazyLock<Vec<u64>> = LazyLock::new(|| words(&Use::default()).collect());
 
-    #[test]
-    fn what_is_read_again_after_a_new_open_is_known() {
-        let mut book = IoBook::default();
-        for used in [read(0, 100, 1), read(50, 150, 2), read(0, 150, 3)] {
-            book.add(Event::Used(Box::new(used)));
-        }
-        let row = book.row(&(FileId::default(), Who { pid: 7, tid: 0 })).expect("a row");
-        assert_eq!(row.numbers.bytes[0][0], 350);
-        assert_eq!(row.numbers.get(Field::Reread), 50 + 150);
-        assert_eq!(row.directions[0].seen, [Stretch { from: 0, to: 150 }]);
-    }
+/// What is kept of a row.
+#[derive(Clone, Debug, Default)]
+pub struct RowState {
+    pub(super) object: Object,
+    is_deleted: bool,
+    sources: Sources,
+    /// Which numbers are something; those follow each other in `words`.
+    present: [u64; MASKS],
+    words: Box<[u64]>,
+    /// What was read and what was written, in which order.
+    pub(super) directions: [Direction; 2],
+    slowest: (u64, u64, u64),
+    /// When it was used last, by its process or by a device.
+    pub(super) last: u64,
+}
 
-    /// What a device writes of a file whose row has left the book has no name: it is in the rest.
-    #[test]
-    fn what_a_device_did_joins_its_row_or_the_rest() {
-        let mut book = IoBook::default();
-        let mut written = Use { who: Who { pid: 7, tid: 0 }, ..Use::default() };
-        written.numbers.set(Field::DeviceWritten, 4096);
-        book.add_use(&written);
-        assert_eq!(book.rows().count(), 0);
-        assert_eq!(book.rest.numbers.get(Field::DeviceWritten), 4096);
-        book.add_use(&read(0, 100, 1));
-        book.add_use(&written);
-        let row = book.row(&(FileId::default(), written.who)).expect("a row");
-        assert_eq!(row.numbers.get(Field::DeviceWritten), 4096);
-    }
-
-    #[test]
-    fn what_a_process_asked_for_adds_up_whenever_it_is_told() {
-        let mut book = IoBook::default();
-        let asked = |name: &str, path_calls| {
-            let name = name.to_string();
-            Event::Asked(Process {
-                pid: 7,
-                name,
-                path_calls,
-                failed_opens: 1,
-                ..Process::default()
-            })
+impl RowState {
+    /// Of a row.
+    pub(super) fn of(row: Use) -> RowState {
+        let mut kept = RowState {
+            object: row.object,
+            is_deleted: row.is_deleted,
+            sources: row.sources,
+            slowest: row.slowest,
+            last: row.numbers.get(Field::Last).max(row.numbers.get(Field::WrittenLast)),
+            ..RowState::default()
         };
-        // Once it could not be looked at.
-        for event in [asked("sh", 3), asked("", 5), asked("cp", 11)] {
-            book.add(event);
+        let mut some = Vec::with_capacity(32);
+        for (place, (word, blank)) in words(&row).zip(BLANK.iter()).enumerate() {
+            if word != *blank {
+                kept.present[place / 64] |= 1 << (place % 64);
+                some.push(word);
+            }
         }
-        let process = &book.processes[&7];
-        assert_eq!((process.path_calls, process.failed_opens), (19, 3));
-        assert_eq!(process.name, "cp");
+        kept.words = some.into();
+        kept.directions = row.directions;
+        kept.directions.iter_mut().for_each(|direction| {
+            direction.seen.shrink_to_fit();
+            direction.strides.shrink_to_fit();
+        });
+        kept
     }
 
-    #[test]
-    fn too_many_processes_are_counted_and_those_with_files_stay() {
-        let mut book = IoBook::default();
-        book.add_use(&read(0, 3, 1));
-        for pid in 1..=MOST_PROCESSES as u32 {
-            let (started_ns, path_calls) = (u64::from(pid), 3);
-            book.add(Event::Asked(Process { pid, started_ns, path_calls, ..Process::default() }));
-        }
-        assert!(book.make_room().is_empty());
-        let left = book.left_processes;
-        assert_eq!(left.processes as usize, MOST_PROCESSES / 2);
-        let kept: u64 = book.processes.values().map(|process| process.path_calls).sum();
-        assert_eq!(kept + left.path_calls, 3 * MOST_PROCESSES as u64);
-        assert!(book.processes.contains_key(&7), "it has a row");
-        assert!(!book.processes.contains_key(&8) && book.processes.contains_key(&100_000));
+    /// The row of this file and process.
+    pub fn row(&self, key: &(FileId, Who)) -> Use {
+        Use { file: key.0, who: key.1, ..self.with(self.directions.clone()) }
     }
 
-    #[test]
-    fn too_many_files_go_to_the_rest_and_none_is_lost() {
-        let mut book = IoBook::default();
-        for inode in 0..MOST_ROWS as u64 {
-            let file = FileId { inode, ..FileId::default() };
-            book.add_use(&Use { file, ..read(0, 3, inode + 1) });
+    /// The row but for whose it is, and for what was read and written where: for sums.
+    pub(super) fn amounts(&self) -> Use {
+        self.with(Default::default())
+    }
+
+    fn with(&self, directions: [Direction; 2]) -> Use {
+        let mut row = Use {
+            object: self.object,
+            is_deleted: self.is_deleted,
+            sources: self.sources,
+            directions,
+            slowest: self.slowest,
+            ..Use::default()
+        };
+        let mut some = self.words.iter().copied();
+        let mut places = [0; 1 + 2 * PLACES];
+        for (place, word) in row.numbers.words_mut().chain(&mut places).enumerate() {
+            if self.present[place / 64] >> (place % 64) & 1 == 1 {
+                *word = some.next().unwrap_or(0);
+            }
         }
-        let old = book.make_room();
-        assert_eq!(old.len() + book.rows.len(), MOST_ROWS);
-        assert!(old.iter().all(|((file, _), _)| file.inode <= MOST_ROWS as u64 / 2));
-        let kept: u64 = book.rows().map(|row| row.numbers.bytes[0][0]).sum();
-        assert_eq!(kept + book.rest.numbers.bytes[0][0], 3 * MOST_ROWS as u64);
-        assert_eq!(book.rest_uses as usize, old.len());
-        assert!(book.make_room().is_empty());
+        let [shift, bytes @ ..] = places;
+        row.places.shift = shift as u32;
+        row.places.bytes.as_flattened_mut().copy_from_slice(&bytes);
+        row
+    }
+
+    /// Takes in what was done later.
+    pub(super) fn fold(&mut self, more: &Use) {
+        let directions = std::mem::take(&mut self.directions);
+        let mut row = self.with(directions);
+        fold(&mut row, more);
+        *self = RowState::of(row);
     }
 }
+
+/// Takes in what another thread did at the same time: each byte was read, or written, again by nobody but
+/// who read it before.
+pub(super) fn join(row: &mut Use, other: &Use) {
+    row.numbers.fold(&other.numbers);
+    row.places.fold(&other.places);
+    for (mine, theirs) in row.directions.iter_mut().zip(&other.directions) {
+        extents::join(&mut mine.seen, &theirs.seen);
+    }
+}
+
+/// Takes in what was done later: what it has in common with before was read, or written, again.
+pub(super) fn fold(row: &mut Use, more: &Use) {
+    let again = [Field::Reread, Field::Rewritten];
+    row.numbers.fold(&more.numbers);
+    row.places.fold(&more.places);
+    for (which, field) in again.into_iter().enumerate() {
+        let (mine, theirs) = (&mut row.directions[which], &more.directions[which]);
+        let twice = row.numbers.get(field) + extents::common(&mine.seen, &theirs.seen);
+        row.numbers.set(field, twice);
+        let forgotten = extents::join(&mut mine.seen, &theirs.seen);
+        let forgotten = row.numbers.get(Field::Forgotten) + forgotten;
+        row.numbers.set(Field::Forgotten, forgotten);
+        fold_strides(&mut mine.strides, &theirs.strides);
+    }
+    if more.object != Object::Unknown {
+        row.object = more.object;
+    }
+    row.is_deleted |= more.is_deleted;
+    row.slowest = row.slowest.max(more.slowest);
+    row.sources.join(more.sources);
+}
+
+fn fold_strides(mine: &mut Vec<(i64, u64)>, theirs: &[(i64, u64)]) {
+    for (bytes, times) in theirs {
+        match mine.iter_mut().find(|(known, _)| known == bytes) {
+            Some((_, sum)) => *sum += times,
+            None => mine.push((*bytes, *times)),
+        }
+    }
+    mine.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
+    mine.truncate(weigh_schema::io::STRIDES);
+}
+
+fn words(row: &Use) -> impl Iterator<Item = u64> {
+    let OffsetHistogram { shift, bytes } = &row.places;
+    row.numbers.words().chain([u64::from(*shift)]).chain(bytes.iter().flatten().copied())
+}
+
+#[cfg(test)]
+mod tests;

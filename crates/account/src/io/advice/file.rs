@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weigh_schema::io::{Field, Numbers, Object};
 
 use crate::io::file_use::seconds;
-use crate::io::packed_row::RowState;
+use crate::io::usage_table::RowState;
 
 /// So many processes, in words.
 pub(super) fn processes(count: usize) -> String {

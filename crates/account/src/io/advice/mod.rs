@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use weigh_schema::byte_text;
 use weigh_schema::io::{Advice, FileId};
 
-use super::packed_row::RowState;
-use super::usage_table::IoBook;
+use super::usage_table::{IoBook, RowState};
 use file::File;
 pub use rule::Rule;
 
