@@ -17,12 +17,83 @@
 #define O_DIRECT_FLAG 0200000
 #endif
 /*
-* A thread that makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
+ * A thread that makes a use, or is done with one, has no more than a few instructions to go. But a virtual machine's CPU may
  * stand still among them for as long as its host runs others on it, and what does not wait for that is counted
  * without its file. The second number only bounds the loop.
  */
 #define PATIENCE_NS 500000000
 #define MOST_TRIES (1 << 22)
+
+struct io_use {
+	struct bpf_spin_lock lock;
+	/*
+	 * Without a process until its maker has set it, and just before the entry leaves the table: since 6.1 it is
+	 * reused at once, and code that still has its address must not take it for the one that it looked up.
+	 */
+	struct io_key key;
+	__u32 mode, rdev, links;
+	__u32 is_named; /* or was tried: a file that is known by its inode alone has no name yet */
+	__u64 unsynced; /* bytes written since the last fsync */
+	__u64 slowest_ns, slowest_number, slowest_at;
+	struct io_numbers numbers;
+	struct io_direction directions[2];
+	struct io_places places;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_USES);
+	__type(key, struct io_key);
+	__type(value, struct io_use);
+} uses SEC(".maps");
+
+/* What found no room among them, all together. Its key is nobody's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct io_use);
+} rest SEC(".maps");
+
+const volatile __u8 blank_use[sizeof(struct io_use)];
+
+struct io_told_use {
+	enum io_kind kind;
+	__u32 unused;
+	struct io_key key;
+	struct io_use use;
+};
+
+const volatile struct io_told_use use_layout;
+
+/* Uses, and processes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} told SEC(".maps");
+
+/* Whether it is the one that was looked for. The lock is held. */
+static __always_inline bool is_use_of(const struct io_use *use, const struct io_key *key)
+{
+	return use->key.inode == key->inode && use->key.device == key->device &&
+	       use->key.generation == key->generation && use->key.pid == key->pid && use->key.tid == key->tid;
+}
+
+/*
+ * The use of this file and process. Without an error it is new: nobody takes it out until the caller has given it its
+ * key, under the lock. None, and -EEXIST, if somebody takes it out at this moment; none where there is no room.
+ */
+static __always_inline struct io_use *use_for(struct io_key *key, int *error)
+{
+	struct io_use *use = bpf_map_lookup_elem(&uses, key);
+
+	*error = -EEXIST;
+	if (use)
+		return use;
+	*error = bpf_map_update_elem(&uses, key, (void *)blank_use, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&uses, key);
+}
 
 /* Hardly a branch: the verifier follows each way from here through place_access(). */
 static __always_inline void count_move(struct io_use *use, struct io_doing *did)
@@ -141,6 +212,34 @@ __noinline int try_to_count(struct io_key *key, struct io_doing *did)
 	if (did->is_new)
 		return COUNTED_IN_NEW;
 	return use->is_named ? COUNTED_IN_NAMED : COUNTED_IN_UNNAMED;
+}
+
+/*
+ * An access in several places, or beyond the last one. False if another thread hands the use over at this moment,
+ * or makes it: it should be tried again. Global: the verifier looks at it once, and by itself.
+ */
+__noinline int spread_access(struct io_key *key, struct io_doing *did)
+{
+	struct io_key of;
+	struct io_use *use;
+	int error;
+	bool alive;
+
+	if (!key || !did)
+		return 1;
+	of = *key; /* before 6.2 a key is not taken from an argument's memory */
+	use = use_for(&of, &error);
+	if (!use)
+		return 0;
+	did->is_new = !error;
+	bpf_spin_lock(&use->lock);
+	if (HIDDEN(did->is_new))
+		use->key = of;
+	alive = is_use_of(use, &of);
+	if (alive)
+		spread(&use->places, did);
+	bpf_spin_unlock(&use->lock);
+	return alive;
 }
 
 struct attempt {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is kept of each file and process, of each process and of each thread, how it is found, and how user space is
- * told. These types are the only declaration: user space gets them from the object's BTF, and the
+ * What is kept of each process and of each thread, and how user space is told; account.h has what is kept of each file
+ * and process. These types are the only declaration: user space gets them from the object's BTF, and the
  * numbers come from the schema.
  */
 #ifndef WEIGH_IO_KEEP_H
@@ -105,46 +105,6 @@ struct io_window {
 
 MEMBERS(struct io_window)
 
-/* Bytes by where in the file they lie: each place is as wide as it must be for all to reach its end. */
-struct io_places {
-	__u64 shift;
-	__u64 bytes[2][IO_PLACES];
-};
-
-struct io_use {
-	struct bpf_spin_lock lock;
-	/*
-	 * Without a process until its maker has set it, and just before the entry leaves the table: since 6.1 it is
-	 * reused at once, and code that still has its address must not take it for the one that it looked up.
-	 */
-	struct io_key key;
-	__u32 mode, rdev, links;
-	__u32 is_named; /* or was tried: a file that is known by its inode alone has no name yet */
-	__u64 unsynced; /* bytes written since the last fsync */
-	__u64 slowest_ns, slowest_number, slowest_at;
-	struct io_numbers numbers;
-	struct io_direction directions[2];
-	struct io_places places;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_USES);
-	__type(key, struct io_key);
-	__type(value, struct io_use);
-} uses SEC(".maps");
-
-/* What found no room among them, all together. Its key is nobody's. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct io_use);
-} rest SEC(".maps");
-
-const volatile __u8 blank_use[sizeof(struct io_use)];
-
 struct io_process {
 	__u32 pid, parent;
 	__u64 started, ended;
@@ -176,13 +136,6 @@ enum io_kind {
 	TOLD_USE,
 	TOLD_PROCESS,
 	TOLD_CALL,
-};
-
-struct io_told_use {
-	enum io_kind kind;
-	__u32 unused;
-	struct io_key key;
-	struct io_use use;
 };
 
 struct io_told_process {
@@ -229,7 +182,7 @@ struct io_told_name {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
-} told SEC(".maps"), told_names SEC(".maps");
+} told_names SEC(".maps");
 
 /* User space says how much, if it wants each call; else this is as small as may be. */
 struct {
@@ -265,7 +218,6 @@ const volatile bool tells_calls = false; /* each call is wanted */
 const volatile bool by_thread = false; /* not by process */
 /* Everybody is followed, but only what is done with files of this file system; 0: a job, with all its files. */
 const volatile __u32 only_device = 0;
-const volatile struct io_told_use use_layout;
 const volatile struct io_told_process process_layout;
 const volatile struct io_told_name name_layout;
 const volatile struct io_told_call call_told_layout;
@@ -306,28 +258,6 @@ static __always_inline bool is_apart(__u32 pid)
 		return false;
 	process = process_of(pid);
 	return !process || process->is_apart;
-}
-
-/* Whether it is the one that was looked for. The lock is held. */
-static __always_inline bool is_use_of(const struct io_use *use, const struct io_key *key)
-{
-	return use->key.inode == key->inode && use->key.device == key->device &&
-	       use->key.generation == key->generation && use->key.pid == key->pid && use->key.tid == key->tid;
-}
-
-/*
- * The use of this file and process. Without an error it is new: nobody takes it out until the caller has given it its
- * key, under the lock. None, and -EEXIST, if somebody takes it out at this moment; none where there is no room.
- */
-static __always_inline struct io_use *use_for(struct io_key *key, int *error)
-{
-	struct io_use *use = bpf_map_lookup_elem(&uses, key);
-
-	*error = -EEXIST;
-	if (use)
-		return use;
-	*error = bpf_map_update_elem(&uses, key, (void *)blank_use, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&uses, key);
 }
 
 #endif

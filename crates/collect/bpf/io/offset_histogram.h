@@ -12,6 +12,12 @@
 #include "../masks.h"
 #include "../page_entries.h"
 
+/* Bytes by where in the file they lie: each place is as wide as it must be for all to reach its end. */
+struct io_places {
+	__u64 shift;
+	__u64 bytes[2][IO_PLACES];
+};
+
 /* How many bits a number has up to its highest one. */
 static __always_inline __u64 bits_of(__u64 number)
 {
@@ -79,34 +85,6 @@ static __always_inline void spread(struct io_places *places, struct io_doing *di
 
 		direction[i] += (high - low) & is_below(low, high);
 	}
-}
-
-/*
- * An access in several places, or beyond the last one. False if another thread hands the use over at this moment,
- * or makes it: it should be tried again. Global: the verifier looks at it once, and by itself.
- */
-__noinline int spread_access(struct io_key *key, struct io_doing *did)
-{
-	struct io_key of;
-	struct io_use *use;
-	int error;
-	bool alive;
-
-	if (!key || !did)
-		return 1;
-	of = *key; /* before 6.2 a key is not taken from an argument's memory */
-	use = use_for(&of, &error);
-	if (!use)
-		return 0;
-	did->is_new = !error;
-	bpf_spin_lock(&use->lock);
-	if (HIDDEN(did->is_new))
-		use->key = of;
-	alive = is_use_of(use, &of);
-	if (alive)
-		spread(&use->places, did);
-	bpf_spin_unlock(&use->lock);
-	return alive;
 }
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef WEIGH_IO_STACKED_H
 #define WEIGH_IO_STACKED_H
 
+#include "account.h"
 #include "deferred.h"
 
 #define MAX_STACKED 16384
