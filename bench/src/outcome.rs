@@ -1,6 +1,6 @@
 //! What a tool said in a case, run after run, beside the truth. Pure.
 
-use weigh_schema::quality::Quality;
+use weigh_schema::Quality;
 
 use crate::tools::{Figure, Quantity};
 

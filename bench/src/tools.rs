@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weigh_schema::quality::Quality;
+use weigh_schema::Quality;
 
 use crate::page::{Page, Table};
 use crate::peers::{Installed, PEERS};

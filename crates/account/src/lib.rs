@@ -2,7 +2,7 @@
 //!
 //! Pure: no clock and no I/O of its own, so the same input always gives the same result, and it
 //! can be tested on recorded input. Reads the types of `schema::event`; emits those of
-//! `schema::recording` and `schema::quality`.
+//! `schema::recording` and `schema::summary`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
@@ -12,7 +12,6 @@ mod explain;
 pub mod io;
 mod limits;
 mod marks;
-mod memory;
 pub mod node;
 pub mod published;
 pub mod regions;

@@ -5,7 +5,7 @@
 
 use regex::bytes::Regex;
 use weigh_schema::byte_text;
-use weigh_schema::snapshot::{Cause, WatchedFile};
+use weigh_schema::summary::{Cause, WatchedFile};
 
 /// Of a line so much is kept.
 const LINE_KEPT: usize = 1000;

@@ -14,11 +14,10 @@ mod tree;
 
 use std::collections::BTreeMap;
 
-use weigh_schema::byte_text;
 use weigh_schema::profile::{NodeKind, OTHER_NAME};
-use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{ProfileNode, ProfilePhase, ProfileSnapshot, ProfileThread};
 use weigh_schema::region::{PhaseRow, RegionKind, RegionRow};
+use weigh_schema::{Quality, byte_text};
 
 use costs::kernel_costs;
 use estimate::{Estimate, estimates};

@@ -1,13 +1,21 @@
 //! The summary's values: every metric of the schema, each with its source and quality.
+//!
+//! The peak of memory counts what processes share once: bounds from the kernel side, narrowed by looks at the pages.
 
 use std::collections::BTreeMap;
 
-use weigh_schema::event::{CertainMemory, JobReading, MemoryParts, Note, SharedMemoryReading};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Counter, CounterValues, Formula, METRICS, Metric};
+use weigh_schema::event::{
+    CertainMemory, JobReading, MemoryParts, MemoryReading, Note, SharedMemoryReading,
+};
+use weigh_schema::{
+    Counter, CounterValues, Formula, METRICS, Mechanism, Metric, Quality, Unit, Value, metric_name,
+};
 
-use crate::memory::{estimate_peak, parts_of_peak};
+/// How near the two bounds must be for the value to be called exact.
+const EXACT_WITHIN: f64 = 0.01;
+
+/// How near the sum at a look must be to the greatest sum for the look to stand for the peak.
+const LOOK_AT_PEAK_WITHIN: f64 = 0.03;
 
 /// All that was measured.
 pub struct Measured<'a> {
@@ -168,6 +176,85 @@ fn whole_peak(measured: &Measured<'_>) -> Value {
     peak
 }
 
+/// The peak that follows from the bounds and the looks.
+fn estimate_peak(
+    memory: &MemoryReading,
+    looks: &[SharedMemoryReading],
+    source: Mechanism,
+) -> Value {
+    let upper = memory.rss_sum_peak as f64;
+    let certain = |look: &SharedMemoryReading| look.certain_bytes.unwrap_or(look.union_bytes);
+    let seen = looks.iter().map(certain).max().unwrap_or(0) as f64;
+    let lower = (memory.floor_peak as f64).max(seen).min(upper);
+    if upper - lower <= upper * EXACT_WITHIN {
+        return Value::exact(Unit::Bytes, upper, source);
+    }
+    let likely = memory.likely_peak as f64;
+    let bounds = format!("between {lower} and {upper} bytes, by the kernel's counters");
+    let qualified = |bytes: f64, quality, why: String| {
+        let value = Value::exact(Unit::Bytes, bytes.clamp(lower, upper), source);
+        value.qualified(quality, format!("{why}; {bounds}"))
+    };
+    let estimated = |bytes, why: String| qualified(bytes, Quality::Estimated, why);
+    match (surplus_at_peak(upper, looks), part_seen(memory, looks)) {
+        (Some(surplus), _) if looks.iter().any(|look| look.certain_bytes.is_some()) => estimated(
+            upper - surplus,
+            "this system lets no address spaces be compared: processes that share one may count once each"
+                .to_owned(),
+        ),
+        (Some(surplus), _) => qualified(
+            upper - surplus,
+            Quality::Sampled,
+            format!("pages are shared; looked at {} times, also at the peak", looks.len()),
+        ),
+        (None, Some(part)) if upper * part < likely => estimated(
+            upper * part,
+            format!(
+                "pages are shared; the part seen at a lower sum ({part:.3}) was taken for the peak"
+            ),
+        ),
+        (None, _) => estimated(
+            likely,
+            "pages may be shared, and were not looked at near the peak: what forks have inherited \
+             is counted once"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Of what a peak of so many bytes was made, from the sums of resident sizes at that moment. Where the sum is greater,
+/// what was counted more than once is taken from what can be shared: first what forks have inherited, then mapped pages.
+fn parts_of_peak(parts: &MemoryParts, peak_bytes: f64) -> MemoryParts {
+    let MemoryParts { anonymous, unshared, shared, file } = *parts;
+    let surplus = (anonymous + shared + file).saturating_sub(peak_bytes as u64);
+    let of_inherited = surplus.min(anonymous.saturating_sub(unshared));
+    let mapped = shared + file;
+    let of_mapped = (surplus - of_inherited).min(mapped);
+    let of_shared = (u128::from(of_mapped) * u128::from(shared) / u128::from(mapped.max(1))) as u64;
+    MemoryParts {
+        anonymous: anonymous - of_inherited,
+        unshared,
+        shared: shared - of_shared,
+        file: file - (of_mapped - of_shared),
+    }
+}
+
+/// What was counted more than once, seen where the sum was near its greatest.
+fn surplus_at_peak(upper: f64, looks: &[SharedMemoryReading]) -> Option<f64> {
+    let best = looks.iter().max_by_key(|look| look.rss_sum_bytes)?;
+    let is_at_peak = best.rss_sum_bytes as f64 >= upper * (1.0 - LOOK_AT_PEAK_WITHIN);
+    is_at_peak.then(|| best.rss_sum_bytes.saturating_sub(best.union_bytes) as f64)
+}
+
+/// The part of the sum that is not counted more than once, seen at a lower sum. A look at fewer address spaces than
+/// there were at the peak says nothing of what these had in common.
+fn part_seen(memory: &MemoryReading, looks: &[SharedMemoryReading]) -> Option<f64> {
+    let spaces = memory.spaces_at_peak.max(2);
+    let telling = looks.iter().filter(|look| look.spaces >= spaces && look.rss_sum_bytes > 0);
+    let best = telling.max_by_key(|look| look.rss_sum_bytes)?;
+    Some((best.union_bytes as f64 / best.rss_sum_bytes as f64).min(1.0))
+}
+
 /// A part of the peak.
 fn part(metric: &Metric, measured: &Measured<'_>, of: fn(&MemoryParts) -> u64) -> Value {
     let memory = &measured.reading.memory;
@@ -241,116 +328,4 @@ fn noted(metric: &Metric, mut value: Value, notes: &[Note]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weigh_schema::Number;
-
-    #[test]
-    fn a_wait_from_the_start_of_the_machine_is_no_value() {
-        let mut reading = JobReading::default();
-        reading.population.threads_peak = 3;
-        let value = |waited_ns: u64, reading: &mut JobReading| {
-            reading.counters.set(Counter::BlockDelay, waited_ns);
-            metrics(&measured(reading, &[]))[metric_name::delay_block_seconds].clone()
-        };
-        let possible = value(5_000_000_000, &mut reading);
-        assert_eq!((possible.value, possible.quality), (Some(Number::Real(5.0)), Quality::Exact));
-        let impossible = value(82_902_000_000_000, &mut reading);
-        assert_eq!((impossible.value, impossible.quality), (None, Quality::Unavailable));
-        assert!(impossible.reason.is_some_and(|why| why.contains("from the start of the machine")));
-    }
-
-    fn measured<'a>(reading: &'a JobReading, notes: &'a [Note]) -> Measured<'a> {
-        Measured {
-            wall_seconds: 2.0,
-            reading,
-            source: Mechanism::Bpf,
-            looks: &[],
-            cores_peak: None,
-            given: BTreeMap::new(),
-            notes,
-        }
-    }
-
-    #[test]
-    fn every_metric_has_a_value_or_a_reason() {
-        let reading = JobReading::default();
-        let metrics = metrics(&measured(&reading, &[]));
-        assert_eq!(metrics.len(), METRICS.len());
-        for (name, value) in metrics {
-            assert_eq!(value.value.is_none(), value.quality == Quality::Unavailable, "{name}");
-            assert!(value.value.is_some() || value.reason.is_some(), "{name}");
-        }
-    }
-
-    #[test]
-    fn huge_pages_that_are_left_out_are_named() {
-        let mut reading = JobReading::default();
-        reading.memory.rss_sum_peak = 1000;
-        reading.memory.floor_peak = 1000;
-        let parts = MemoryParts { anonymous: 700, unshared: 700, shared: 100, file: 200 };
-        reading.memory.parts_at_peak = Some(parts);
-        let before = metrics(&measured(&reading, &[]));
-        assert_eq!(before["memory_peak_bytes"].quality, Quality::Exact);
-        for (name, bytes) in [("anonymous", 700), ("shared", 100), ("file", 200)] {
-            let value = &before[&format!("memory_peak_{name}_bytes")];
-            assert_eq!((value.value, value.quality), (Some(Number::Whole(bytes)), Quality::Exact));
-        }
-        reading.memory.hugetlb_peak = 2 << 20;
-        let after = metrics(&measured(&reading, &[]));
-        let peak = &after["memory_peak_bytes"];
-        assert_eq!((peak.value, peak.quality), (Some(Number::Whole(1000)), Quality::Estimated));
-        assert!(peak.reason.as_deref().is_some_and(|why| why.contains("2097152")));
-        assert_eq!(after["memory_peak_hugetlb_bytes"].value, Some(Number::Whole(2 << 20)));
-    }
-
-    #[test]
-    fn sums_add_and_take_away() {
-        let mut reading = JobReading::default();
-        reading.counters.set(Counter::ReadChars, 1_000_003);
-        reading.counters.set(Counter::SocketReadChars, 20);
-        let metrics = metrics(&measured(&reading, &[]));
-        assert_eq!(metrics["io_read_bytes_total"].value, Some(Number::Whole(1_000_023)));
-    }
-
-    #[test]
-    fn what_is_thrown_away_unwritten_may_be_another_programs() {
-        let mut reading = JobReading::default();
-        let name = "storage_written_bytes_total";
-        reading.counters.set(Counter::StorageWritten, 8192);
-        let value = &metrics(&measured(&reading, &[]))[name];
-        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Exact));
-        // All that was there before the job was thrown away.
-        reading.counters.set(Counter::StorageCancelled, 40_960);
-        let value = &metrics(&measured(&reading, &[]))[name];
-        assert_eq!((value.value, value.quality), (Some(Number::Whole(8192)), Quality::Estimated));
-        let reason = value.reason.as_deref().unwrap();
-        assert!(reason.contains("between 0 and 8192"), "{reason}");
-        reading.counters.set(Counter::StorageWritten, 0);
-        let value = &metrics(&measured(&reading, &[]))[name];
-        assert_eq!((value.value, value.quality), (Some(Number::Whole(0)), Quality::Exact));
-    }
-
-    #[test]
-    fn the_split_adds_up_to_the_exact_total() {
-        let mut reading = JobReading::default();
-        reading.counters.set(Counter::Runtime, 3_000_000_000);
-        reading.counters.set(Counter::UserTicks, 8_000_000);
-        reading.counters.set(Counter::SystemTicks, 4_000_000);
-        let (user, system) = cpu_split(&reading.counters);
-        assert!((user - 2.0).abs() < 1e-9 && (system - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_note_can_take_a_value_away_or_qualify_it() {
-        let reading = JobReading::default();
-        let note = |quality| Note::new("net_sent_bytes_total", quality, "no tracepoint");
-        let notes = [note(Quality::Unavailable)];
-        let value = &metrics(&measured(&reading, &notes))["net_sent_bytes_total"];
-        assert_eq!((value.value, value.quality), (None, Quality::Unavailable));
-        let notes = [note(Quality::Estimated)];
-        let value = &metrics(&measured(&reading, &notes))["net_sent_bytes_total"];
-        assert_eq!(value.quality, Quality::Estimated);
-        assert_eq!(value.reason.as_deref(), Some("no tracepoint"));
-    }
-}
+mod tests;

@@ -16,7 +16,7 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use weigh_schema::Mechanism;
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::snapshot::WatchedFile;
+use weigh_schema::summary::WatchedFile;
 
 use lines::Lines;
 

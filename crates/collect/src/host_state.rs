@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use weigh_parse::node::{LoadAverages, each_pair, load_averages};
 use weigh_schema::node_metric::*;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Metric, Number};
+use weigh_schema::{Mechanism, Metric, Number, Quality, Value};
 
 use crate::clock::Moment;
 use crate::procfs;

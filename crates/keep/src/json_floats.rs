@@ -5,8 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use weigh_schema::snapshot::Snapshot;
-use weigh_schema::summary::{LimitOutcome, Summary};
+use weigh_schema::summary::{LimitOutcome, Snapshot, Summary};
 use weigh_schema::update::Update;
 use weigh_schema::{Number, Value};
 

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use weigh_schema::io::IoFound;
 use weigh_schema::metric_name;
-use weigh_schema::snapshot::Snapshot;
-use weigh_schema::summary::Summary;
+use weigh_schema::summary::{Snapshot, Summary};
 use weigh_schema::update::{Scope, Update};
 use weigh_schema::{METRICS, Mechanism, Metric, MetricKind, Quality, Value, metric};
 

@@ -1,12 +1,11 @@
 //! The tables of regions and phases.
 
 use weigh_schema::call_row::{COST_COLUMNS, CostColumn, LATER_COLUMNS, LaterColumn};
-use weigh_schema::quality::Quality;
 use weigh_schema::recording::files;
 use weigh_schema::region::{KernelCosts, PhaseRow, RegionRow};
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter};
 use weigh_schema::update::Update;
-use weigh_schema::{Number, Unit};
+use weigh_schema::{Number, Quality, Unit};
 
 use crate::column::{Column, column};
 use crate::latest_rows::Latest;
@@ -221,7 +220,7 @@ impl Row for PhaseRow {
 
 #[cfg(test)]
 mod tests {
-    use weigh_schema::quality::Quality;
+    use weigh_schema::Quality;
     use weigh_schema::region::RegionKind;
 
     use super::*;

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::Snapshot;
-use crate::summary::{Job, LimitOutcome, Summary};
+use crate::summary::{Job, LimitOutcome, Snapshot, Summary};
 use crate::unit::Number;
 use crate::unit::Unit;
 

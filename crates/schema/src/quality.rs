@@ -1,11 +1,6 @@
 //! How a value was got and how far it can be trusted.
 
-use serde::{Deserialize, Serialize};
-
 use crate::named::named;
-use crate::printable::in_words;
-pub use crate::unit::Number;
-use crate::unit::Unit;
 
 named! {
     /// How far a value can be trusted.
@@ -57,58 +52,5 @@ named! {
         Clock = "clock",
         /// No mechanism: the value is unavailable.
         None = "none",
-    }
-}
-
-/// A value with all that is needed to judge it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Value {
-    /// The number; absent exactly when the quality is `unavailable`.
-    pub value: Option<Number>,
-    /// The metric's unit.
-    pub unit: Unit,
-    /// How it was got.
-    pub source: Mechanism,
-    /// How far it can be trusted.
-    pub quality: Quality,
-    /// Why it is not exact, or what it leaves out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-impl Value {
-    /// A number that was counted at every event.
-    pub fn exact(unit: Unit, number: f64, source: Mechanism) -> Value {
-        let value = Some(unit.number(number));
-        Value { value, unit, source, quality: Quality::Exact, reason: None }
-    }
-
-    /// The same number with what there is to say of it.
-    pub fn qualified(self, quality: Quality, reason: impl Into<String>) -> Value {
-        Value { quality, reason: Some(reason.into()), ..self }
-    }
-
-    /// The same number, which is estimated for these reasons, if there are any.
-    pub fn estimated_for(self, reasons: &[String]) -> Value {
-        match reasons {
-            [] => self,
-            reasons => self.qualified(Quality::Estimated, reasons.join("; ")),
-        }
-    }
-
-    /// A value that is not known, and why.
-    pub fn unavailable(unit: Unit, reason: impl Into<String>) -> Value {
-        Value {
-            value: None,
-            unit,
-            source: Mechanism::None,
-            quality: Quality::Unavailable,
-            reason: Some(in_words(reason.into())),
-        }
-    }
-
-    /// The number as a real, if there is one.
-    pub fn number(&self) -> Option<f64> {
-        self.value.map(Number::as_f64)
     }
 }

@@ -3,18 +3,17 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::allowed::Allowed;
 use crate::amount::{show_amount, show_size_like};
 use crate::event::CollectorStatus;
-use crate::file_system::FileSystemRoom;
-use crate::gpu_use::GpuUse;
 use crate::io::IoFound;
 use crate::metric::metric;
 use crate::named::named;
-use crate::quality::{Mechanism, Quality, Value};
+use crate::printable::in_words;
+use crate::quality::{Mechanism, Quality};
 use crate::region::RegionsFound;
-use crate::snapshot::Snapshot;
 use crate::unit::{Number, Unit};
 
 /// The schema's name and version.
@@ -56,6 +55,59 @@ pub struct Summary {
     /// What it was allowed to use.
     #[serde(default)]
     pub allowed: Allowed,
+}
+
+/// A value with all that is needed to judge it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The number; absent exactly when the quality is `unavailable`.
+    pub value: Option<Number>,
+    /// The metric's unit.
+    pub unit: Unit,
+    /// How it was got.
+    pub source: Mechanism,
+    /// How far it can be trusted.
+    pub quality: Quality,
+    /// Why it is not exact, or what it leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Value {
+    /// A number that was counted at every event.
+    pub fn exact(unit: Unit, number: f64, source: Mechanism) -> Value {
+        let value = Some(unit.number(number));
+        Value { value, unit, source, quality: Quality::Exact, reason: None }
+    }
+
+    /// The same number with what there is to say of it.
+    pub fn qualified(self, quality: Quality, reason: impl Into<String>) -> Value {
+        Value { quality, reason: Some(reason.into()), ..self }
+    }
+
+    /// The same number, which is estimated for these reasons, if there are any.
+    pub fn estimated_for(self, reasons: &[String]) -> Value {
+        match reasons {
+            [] => self,
+            reasons => self.qualified(Quality::Estimated, reasons.join("; ")),
+        }
+    }
+
+    /// A value that is not known, and why.
+    pub fn unavailable(unit: Unit, reason: impl Into<String>) -> Value {
+        Value {
+            value: None,
+            unit,
+            source: Mechanism::None,
+            quality: Quality::Unavailable,
+            reason: Some(in_words(reason.into())),
+        }
+    }
+
+    /// The number as a real, if there is one.
+    pub fn number(&self) -> Option<f64> {
+        self.value.map(Number::as_f64)
+    }
 }
 
 /// What was measured.
@@ -280,4 +332,112 @@ pub struct Host {
     /// The same just after the job has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at_end: BTreeMap<String, Value>,
+}
+
+/// A file system, and the room on it before, during and after a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileSystemRoom {
+    /// A mount point of it.
+    pub mount: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_base64: Option<String>,
+    /// Its type, by the kernel's name.
+    pub kind: String,
+    /// Its device: major * 2^20 + minor.
+    pub device: u32,
+    /// Why it is in the list.
+    pub used_for: Vec<FileSystemPurpose>,
+    /// Its size and what was free of it just before the command began, by the names of metrics of the node.
+    pub at_start: BTreeMap<String, Value>,
+    /// What was free at least, at one look.
+    pub least: BTreeMap<String, Value>,
+    /// What was free just after the job's end.
+    pub at_end: BTreeMap<String, Value>,
+}
+
+/// What a job uses a file system for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSystemPurpose {
+    /// The working directory is there.
+    WorkingDirectory,
+    /// `TMPDIR` is there.
+    Temporary,
+    /// A folder that is watched (`--watch`) is there.
+    Watched,
+    /// The recording is there.
+    Recording,
+    /// The job wrote files there.
+    Output,
+}
+
+/// What one process of a job did with one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuUse {
+    /// The process, by its PID in the initial PID namespace.
+    pub pid: u32,
+    /// The GPU's address on its bus, `0000:0c:00.0`, or its number in NVML where that is not known.
+    pub gpu: String,
+    /// NVML's UUID of it.
+    pub uuid: Option<String>,
+    /// Its device files that the process was seen to have open.
+    pub opened: Vec<String>,
+    /// `gpu_memory_peak_bytes` and `gpu_seconds` of this process on this GPU.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// The job's metrics at one moment: totals and peaks from its start until then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// What the user calls it.
+    pub label: String,
+    /// The watched file.
+    pub file: String,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_base64: Option<String>,
+    /// What happened to it.
+    pub cause: Cause,
+    /// The line that matched, if it was one: the last, where it stands for several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// Its bytes in Base64, where they are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_base64: Option<String>,
+    /// How often it happened at this moment: lines that are found at the same look share one
+    /// snapshot.
+    pub count: u64,
+    /// When the values were taken (UTC).
+    pub taken: Timestamp,
+    /// The same, in seconds from the start of the job.
+    pub at_seconds: f64,
+    /// Every metric, by name.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// A file to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedFile {
+    /// The file; it need not exist.
+    pub path: PathBuf,
+    /// Whether its lines are wanted.
+    pub lines: bool,
+    /// Whether those that it has at the beginning are.
+    pub from_start: bool,
+    /// Whether to read from its start again when it was truncated.
+    pub from_start_if_truncated: bool,
+}
+
+named! {
+    /// What can happen to a watched file.
+    #[derive(Hash)]
+    pub enum Cause {
+        /// It was created, or another was put in its place.
+        Created = "created",
+        /// It became shorter.
+        Truncated = "truncated",
+        /// It got a line.
+        Line = "line",
+    }
 }

@@ -12,8 +12,7 @@ use crate::io::{FileUse, IoCall, IoFound, Moment, PlaceMoment};
 use crate::quality::Quality;
 use crate::recording::ProcessRow;
 use crate::region::{PhaseRow, RegionRow};
-use crate::snapshot::Snapshot;
-use crate::summary::Summary;
+use crate::summary::{Snapshot, Summary};
 
 pub use crate::scope::Scope;
 

@@ -8,13 +8,12 @@ use weigh_schema::allowed::{
     Allowed, AllowedChange, AllowedGroup, ResourceLimit, SchedulerRequest,
 };
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
-use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::published::{PUBLISHED_VALUE, TRACE_METRICS};
 use weigh_schema::recording::files;
 use weigh_schema::running_job::RUNNING_JOB_METRICS;
 use weigh_schema::summary::{
-    Exit, ExitKind, Host, Job, LimitOutcome, Mapping, Offender, SCHEMA, Sender, SenderKind, Summary,
+    Exit, ExitKind, FileSystemPurpose, FileSystemRoom, GpuUse, Host, Job, LimitOutcome, Mapping,
+    Offender, SCHEMA, Sender, SenderKind, Summary,
 };
 use weigh_schema::{Group, METRICS, Mechanism, Metric, NODE_METRICS, Quality, Unit, Value};
 

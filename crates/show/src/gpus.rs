@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use weigh_schema::amount::{show_amount, show_number_of};
-use weigh_schema::gpu_use::GpuUse;
-use weigh_schema::summary::Summary;
+use weigh_schema::summary::{GpuUse, Summary};
 use weigh_schema::{Quality, Value, metric_name};
 
 use crate::text::harmless;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use weigh_schema::amount::{show_count, show_number_of, show_size};
-use weigh_schema::file_system::FileSystemRoom;
 use weigh_schema::node_metric::*;
-use weigh_schema::summary::{Host, Summary};
+use weigh_schema::summary::{FileSystemRoom, Host, Summary};
 use weigh_schema::{Metric, Value};
 
 use crate::text::harmless;

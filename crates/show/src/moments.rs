@@ -5,7 +5,7 @@
 use serde::Serialize;
 use weigh_schema::amount::show_amount;
 use weigh_schema::metric_name;
-use weigh_schema::snapshot::{Cause, Snapshot};
+use weigh_schema::summary::{Cause, Snapshot};
 use weigh_schema::{Unit, metric};
 
 /// The metrics that are shown; all of them stand in `summary.json`.

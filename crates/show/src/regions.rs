@@ -3,8 +3,8 @@
 //! Columns before the name have a fixed width, so that 80 columns hold 30 of a name. What is estimated has `~` before it;
 //! times over several threads are said to be added up.
 
+use weigh_schema::Quality;
 use weigh_schema::amount::{show_count, show_number_of, show_seconds};
-use weigh_schema::quality::Quality;
 use weigh_schema::region::{FlatRegion, KernelCosts, RegionKind, RegionRow, RegionsFound, UNBOUND};
 
 use crate::calls::greatest;

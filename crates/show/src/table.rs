@@ -7,8 +7,7 @@
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::metric_name;
-use weigh_schema::snapshot::Snapshot;
-use weigh_schema::summary::{LimitOutcome, Summary};
+use weigh_schema::summary::{LimitOutcome, Snapshot, Summary};
 use weigh_schema::{Group, METRICS, Metric, Number, Quality, Unit, Value};
 
 use unicode_width::UnicodeWidthStr;

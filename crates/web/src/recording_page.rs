@@ -5,8 +5,7 @@
 
 use weigh_account::regions::{FlatRegions, RegionTreeSum, TreeLine};
 use weigh_keep::{KeepError, Recording, UnreadableTables};
-use weigh_schema::metric_name;
-use weigh_schema::quality::Value;
+use weigh_schema::{Value, metric_name};
 use weigh_show::regions::RegionLine;
 use weigh_show::report::{
     FileColumns, Files, IoOverTime, JobSeries, Page, RegionsBuilder, RegionsPage, SlowestCalls,

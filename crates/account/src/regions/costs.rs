@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::Number;
 use weigh_schema::call::Numbers;
 use weigh_schema::library::Reason;
-use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{CostsLink, ProfileCosts, ProfileNode, ProfileSnapshot};
 use weigh_schema::region::{KernelCosts, NO_ROOM};
 use weigh_schema::subsystem::{Account, COUNTED_RATIO, Field, LATER, SUBSYSTEMS, Subsystem};
+use weigh_schema::{Number, Quality};
 
 /// Those of a node; none where no account is bound to its region.
 pub(super) fn kernel_costs(

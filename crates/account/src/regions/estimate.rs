@@ -1,7 +1,7 @@
 //! Times of regions in ticks: as they were added up, or, where not all calls were timed, what they add up to most likely.
 
+use weigh_schema::Quality;
 use weigh_schema::profile::NodeKind;
-use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{ProfileNode, ProfileSnapshot};
 
 /// Times of one node, in ticks.

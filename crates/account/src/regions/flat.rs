@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weigh_schema::quality::Quality;
+use weigh_schema::Quality;
 use weigh_schema::region::{FlatRegion, KernelCosts, RankImbalance, RegionKind, RegionRow};
 
 /// A name with its bytes, where they are no UTF-8.

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use weigh_schema::Quality;
 use weigh_schema::profile::OTHER_NAME;
-use weigh_schema::quality::Quality;
 use weigh_schema::region::span::SpanRecord;
 use weigh_schema::region::{RegionKind, RegionRow};
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::byte_text;
 use weigh_schema::profile::NodeKind;
-use weigh_schema::quality::Quality;
 use weigh_schema::region::snapshot::{ProfileLosses, ProfileNode, ProfileSnapshot};
 use weigh_schema::region::{RegionCounter, RegionKind, RegionRow, RegionsFound, TOP, UNBOUND};
+use weigh_schema::{Quality, byte_text};
 
 use super::flat::{FlatRegions, add};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weigh_schema::quality::Quality;
+use weigh_schema::Quality;
 use weigh_schema::region::{RegionKind, RegionRow};
 
 use super::flat::{add, add_costs};

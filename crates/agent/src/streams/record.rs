@@ -233,12 +233,11 @@ fn json(value: &impl Payload) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use weigh_schema::quality::Quality;
     use weigh_schema::rule::{RuleStanding, Severity, scope_of_job};
     use weigh_schema::stream::{RecordClient, RecordSource};
     use weigh_schema::top::{TOP, TopJob, TopProcess, TopValue};
     use weigh_schema::update::Scope;
-    use weigh_schema::{Number, Unit};
+    use weigh_schema::{Number, Quality, Unit};
 
     use super::*;
 

@@ -14,8 +14,8 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, sendmsg, socket_with,
 };
+use weigh_schema::Quality;
 use weigh_schema::profile::layout;
-use weigh_schema::quality::Quality;
 use weigh_schema::stream::{
     PROFILES, ProgramProfile, ProgramState, RecordBody, RecordClient, StreamRead, StreamRecord,
 };

@@ -8,8 +8,7 @@ use crate::support::run::{Scratch, Weigh, weigh};
 use crate::support::slowness;
 use serde_json::Value;
 use weigh_schema::event::CollectorState;
-use weigh_schema::snapshot::{Cause, Snapshot};
-use weigh_schema::summary::ExitKind;
+use weigh_schema::summary::{Cause, ExitKind, Snapshot};
 
 const NOBODY: u32 = 65534;
 

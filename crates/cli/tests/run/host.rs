@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
-use weigh_schema::summary::ExitKind;
+use weigh_schema::summary::{ExitKind, FileSystemPurpose, FileSystemRoom};
 use weigh_schema::{HOST_METRICS, Quality};
 
 use crate::support::leave_out;

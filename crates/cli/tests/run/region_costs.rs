@@ -1,10 +1,9 @@
 //! Kernel costs of regions: exact odd numbers of bytes, as the program counts them, and waits, as the kernel does; in the
 //! recording, as text and as JSON. Where nobody measures they are absent, with the reason.
 
-use weigh_schema::Number;
-use weigh_schema::quality::Quality;
 use weigh_schema::region::{KernelCosts, RegionKind, RegionRow, RegionsFound, UNBOUND};
 use weigh_schema::subsystem::Subsystem;
+use weigh_schema::{Number, Quality};
 
 use crate::support::is_there_an_agent;
 use crate::support::library::program;

@@ -13,8 +13,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, sendmsg, socket_with,
 };
 use serde_json::Value;
+use weigh_schema::Quality;
 use weigh_schema::profile::{ADDRESS_PREFIX, layout};
-use weigh_schema::quality::Quality;
 use weigh_schema::region::{PhaseRow, RegionKind, RegionRow, RegionsFound};
 
 use crate::support::library::{folder, must, program};

@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 
 use weigh_schema::event::Note;
-use weigh_schema::metric_name;
-use weigh_schema::quality::Quality;
-use weigh_schema::{Counter, CounterValues, Formula, METRICS};
+use weigh_schema::{Counter, CounterValues, Formula, METRICS, Quality, metric_name};
 
 use super::calls;
 use crate::follow::NOT_IN_IO;

@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 
 use weigh_schema::amount::show_amount;
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::file_system::FileSystemRoom;
-use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::FileUse;
 use weigh_schema::metric_name;
 use weigh_schema::recording::ProcessRow;
-use weigh_schema::summary::{Exit, Host, Job, LimitOutcome, Summary};
+use weigh_schema::summary::{Exit, FileSystemRoom, GpuUse, Host, Job, LimitOutcome, Summary};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 use super::calls::CallsPage;

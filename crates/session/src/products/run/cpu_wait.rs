@@ -7,9 +7,7 @@ use weigh_collect::follow::{CpuWaits, JobMechanism};
 use weigh_collect::notice;
 use weigh_collect::throttling::{Throttling, stolen_seconds};
 use weigh_schema::event::JobReading;
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Counter, Unit};
+use weigh_schema::{Counter, Mechanism, Quality, Unit, Value, metric_name};
 
 use super::collectors::Findings;
 

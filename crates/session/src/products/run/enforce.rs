@@ -16,9 +16,8 @@ use weigh_collect::notice;
 use weigh_schema::announcement::Happening;
 use weigh_schema::event::Crossing;
 use weigh_schema::limit::OnLimit;
-use weigh_schema::quality::Number;
 use weigh_schema::summary::{LimitOutcome, Offender};
-use weigh_schema::{Group, MetricKind, ShellWords, metric};
+use weigh_schema::{Group, MetricKind, Number, ShellWords, metric};
 
 use super::offender::holds_most;
 use super::overshoot::Overshoot;

@@ -10,9 +10,8 @@ use weigh_collect::host_state::host_state;
 use weigh_collect::{host, procfs};
 use weigh_schema::allowed::Allowed;
 use weigh_schema::event::{CollectorStatus, Note};
-use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Host, Job, LimitOutcome, SCHEMA, Summary};
-use weigh_schema::{byte_text, metric};
+use weigh_schema::{Quality, Value, byte_text, metric};
 
 use super::settings::RunSettings;
 

@@ -5,9 +5,7 @@
 
 use weigh_collect::host;
 use weigh_schema::event::{Note, ProcessEnd};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Counter, Unit};
+use weigh_schema::{Counter, Mechanism, Quality, Unit, Value, metric_name};
 
 use super::collectors::Findings;
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use weigh_collect::follow::JobMechanism;
+use weigh_schema::Quality;
 use weigh_schema::event::FileKey;
 use weigh_schema::io::FileUse;
-use weigh_schema::quality::Quality;
 
 use super::recorder::Recorder;
 

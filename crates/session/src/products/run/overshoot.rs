@@ -6,10 +6,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use weigh_schema::amount::show_amount;
-use weigh_schema::metric_name;
-use weigh_schema::quality::Number;
 use weigh_schema::summary::LimitOutcome;
-use weigh_schema::{Group, Mechanism, metric};
+use weigh_schema::{Group, Mechanism, Number, metric, metric_name};
 
 /// What there is to say beside the value that was observed.
 pub(super) struct Overshoot {

@@ -7,11 +7,10 @@ use weigh_account::{Series, Tree};
 use weigh_collect::clock::Moment;
 use weigh_schema::event::{JobReading, ProcessEnd, SharedMemoryReading};
 use weigh_schema::io::FileUse;
-use weigh_schema::quality::Value;
 use weigh_schema::sink::Sink;
-use weigh_schema::snapshot::Snapshot;
+use weigh_schema::summary::Snapshot;
 use weigh_schema::update::{Scope, Update};
-use weigh_schema::{METRICS, MetricKind};
+use weigh_schema::{METRICS, MetricKind, Value};
 
 /// What is recorded while the job runs.
 pub(super) struct Recorder<'a> {

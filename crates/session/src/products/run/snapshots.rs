@@ -13,8 +13,8 @@ use weigh_collect::file_watch::{FileWatch, Happened};
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::byte_text;
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
+use weigh_schema::summary::{Cause, Snapshot};
 
 /// What it is for.
 pub(super) const INFO: CollectorInfo = CollectorInfo::new(

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use regex::bytes::Regex;
 use serde::Deserialize;
 use weigh_account::{Rule, WatchSpec};
-use weigh_schema::snapshot::WatchedFile;
+use weigh_schema::summary::WatchedFile;
 
 /// Reads `LABEL=FILE` or `LABEL=FILE:PATTERN`.
 pub fn parse(text: &str) -> Result<WatchSpec, String> {

@@ -1,11 +1,10 @@
 //! Pages of jobs with all that can be in them, for the types of the page and of the API.
 
 use weigh_schema::event::CollectorState;
-use weigh_schema::file_system::FileSystemPurpose;
 use weigh_schema::program_profile::ProgramState;
 use weigh_schema::region::RegionKind;
 use weigh_schema::rule::{RuleStanding, Severity};
-use weigh_schema::summary::{ExitKind, Sender, SenderKind};
+use weigh_schema::summary::{ExitKind, FileSystemPurpose, Sender, SenderKind};
 use weigh_schema::top::TopJobKind;
 use weigh_schema::{Group, Mechanism, MetricKind, Quality, Unit};
 use weigh_show::io::Fold;

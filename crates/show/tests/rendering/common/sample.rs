@@ -15,12 +15,10 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rows::{files, processes, samples};
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
-use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::recording::{ProcessRow, SampleRow};
-use weigh_schema::snapshot::{Cause, Snapshot};
 use weigh_schema::summary::*;
+use weigh_schema::summary::{Cause, FileSystemPurpose, FileSystemRoom, GpuUse, Snapshot};
 use weigh_schema::{Group, METRICS, Mechanism, MetricKind, Number, Quality, Unit, Value};
 
 /// A recording in memory.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use weigh_collect::cgroup::{self, JobCgroup};
 use weigh_collect::follow::JobMechanism;
 use weigh_schema::event::{CollectorStatus, Note};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric, metric_name};
 
 use super::collector::{
     CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,

@@ -10,11 +10,9 @@ use weigh_collect::follow::JobMechanism;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::call::CallsReport;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
-use weigh_schema::file_system::FileSystemRoom;
-use weigh_schema::gpu_use::GpuUse;
 use weigh_schema::io::IoFound;
-use weigh_schema::quality::{Quality, Value};
-use weigh_schema::{Mechanism, metric};
+use weigh_schema::summary::{FileSystemRoom, GpuUse};
+use weigh_schema::{Mechanism, Quality, Value, metric};
 
 use crate::products::run::recorder::Recorder;
 use crate::products::run::settings::{Collector, RunSettings};

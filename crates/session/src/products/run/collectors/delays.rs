@@ -2,8 +2,7 @@
 
 use weigh_collect::delays::{self, DelaysGuard};
 use weigh_schema::event::{CollectorStatus, Note};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality};
+use weigh_schema::{Mechanism, Quality, metric_name};
 
 use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
 use crate::products::run::recorder::Recorder;

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use weigh_collect::fanotify::{Open, OpenEvents, file_uses, is_allowed};
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric, metric_name};
 
 use super::collector::{
     Claim, CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,

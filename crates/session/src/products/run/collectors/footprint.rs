@@ -12,9 +12,7 @@ use weigh_collect::footprint::{
 use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{ReportBasis, Tally};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric, metric_name};
 
 use super::collector::{
     CollectorSource, CollectorSpec, Findings, LiveValues, Sampler, StartContext,

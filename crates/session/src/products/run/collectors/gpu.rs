@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use weigh_collect::gpu::{self, DeviceUse, GpuDevice, GpuError, GpuSource, Gpus, JobGpus, JobLook};
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::gpu_use::GpuUse;
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::summary::GpuUse;
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric, metric_name};
 
 use super::collector::{CollectorSource, CollectorSpec, Findings, Sampler, StartContext};
 use crate::products::run::recorder::Recorder;

@@ -2,9 +2,7 @@
 
 use weigh_collect::hardware::{HardwareCounters, HardwareEvent};
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Unit, Value, metric, metric_name};
 
 use super::collector::{CollectorSource, CollectorSpec, Findings, StartContext};
 use crate::products::run::recorder::Recorder;

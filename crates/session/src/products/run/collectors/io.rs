@@ -11,12 +11,10 @@ use weigh_collect::follow::{FileMechanism, JobMechanism, MechanismError};
 use weigh_collect::io::{MAPPED_READ, MAPPED_WRITTEN, RowScope, Telling, name};
 use weigh_collect::notice;
 use weigh_collect::preload::PreloadError;
-use weigh_schema::Unit;
 use weigh_schema::event::{CollectorState, CollectorStatus};
 use weigh_schema::io::{IoFound, Transfer};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
 use weigh_schema::update::Update;
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric_name};
 
 use super::collector::{
     ActiveCollector, CollectorSource, FileRows, Findings, MissingCollector, Subject,

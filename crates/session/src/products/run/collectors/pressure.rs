@@ -8,10 +8,8 @@ use std::time::Duration;
 use weigh_collect::procfs::{self, number_after};
 use weigh_schema::availability::CollectorInfo;
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Value};
 use weigh_schema::source_traits::{Intrusiveness, SourceMode, SourceTraits};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Unit, Value, metric, metric_name};
 
 use super::collector::{
     ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Sampler,

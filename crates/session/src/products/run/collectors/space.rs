@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use weigh_collect::free_space::{INFO, LookRate, Room, SpaceHistory, SpaceWatch, SystemId};
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::file_system::{FileSystemPurpose, FileSystemRoom};
 use weigh_schema::node_metric::*;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Metric, Unit, byte_text, metric_name};
+use weigh_schema::summary::{FileSystemPurpose, FileSystemRoom};
+use weigh_schema::{Mechanism, Metric, Quality, Unit, Value, byte_text, metric_name};
 
 use super::collector::{
     ActiveCollector, CollectorSource, Findings, LiveValues, MissingCollector, Sampler,

@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use weigh_collect::calls::INFO;
 use weigh_collect::job::JobError;
 use weigh_collect::notice;
+use weigh_schema::Mechanism;
 use weigh_schema::call::{CallsReport, SubsystemState};
 use weigh_schema::event::{CollectorState, CollectorStatus};
-use weigh_schema::quality::Mechanism;
 use weigh_schema::update::Update;
 
 use super::collector::{

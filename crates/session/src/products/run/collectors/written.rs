@@ -9,9 +9,7 @@ use weigh_collect::follow::PageWrites;
 use weigh_collect::spawn::Waiting;
 use weigh_schema::call::WrittenFound;
 use weigh_schema::event::{CollectorState, CollectorStatus, Note};
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Mechanism, Quality, Value};
-use weigh_schema::{Unit, metric};
+use weigh_schema::{Mechanism, Quality, Unit, Value, metric, metric_name};
 
 use super::collector::{ActiveCollector, Claim, CollectorSource, Findings};
 use crate::products::run::recorder::Recorder;

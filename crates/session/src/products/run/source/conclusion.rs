@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use weigh_account::{Crossed, Tick, job_value};
 use weigh_collect::host_state::host_state;
-use weigh_schema::Group;
 use weigh_schema::event::JobReading;
 use weigh_schema::limit::Limit;
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Quality, Value};
 use weigh_schema::summary::{Exit, ExitKind, Sender, SenderKind};
 use weigh_schema::update::Update;
+use weigh_schema::{Group, Quality, Value, metric_name};
 
 use super::joined;
 use super::run_source::RunSource;

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use weigh_account::Tick;
 use weigh_collect::notice;
 use weigh_schema::event::CollectorStatus;
-use weigh_schema::metric_name;
-use weigh_schema::quality::{Quality, Value};
-use weigh_schema::{Mechanism, metric};
+use weigh_schema::{Mechanism, Quality, Value, metric, metric_name};
 
 use super::run_source::RunSource;
 use crate::command::{Command, why_measuring_stopped};

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use weigh_account::{Mark, Measured, metrics};
 use weigh_schema::announcement::Happening;
-use weigh_schema::byte_text;
-use weigh_schema::quality::Value;
-use weigh_schema::snapshot::Snapshot;
+use weigh_schema::summary::Snapshot;
+use weigh_schema::{Value, byte_text};
 
 use super::run_source::RunSource;
 use crate::products::run::snapshots::Snapshots;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
+use weigh_schema::Value;
 use weigh_schema::event::ProcessEnd;
-use weigh_schema::quality::Value;
 
 use super::run_source::RunSource;
 use crate::products::run::settings::WaitFor;

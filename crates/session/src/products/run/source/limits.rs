@@ -7,9 +7,8 @@ use weigh_account::LimitWatch;
 use weigh_collect::follow::JobMechanism;
 use weigh_collect::notice;
 use weigh_schema::limit::Limit;
-use weigh_schema::quality::{Quality, Value};
 use weigh_schema::record::Limited;
-use weigh_schema::{Group, Mechanism};
+use weigh_schema::{Group, Mechanism, Quality, Value};
 
 use super::run_source::RunSource;
 use crate::products::run::offender::UsageWatch;

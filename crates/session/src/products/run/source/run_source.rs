@@ -12,10 +12,8 @@ use weigh_collect::allowed::AllowedGroups;
 use weigh_collect::follow::{JobMechanism, next_child};
 use weigh_collect::notice;
 use weigh_schema::event::{Event, JobReading};
-use weigh_schema::metric_name;
-use weigh_schema::quality::Quality;
 use weigh_schema::summary::Summary;
-use weigh_schema::{Mechanism, Printable};
+use weigh_schema::{Mechanism, Printable, Quality, metric_name};
 
 use super::cutoff::Cutoff;
 use super::limits::LimitLooks;
