@@ -12,6 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::error::KeepError;
 
 /// As many links as the kernel follows.
@@ -174,6 +176,16 @@ impl Drop for AtomicFile {
             let _ = std::fs::remove_file(&self.temporary);
         }
     }
+}
+
+/// Writes a file of a folder as JSON.
+pub(crate) fn write_json(dir: &Path, name: &str, what: &impl Serialize) -> Result<(), KeepError> {
+    let mut file = AtomicFile::create(dir, name)?;
+    let mut text =
+        serde_json::to_vec_pretty(what).map_err(|e| KeepError::write(file.path(), e.into()))?;
+    text.push(b'\n');
+    file.write_all(&text).map_err(|e| KeepError::write(file.path(), e))?;
+    file.commit()
 }
 
 /// A file of a name that nobody has.

@@ -19,8 +19,8 @@ use crate::error::KeepError;
 use crate::file_access::FileAccess;
 use crate::held_rows::HeldRows;
 use crate::journal::{Condition, JournalReader};
-use crate::recording::{Incomplete, Recording, check_schema, sentence};
-use crate::recovery::Tally;
+use crate::recording::Recording;
+use crate::recovery::{Incomplete, Tally, check_schema, sentence};
 
 /// Read at once.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -9,11 +9,15 @@ use std::io::{self, ErrorKind, Write as _};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
+use weigh_schema::update::Update;
 
 /// Room for the end: a summary takes 10 KB, and more with limits and snapshots.
 const ROOM_BYTES: u64 = 64 * 1024;
 /// A small disk gives less: so large a part of what is free.
 const ROOM_PART: u64 = 4;
+
+/// Entries are handed to the kernel at least whenever so much of them has gathered.
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
 /// A journal that is being written.
 #[derive(Debug)]
@@ -145,4 +149,16 @@ fn free_bytes(file: &File) -> Option<u64> {
 /// One newline an entry: JSON has none inside.
 fn count_lines(text: &[u8]) -> u64 {
     text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Adds an entry as a line; false if it is of an unknown kind.
+pub(crate) fn add_line(buffer: &mut Vec<u8>, entry: &Update) -> bool {
+    let before = buffer.len();
+    if serde_json::to_writer(&mut *buffer, entry).is_err() {
+        // What was written of it would spoil the next line.
+        buffer.truncate(before);
+        return false;
+    }
+    buffer.push(b'\n');
+    true
 }

@@ -11,7 +11,10 @@ use weigh_schema::recording::files;
 use crate::column::{Column, column};
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
-use crate::overview::{COUNTED_MOST, OverviewSlot, RecordingOverview, SERIES_MOST, SLOTS_MOST};
+use crate::overview::{
+    COUNTED_MOST, OverviewReading, OverviewSlot, RecordingOverview, SERIES_MOST, SLOTS_MOST,
+};
+use crate::sample_scan::scan_table;
 use crate::table::Row;
 use crate::table_reader::read_table_by;
 use crate::table_writer::TableWriter;
@@ -60,8 +63,18 @@ impl Row for SlotRow {
     fn from_entry(_: Update, _: &mut dyn FnMut(Self)) {}
 }
 
+/// Writes the overview of the samples that are in their table.
+pub(crate) fn write_of(dir: &Path) -> Result<(), KeepError> {
+    let mut reading = OverviewReading::default();
+    let path = dir.join(files::SERIES);
+    scan_table(FileAccess::Named, &path, &(i64::MIN..=i64::MAX), &mut |sample| {
+        reading.push(sample)
+    })?;
+    write(dir, &reading.finish())
+}
+
 /// Writes it into the folder of a recording.
-pub(crate) fn write(dir: &Path, overview: &RecordingOverview) -> Result<(), KeepError> {
+fn write(dir: &Path, overview: &RecordingOverview) -> Result<(), KeepError> {
     let mut table = TableWriter::<SlotRow>::create(dir)?;
     for ((scope, metric), series) in &overview.series {
         let mut row = SlotRow {

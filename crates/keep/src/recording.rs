@@ -1,37 +1,56 @@
-//! Reads a recording, complete or cut short.
+//! A recording: being written, complete, or cut short.
 //!
-//! A directory with a summary is complete, whatever else is in it. One with a journal alone is
-//! still being written, or was cut short; its rows are read from the journal. Anything else is
-//! refused.
+//! While the job runs there is a journal; when it has ended, that becomes the tables and the summary. A directory with a
+//! summary is complete, whatever else is in it. One with a journal alone is still being written, or was cut short; its
+//! rows are read from the journal. Anything else is refused.
+//!
+//! An error while the job runs never stops the measuring: the first is remembered, everything
+//! after it is counted as lost, and both are told at the end.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
-use serde::Deserialize;
-use weigh_schema::Printable;
+use weigh_schema::Mechanism;
+use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
-use weigh_schema::recording::{ProcessRow, SampleRow, files};
+use weigh_schema::recording::{ProcessRow, RECORDING, SampleRow, files};
 use weigh_schema::region::{PhaseRow, RegionRow};
-use weigh_schema::summary::{SCHEMA, Summary};
+use weigh_schema::sink::Sink;
+use weigh_schema::summary::Summary;
 use weigh_schema::update::Update;
 
-use crate::error::{KeepError, harmless};
+use crate::atomic::write_json;
+use crate::error::KeepError;
 use crate::file_access::FileAccess;
 use crate::held_rows::HeldRows;
-use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
-use crate::latest_rows::Latest;
+use crate::journal_file::{BUFFER_BYTES, JournalFile, add_line};
+use crate::json_floats::{finite_entry, finite_summary};
 use crate::overview::{OverviewReading, RecordingOverview};
 use crate::overview_table;
-use crate::recovery::Tally;
+use crate::recovery::{Incomplete, open_journal, read_summary};
 use crate::sample_scan::{SampleVisit, scan_journal, scan_table};
 use crate::table::Row;
 use crate::table_reader::read_table_by;
+use crate::tables::{Tables, read_journal, visit_held};
+
+/// What a recording may leave in its directory.
+const ALL: &[&str] = &[
+    files::SUMMARY,
+    files::JOURNAL,
+    files::SERIES,
+    files::SERIES_OVERVIEW,
+    files::PROCESSES,
+    files::FILES,
+    files::IO_SERIES,
+    files::IO_PLACES,
+    files::IO_CALLS,
+    files::CALLS,
+    files::REGIONS,
+    files::PHASES,
+];
 
 /// Rows of a table, perhaps not all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,12 +75,6 @@ pub struct Recording {
 
 /// What one look at a directory found, if anything.
 type Lookup = Result<Option<(Summary, Option<Incomplete>)>, KeepError>;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Incomplete {
-    pub(crate) running: bool,
-    pub(crate) because: String,
-}
 
 impl Recording {
     /// Opens the recording in `dir`.
@@ -332,175 +345,241 @@ impl Recording {
     }
 }
 
-fn visit_held<R: Row>(rows: &HeldRows, visit: &mut dyn FnMut(R) -> ControlFlow<()>) -> u64 {
-    let latest = R::latest().map(|mut latest| {
-        rows.entries(R::FILE).for_each(|entry| latest.show(entry));
-        latest
-    });
-    let (mut total, mut wanted) = (0, true);
-    for (place, entry) in (0..).zip(rows.entries(R::FILE)) {
-        if latest.as_ref().is_none_or(|latest| latest.holds(place, entry)) {
-            R::from_entry(entry.clone(), &mut |row| {
-                total += 1;
-                wanted = wanted && visit(row).is_continue();
-            });
+/// A recording that is being made.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    dir: PathBuf,
+    journal: JournalFile,
+    /// Whole lines that the kernel does not have yet.
+    buffer: Vec<u8>,
+    error: Option<io::Error>,
+    lost: u64,
+    not_finite: u64,
+    /// How the job ended.
+    end: Option<Summary>,
+}
+
+/// What became of a recording.
+#[derive(Debug)]
+pub struct Finished {
+    /// The recording: its summary is the session's, and what the recording itself has lost.
+    pub recording: Recording,
+    /// Rows in the table of samples.
+    pub samples: u64,
+    /// Rows in the table of processes.
+    pub processes: u64,
+    /// Rows in the table of files.
+    pub files: u64,
+    /// Entries that could not be kept.
+    pub lost: u64,
+    /// Numbers that were left out because they were not finite.
+    pub not_finite: u64,
+    /// The first error while the job ran.
+    pub error: Option<io::Error>,
+}
+
+impl RecordingWriter {
+    /// Makes the directory, and in it the journal, so that a place that cannot be written to is
+    /// found before the job starts. Refuses a directory that already holds a recording.
+    pub fn create(dir: &Path) -> Result<RecordingWriter, KeepError> {
+        std::fs::create_dir_all(dir).map_err(|e| match std::fs::metadata(dir) {
+            Ok(found) if !found.is_dir() => KeepError::NotADirectory { path: dir.to_path_buf() },
+            _ => KeepError::write(dir, e),
+        })?;
+        let taken = |found| KeepError::AlreadyRecorded { path: dir.to_path_buf(), found };
+        for name in ALL {
+            if dir.join(name).symlink_metadata().is_ok() {
+                return Err(taken(name));
+            }
+        }
+        let path = dir.join(files::JOURNAL);
+        let journal =
+            OpenOptions::new().append(true).create_new(true).open(&path).map_err(|e| {
+                // Another weigh was faster.
+                if e.kind() == ErrorKind::AlreadyExists {
+                    taken(files::JOURNAL)
+                } else {
+                    KeepError::write(&path, e)
+                }
+            })?;
+        Ok(RecordingWriter::on(dir, journal))
+    }
+
+    fn on(dir: &Path, journal: File) -> RecordingWriter {
+        RecordingWriter {
+            dir: dir.to_path_buf(),
+            journal: JournalFile::new(journal),
+            buffer: Vec::new(),
+            error: None,
+            lost: 0,
+            not_finite: 0,
+            end: None,
         }
     }
-    total
-}
 
-fn read_journal<R: Row>(
-    path: &Path,
-    mut file: File,
-    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
-) -> Result<u64, KeepError> {
-    // A journal may grow between the two times that it is read: what is new then is left for later.
-    let latest = R::latest().map(|latest| all_shown(path, &mut file, latest)).transpose()?;
-    let mut journal = JournalReader::new(BufReader::new(file));
-    let (mut total, mut place) = (0, 0);
-    let mut wanted = true;
-    let has_samples = R::FILE == files::SERIES;
-    while let Some(entry) = journal.next_of(has_samples).map_err(|e| KeepError::read(path, e))? {
-        if latest.as_ref().is_none_or(|latest| latest.holds(place, &entry)) {
-            R::from_entry(entry, &mut |row| {
-                total += 1;
-                wanted = wanted && visit(row).is_continue();
-            });
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Takes in an entry; it is written at the next [`flush`](Self::flush).
+    pub fn append(&mut self, entry: &Update) {
+        let (entry, not_finite) = finite_entry(entry);
+        self.not_finite += not_finite;
+        if self.error.is_some() {
+            self.lost += 1;
+            return;
         }
-        place += 1;
-    }
-    Ok(total)
-}
-
-fn all_shown(path: &Path, file: &mut File, mut latest: Latest) -> Result<Latest, KeepError> {
-    let mut journal = JournalReader::new(BufReader::new(&mut *file));
-    while let Some(entry) = journal.next_of(false).map_err(|e| KeepError::read(path, e))? {
-        latest.show(&entry);
-    }
-    file.rewind().map_err(|e| KeepError::read(path, e))?;
-    Ok(latest)
-}
-
-/// The part of a summary that every version has.
-#[derive(Deserialize)]
-struct Versioned {
-    schema: String,
-}
-
-/// Reads `summary.json`; none if there is no such file.
-fn read_summary(path: &Path, access: FileAccess) -> Result<Option<Summary>, KeepError> {
-    let text = match read_bounded(path, access) {
-        Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(KeepError::read(path, e)),
-    };
-    // First the version alone: a later one may look quite different.
-    let versioned: Versioned =
-        serde_json::from_slice(&text).map_err(|e| KeepError::damaged(path, e))?;
-    check_schema(path, &versioned.schema)?;
-    serde_json::from_slice(&text).map(Some).map_err(|e| KeepError::damaged(path, e))
-}
-
-pub(crate) fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
-    if found == SCHEMA {
-        return Ok(());
-    }
-    Err(KeepError::UnknownSchema {
-        path: path.to_path_buf(),
-        found: harmless(found),
-        reads: SCHEMA,
-    })
-}
-
-/// Reads a file that is no longer than a line of a journal may be.
-fn read_bounded(path: &Path, access: FileAccess) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    access.open(path)?.take(LINE_BYTES_MAX + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > LINE_BYTES_MAX {
-        true => Err(std::io::Error::other("it is longer than a summary can be")),
-        false => Ok(text),
-    }
-}
-
-/// Goes through a journal; none if there is no such file.
-fn open_journal(
-    path: &Path,
-    access: FileAccess,
-) -> Result<Option<(Summary, Incomplete)>, KeepError> {
-    let file = match access.open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(KeepError::read(path, e)),
-    };
-    // The writer holds a lock as long as it lives.
-    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-    let running = lock == Err(Errno::WOULDBLOCK);
-    let mut journal = JournalReader::new(BufReader::new(file));
-    let mut tally = Tally::default();
-    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
-        if let Update::Started(summary) | Update::Summary(summary) = &entry {
-            check_schema(path, &summary.schema)?;
+        if !add_line(&mut self.buffer, entry.as_ref()) {
+            self.lost += 1;
         }
-        tally.take(entry);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush();
+        }
     }
-    let condition = journal.condition;
-    let last_time = tally.last_time();
-    let Some(summary) = tally.into_summary() else {
-        return Err(no_beginning(path, access, &condition));
-    };
-    let because = sentence(running, &summary, last_time, &condition);
-    Ok(Some((summary, Incomplete { running, because })))
-}
 
-/// Why a journal does not say which job it is about.
-fn no_beginning(path: &Path, access: FileAccess, condition: &Condition) -> KeepError {
-    // A later version's summary is no entry to this one, but it still says its version.
-    let first = access.open(path).and_then(|file| {
+    /// Hands to the kernel what was taken in, so that it outlives weigh.
+    pub fn flush(&mut self) {
+        if let Err((error, lost)) = self.journal.write(&self.buffer) {
+            self.error.get_or_insert(error);
+            self.lost += lost;
+        }
+        self.buffer.clear();
+    }
+
+    /// Whether a reader wants to see entries soon after they are made ([`JournalTail::watch`](crate::JournalTail::watch)).
+    pub fn is_watched(&self) -> bool {
+        self.journal.is_watched()
+    }
+
+    /// The last entry, for which room was kept: how the job ended, and what the recording lacks.
+    fn append_end(&mut self, mut summary: Summary) {
+        self.flush();
+        if self.error.is_some() {
+            summary.collectors.push(self.own_status(self.lost));
+        }
         let mut line = Vec::new();
-        BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map(|_| line)
-    });
-    let versioned = first.ok().and_then(|line| serde_json::from_slice::<Versioned>(&line).ok());
-    if let Some(Err(unknown)) = versioned.map(|first| check_schema(path, &first.schema)) {
-        return unknown;
+        add_line(&mut line, &Update::Summary(Box::new(summary)));
+        if let Err(error) = self.journal.write_end(&line) {
+            self.error.get_or_insert(error);
+            self.lost += 1;
+        }
     }
-    KeepError::NoBeginning {
-        path: path.to_path_buf(),
-        lines: condition.lines,
-        damaged: condition.damaged,
+
+    /// The first error since the recording was begun: from then on nothing is kept.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Entries that could not be kept so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Gives the recording up and removes it; the directory too, if nothing else is in it.
+    pub fn discard(mut self) {
+        self.buffer.clear();
+        // The directory may not have been weigh's, or may hold other things; then it stays.
+        let _ = std::fs::remove_file(self.dir.join(files::JOURNAL));
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+
+    /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
+    /// the journal stays, and in it, if it could still be written, the summary. A journal without a line goes.
+    pub fn close(mut self) -> Result<Finished, KeepError> {
+        let finished = match self.end.take() {
+            Some(summary) => self.make_tables(summary),
+            None => Err(KeepError::NotARecording { path: self.dir.clone() }),
+        };
+        match finished {
+            // Left behind it does no harm: a directory with a summary is complete.
+            Ok(_) => drop(std::fs::remove_file(self.dir.join(files::JOURNAL))),
+            Err(_) => self.leave_journal(),
+        }
+        if finished.is_err() && !self.journal.has_line() {
+            self.discard();
+        }
+        finished
+    }
+
+    /// The journal alone: tables without a summary are of no use, and a disk may be full.
+    fn leave_journal(&self) {
+        for name in ALL.iter().filter(|name| **name != files::JOURNAL) {
+            let _ = std::fs::remove_file(self.dir.join(name));
+        }
+        self.journal.give_back_room();
+    }
+
+    fn make_tables(&mut self, mut summary: Summary) -> Result<Finished, KeepError> {
+        let path = self.dir.join(files::JOURNAL);
+        let mut tables = Tables::create(&self.dir, summary.io.is_some())?;
+        let damaged = tables.fill_from(&path)?;
+        if let Some(calls) = &tables.calls {
+            write_json(&self.dir, files::CALLS, calls)?;
+        }
+        let (samples, processes, rows_of_files) = tables.finish()?;
+        if samples >= overview_table::SAMPLES_FROM {
+            overview_table::write_of(&self.dir)?;
+        }
+        let lost = self.lost + damaged;
+        if lost > 0 || self.error.is_some() {
+            summary.collectors.push(self.own_status(lost));
+        }
+        write_json(&self.dir, files::SUMMARY, &summary)?;
+        Ok(Finished {
+            recording: Recording::of_finished(&self.dir, summary),
+            samples,
+            processes,
+            files: rows_of_files,
+            lost,
+            not_finite: self.not_finite,
+            error: self.error.take(),
+        })
+    }
+
+    /// What the recording has to say of itself among the collectors.
+    fn own_status(&self, lost: u64) -> CollectorStatus {
+        let reason = match &self.error {
+            Some(error) => format!("the journal could not be written: {error}"),
+            None => "entries could not be encoded, or were damaged in the journal".to_string(),
+        };
+        let status = CollectorStatus::of_reasons(RECORDING.name, Mechanism::None, &[reason]);
+        CollectorStatus { lost, ..status }
     }
 }
 
-/// Why a recording is incomplete, for people.
-pub(crate) fn sentence(
-    running: bool,
-    summary: &Summary,
-    last_time: Option<Timestamp>,
-    condition: &Condition,
-) -> String {
-    let mut text = match (running, summary.exit.is_some()) {
-        (true, _) => "still being recorded".to_string(),
-        (false, false) => {
-            "incomplete: it has no end (weigh was killed, the machine went down, or the disk was full)"
-                .to_string()
-        }
-        (false, true) => {
-            "incomplete: the job had ended, but weigh could not write the tables".to_string()
-        }
-    };
-    match last_time {
-        Some(time) => text += &format!("; it holds what was recorded up to {time:.3}"),
-        None => text += "; nothing was recorded but the start",
+impl Sink for RecordingWriter {
+    fn emit(&mut self, update: &Update) {
+        self.append(update);
     }
-    // While it grows, a last line that is half written is what one expects.
-    if condition.cut_off && !running {
-        text += "; its last line was cut off";
+
+    fn flush(&mut self) {
+        RecordingWriter::flush(self);
     }
-    if let Some((line, reason)) = &condition.first_damage {
-        let damaged = condition.damaged;
-        text += &format!(
-            "; damaged lines passed over: {damaged} (first: line {line}, {})",
-            Printable(reason)
-        );
+
+    fn is_watched(&self) -> bool {
+        RecordingWriter::is_watched(self)
     }
-    text
+
+    fn error(&self) -> Option<String> {
+        let error = RecordingWriter::error(self)?;
+        let place = self.dir.display();
+        Some(format!("the recording cannot be written to {place}: {error}"))
+    }
+
+    fn finish(&mut self, summary: &Summary) {
+        let (summary, not_finite) = finite_summary(summary.clone());
+        self.not_finite += not_finite;
+        self.append_end(summary.clone());
+        self.end = Some(summary);
+    }
 }
+
+impl Drop for RecordingWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests;

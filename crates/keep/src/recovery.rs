@@ -1,16 +1,25 @@
-//! A summary for a recording that was cut short: the last one that its journal holds, brought up
-//! to date by the samples that follow it.
+//! The summary of a recording: that of its file, or for one that was cut short the last one that its journal holds,
+//! brought up to date by the samples that follow it.
 //!
 //! Only what samples can tell is touched: counters and peaks that have a series, and the time.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read as _};
+use std::path::Path;
 
 use jiff::Timestamp;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use serde::Deserialize;
 use weigh_schema::io::IoFound;
 use weigh_schema::metric_name;
-use weigh_schema::summary::{Snapshot, Summary};
+use weigh_schema::summary::{SCHEMA, Snapshot, Summary};
 use weigh_schema::update::{Scope, Update};
-use weigh_schema::{METRICS, Mechanism, Metric, MetricKind, Quality, Value, metric};
+use weigh_schema::{METRICS, Mechanism, Metric, MetricKind, Printable, Quality, Value, metric};
+
+use crate::error::{KeepError, harmless};
+use crate::file_access::FileAccess;
+use crate::journal::{Condition, JournalReader, LINE_BYTES_MAX};
 
 const NANOSECONDS: f64 = 1e9;
 /// A journal may be hostile: of more series and snapshots than these nothing is kept.
@@ -165,4 +174,134 @@ fn put_sample(summary: &mut Summary, metric: &Metric, seen: f64) {
         reason: Some("as of the last sample in the journal".to_string()),
     };
     summary.metrics.insert(metric.name.to_string(), value);
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Incomplete {
+    pub(crate) running: bool,
+    pub(crate) because: String,
+}
+
+/// The part of a summary that every version has.
+#[derive(Deserialize)]
+struct Versioned {
+    schema: String,
+}
+
+/// Reads `summary.json`; none if there is no such file.
+pub(crate) fn read_summary(path: &Path, access: FileAccess) -> Result<Option<Summary>, KeepError> {
+    let text = match read_bounded(path, access) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(KeepError::read(path, e)),
+    };
+    // First the version alone: a later one may look quite different.
+    let versioned: Versioned =
+        serde_json::from_slice(&text).map_err(|e| KeepError::damaged(path, e))?;
+    check_schema(path, &versioned.schema)?;
+    serde_json::from_slice(&text).map(Some).map_err(|e| KeepError::damaged(path, e))
+}
+
+/// Reads a file that is no longer than a line of a journal may be.
+fn read_bounded(path: &Path, access: FileAccess) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    access.open(path)?.take(LINE_BYTES_MAX + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > LINE_BYTES_MAX {
+        true => Err(std::io::Error::other("it is longer than a summary can be")),
+        false => Ok(text),
+    }
+}
+
+pub(crate) fn check_schema(path: &Path, found: &str) -> Result<(), KeepError> {
+    if found == SCHEMA {
+        return Ok(());
+    }
+    Err(KeepError::UnknownSchema {
+        path: path.to_path_buf(),
+        found: harmless(found),
+        reads: SCHEMA,
+    })
+}
+
+/// Goes through a journal; none if there is no such file.
+pub(crate) fn open_journal(
+    path: &Path,
+    access: FileAccess,
+) -> Result<Option<(Summary, Incomplete)>, KeepError> {
+    let file = match access.open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(KeepError::read(path, e)),
+    };
+    // The writer holds a lock as long as it lives.
+    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+    let running = lock == Err(Errno::WOULDBLOCK);
+    let mut journal = JournalReader::new(BufReader::new(file));
+    let mut tally = Tally::default();
+    while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+        if let Update::Started(summary) | Update::Summary(summary) = &entry {
+            check_schema(path, &summary.schema)?;
+        }
+        tally.take(entry);
+    }
+    let condition = journal.condition;
+    let last_time = tally.last_time();
+    let Some(summary) = tally.into_summary() else {
+        return Err(no_beginning(path, access, &condition));
+    };
+    let because = sentence(running, &summary, last_time, &condition);
+    Ok(Some((summary, Incomplete { running, because })))
+}
+
+/// Why a journal does not say which job it is about.
+fn no_beginning(path: &Path, access: FileAccess, condition: &Condition) -> KeepError {
+    // A later version's summary is no entry to this one, but it still says its version.
+    let first = access.open(path).and_then(|file| {
+        let mut line = Vec::new();
+        BufReader::new(file).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map(|_| line)
+    });
+    let versioned = first.ok().and_then(|line| serde_json::from_slice::<Versioned>(&line).ok());
+    if let Some(Err(unknown)) = versioned.map(|first| check_schema(path, &first.schema)) {
+        return unknown;
+    }
+    KeepError::NoBeginning {
+        path: path.to_path_buf(),
+        lines: condition.lines,
+        damaged: condition.damaged,
+    }
+}
+
+/// Why a recording is incomplete, for people.
+pub(crate) fn sentence(
+    running: bool,
+    summary: &Summary,
+    last_time: Option<Timestamp>,
+    condition: &Condition,
+) -> String {
+    let mut text = match (running, summary.exit.is_some()) {
+        (true, _) => "still being recorded".to_string(),
+        (false, false) => {
+            "incomplete: it has no end (weigh was killed, the machine went down, or the disk was full)"
+                .to_string()
+        }
+        (false, true) => {
+            "incomplete: the job had ended, but weigh could not write the tables".to_string()
+        }
+    };
+    match last_time {
+        Some(time) => text += &format!("; it holds what was recorded up to {time:.3}"),
+        None => text += "; nothing was recorded but the start",
+    }
+    // While it grows, a last line that is half written is what one expects.
+    if condition.cut_off && !running {
+        text += "; its last line was cut off";
+    }
+    if let Some((line, reason)) = &condition.first_damage {
+        let damaged = condition.damaged;
+        text += &format!(
+            "; damaged lines passed over: {damaged} (first: line {line}, {})",
+            Printable(reason)
+        );
+    }
+    text
 }
