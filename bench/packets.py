@@ -286,6 +286,21 @@ def add(path, found):
         json.dump(found, file)
 
 
+def read_figures(path):
+    """What `--json` has left; raises ValueError with what is wrong and what to type."""
+    write = f"bench/packets.py target/release/weigh --json {path} measures and writes it"
+    try:
+        with open(path) as file:
+            found = json.load(file)
+    except OSError as error:
+        raise ValueError(f"--json {path}: {error.strerror}; {write}") from error
+    except ValueError as error:
+        raise ValueError(f"--json {path}: expected JSON: {error}; {write}") from error
+    if not isinstance(found, dict) or not {"count", "machine", "ways"} <= found.keys():
+        raise ValueError(f"--json {path}: expected count, machine and ways; {write}")
+    return found
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("weigh", nargs="?")
@@ -299,8 +314,16 @@ def main():
     arguments.add_argument("--page")
     asked = arguments.parse_args()
     if asked.page:
-        with open(asked.json) as file:
-            return page(json.load(file), asked.page)
+        if not asked.json:
+            arguments.error("--page needs --json FILE: the figures that the page is made of")
+        try:
+            return page(read_figures(asked.json), asked.page)
+        except ValueError as error:
+            arguments.error(str(error))
+        except OSError as error:
+            arguments.error(f"--page {asked.page}: {error.strerror}")
+    if not asked.weigh:
+        arguments.error("expected WEIGH, the binary that is measured, such as target/release/weigh")
     ways = asked.ways.split(",")
     lines, lost = [], []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:

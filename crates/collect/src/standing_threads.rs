@@ -67,8 +67,9 @@ fn take(place: &Mutex<Option<Work>>) -> Option<Work> {
     place.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Does the same with each, at once as far as there are threads, and waits until that is done.
-pub(crate) fn for_each<T: Send + 'static>(name: &str, all: Vec<T>, work: fn(T)) {
+/// Does the same with each, at once as far as there are threads, the last one here, and waits until that is done.
+pub(crate) fn for_each<T: Send + 'static>(name: &str, mut all: Vec<T>, work: fn(T)) {
+    let last = all.pop();
     let left = Arc::new((Mutex::new(all.len()), Condvar::new()));
     for one in all {
         let ends = End(left.clone());
@@ -81,6 +82,7 @@ pub(crate) fn for_each<T: Send + 'static>(name: &str, all: Vec<T>, work: fn(T)) 
             let _ = catch_unwind(AssertUnwindSafe(piece));
         }
     }
+    let _ = catch_unwind(AssertUnwindSafe(|| last.map(work)));
     let count = left.0.lock().unwrap_or_else(PoisonError::into_inner);
     drop(left.1.wait_while(count, |count| *count > 0).unwrap_or_else(PoisonError::into_inner));
 }

@@ -5,7 +5,8 @@
 //! lead nowhere or in a circle.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memchr::memmem;
 use thiserror::Error;
@@ -114,6 +115,8 @@ pub struct Btf {
     names: Vec<u32>,
     /// The number of the first of them.
     first: u32,
+    /// Where names stand that were looked for.
+    offsets: Mutex<HashMap<String, u32>>,
 }
 
 const HEADER: usize = 24;
@@ -167,7 +170,8 @@ impl Btf {
             (kernel.ids().end, kernel.first_string + names)
         };
         let (first, first_string) = of.as_ref().map_or((1, 0), |(_, kernel)| end_of(kernel));
-        Ok(Btf { of, bytes, strings, first_string, types, names, first })
+        let offsets = Mutex::default();
+        Ok(Btf { of, bytes, strings, first_string, types, names, first, offsets })
     }
 
     /// Its own types.
@@ -227,7 +231,7 @@ impl Btf {
         let kernel = self.kernel();
         let offset = self.offset_of(name).or_else(|| kernel.and_then(|of| of.offset_of(name)))?;
         let mut from = 0;
-        while let Some(next) = self.names[from..].iter().position(|other| *other == offset) {
+        while let Some(next) = position(&self.names[from..], offset) {
             if let Some(id) = is_it(from + next) {
                 return Some(id);
             }
@@ -236,8 +240,18 @@ impl Btf {
         None
     }
 
-    /// Where a name stands in its own strings.
+    /// Where a name stands in its own strings: one that is there is looked for once.
     fn offset_of(&self, name: &str) -> Option<u32> {
+        let offsets = || self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = offsets().get(name).copied();
+        known.or_else(|| {
+            let offset = self.find_name(name)?;
+            offsets().insert(name.to_string(), offset);
+            Some(offset)
+        })
+    }
+
+    fn find_name(&self, name: &str) -> Option<u32> {
         let strings = self.bytes.get(self.strings.0..self.strings.1)?;
         let whole = [&[0], name.as_bytes(), &[0]].concat();
         let at = memmem::find(strings, &whole)? + 1;
@@ -504,7 +518,29 @@ fn find_types(
     }
 }
 
+/// Where a number first stands: a piece is compared as a whole, several numbers at once.
+fn position(numbers: &[u32], wanted: u32) -> Option<usize> {
+    const PIECE: usize = 64;
+    let has_it = |piece: &[u32]| piece.iter().fold(false, |has, number| has | (*number == wanted));
+    let piece = numbers.chunks(PIECE).position(has_it)? * PIECE;
+    Some(piece + numbers[piece..].iter().position(|number| *number == wanted)?)
+}
+
 fn word(bytes: &[u8], at: usize) -> Result<u32, BtfError> {
     let field = bytes.get(at..at.saturating_add(4)).and_then(|field| field.try_into().ok());
     field.map(u32::from_le_bytes).ok_or(BtfError::CutShort(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_where_it_first_stands() {
+        let numbers: Vec<u32> = (0..200).map(|number| number / 2).collect();
+        for wanted in [0, 31, 32, 33, 63, 64, 99] {
+            assert_eq!(position(&numbers, wanted), Some(wanted as usize * 2), "{wanted}");
+        }
+        assert_eq!((position(&numbers, 100), position(&[], 0)), (None, None));
+    }
 }

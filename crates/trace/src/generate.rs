@@ -23,10 +23,11 @@ mod writer;
 use weigh_schema::membership::Stage;
 
 use crate::assemble::{Helper, Label, Op, R, TooFar, When};
+pub use crate::packet::Fragments;
 use crate::probe::Probe;
 use crate::record::offset;
 use crate::state::{OfBuffer, State};
-pub use writer::{Access, Buffer, Maps, PageBases, Slot};
+pub use writer::{Access, Buffer, Maps, PagePlaces, Slot};
 use writer::{CPU, TGID_TID, Writer};
 
 /// The program of a probe.

@@ -2,7 +2,7 @@
 //!
 //! Reads the kernel's types; refuses what is no `struct sk_buff`.
 
-use crate::btf::Btf;
+use crate::btf::{Btf, TypeKind};
 use crate::error::Refusal;
 use crate::path::{Path, Step};
 use crate::path_resolve::{End, PathEnd, Walker};
@@ -26,8 +26,8 @@ pub struct Packet {
     pub(crate) reader: Option<u32>,
     /// The number of [`CAST`], and of the packet's type, where both functions can be called.
     pub(crate) cast: Option<(u32, u32)>,
-    /// Its pages, where that function cannot be called.
-    pub(crate) pages: Option<Pages>,
+    /// How far the end of its first part lies behind the beginning: for its pages, where that function cannot be called.
+    pub(crate) end: Option<PathEnd>,
     /// Where the record says how many bytes were kept; 0: nowhere.
     pub(crate) kept_at: u32,
 }
@@ -55,9 +55,10 @@ impl Packet {
             data_len: member("data_len")?,
             mac_header: member("mac_header")?,
             reader,
-            cast: reader
-                .and_then(|_| function(walker.btf, CAST).zip(walker.btf.structure("sk_buff"))),
-            pages: member("end").ok().and_then(|end| Pages::new(walker.btf, end)),
+            cast: reader.and_then(|_| {
+                function(walker.btf, CAST).zip(structure_behind(walker.btf, skb.kind))
+            }),
+            end: member("end").ok().filter(|end| end.bytes == 4),
             kept_at: 0,
             skb,
         })
@@ -65,10 +66,8 @@ impl Packet {
 }
 
 /// Where a packet's pages stand: the fragments of `struct skb_shared_info`, which lies at the end of its first part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pages {
-    /// How far the end lies behind the beginning.
-    pub(crate) end: PathEnd,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragments {
     /// Where it says how many fragments there are, and where the first is: address of the page's `struct page`, of 8
     /// bytes; length and offset, of 4 bytes each.
     pub(crate) count_at: u32,
@@ -80,17 +79,24 @@ pub(crate) const FRAGMENT_BYTES: u32 = 16;
 /// Bytes of `struct page` where pages are found by its address as here.
 const PAGE_BYTES: u64 = 64;
 
-impl Pages {
+impl Fragments {
     /// None where they cannot be found by what is known here: on other processors than those of x86-64.
-    fn new(btf: &Btf, end: PathEnd) -> Option<Pages> {
+    pub fn new(btf: &Btf) -> Option<Fragments> {
         let shared = btf.structure("skb_shared_info")?;
         let members = btf.members(shared);
         let at = |name| Some(members.iter().find(|member| member.name == name)?.bit / 8);
         let page = btf.size(btf.structure("page")?).ok()?;
-        let is_known = cfg!(target_arch = "x86_64") && page == PAGE_BYTES && end.bytes == 4;
+        let is_known = cfg!(target_arch = "x86_64") && page == PAGE_BYTES;
         let (count_at, first_at) = (at("nr_frags")?, at("frags")?);
-        is_known.then_some(Pages { end, count_at, first_at })
+        is_known.then_some(Fragments { count_at, first_at })
     }
+}
+
+/// The structure that a pointer is to.
+fn structure_behind(btf: &Btf, pointer: u32) -> Option<u32> {
+    let Ok((_, TypeKind::Pointer(to))) = btf.bare(pointer) else { return None };
+    let (id, kind) = btf.bare(to).ok()?;
+    matches!(kind, TypeKind::Struct { .. }).then_some(id)
 }
 
 /// Functions that programs may call have a number among the kernel's own types.

@@ -56,14 +56,20 @@ struct Interface {
     packets: u64,
 }
 
+/// Those that the file has told of.
+#[derive(Default)]
+struct Interfaces {
+    all: Vec<Interface>,
+    /// Of the last packet.
+    last: usize,
+}
+
 /// A file of packets that is being written.
 struct Pcapng {
     file: WholeFile,
     /// Of each probe, by its number.
     layouts: Vec<Layout>,
-    interfaces: Vec<Interface>,
-    /// Of the last packet.
-    interface: usize,
+    interfaces: Interfaces,
     /// Behind packets that come in, and those that leave.
     trailers: [Trailers; 2],
     /// Packets that were cut before the snap length.
@@ -82,46 +88,25 @@ impl Pcapng {
             option(body, END, b"");
         });
         let trailers = [INWARDS, OUTWARDS].map(|flags| Trailers::new(option_of_flags(flags)));
-        Ok(Pcapng { file, layouts, interfaces: Vec::new(), interface: 0, trailers, cut: 0 })
-    }
-
-    /// The number of an interface, which is told of when its first packet comes.
-    fn find_interface(&mut self, (index, name): (u64, Name), link: u16, snap: u32) -> u32 {
-        let is = |one: &Interface| one.index == index && one.name == name;
-        if !self.interfaces.get(self.interface).is_some_and(is) {
-            let known = self.interfaces.iter().position(is);
-            self.interface = known.unwrap_or_else(|| self.add_interface(index, name, link, snap));
-        }
-        self.interfaces[self.interface].packets += 1;
-        self.interface as u32
-    }
-
-    fn add_interface(&mut self, index: u64, name: Name, link: u16, snap: u32) -> usize {
-        block(&mut self.file.pending, INTERFACE, |body| {
-            body.extend(link.to_le_bytes());
-            body.extend([0, 0]);
-            body.extend(snap.to_le_bytes());
-            option(body, IF_NAME, &name.text());
-            option(body, IF_RESOLUTION, &[9]); // nanoseconds
-            option(body, END, b"");
-        });
-        self.interfaces.push(Interface { index, name, packets: 0 });
-        self.interfaces.len() - 1
+        Ok(Pcapng { file, layouts, interfaces: Interfaces::default(), trailers, cut: 0 })
     }
 
     /// Puts the block of a packet behind what waits; a long packet is only said to belong there.
     fn put<'r>(&mut self, record: Record<'r>, meaning: &Meaning, inserts: &mut Vec<Insert<'r>>) {
-        let Some(layout) = self.layouts.get(record.event() as usize).copied() else { return };
+        let Pcapng { file: WholeFile { pending, .. }, layouts, interfaces, trailers, cut } = self;
+        let Some(layout) = layouts.get(record.event() as usize) else { return };
         let Extent { kept, original, link, is_cut } = layout.extent(record);
-        self.cut += u64::from(is_cut);
-        let interface = self.find_interface(layout.device(record), link, layout.snap);
+        *cut += u64::from(is_cut);
+        let interface = interfaces.count(layout.device(record), |name| {
+            write_interface(pending, name, link, layout.snap);
+        });
         let key = layout.thread(record).map(|name| CommentKey {
             tgid: record.tgid(),
             tid: record.tid(),
             cpu: record.cpu(),
             name,
         });
-        let trailer = self.trailers[usize::from(layout.leaves)].find(key);
+        let trailer = trailers[usize::from(layout.leaves)].find(key);
         let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
         let room = kept.len().next_multiple_of(4);
         let length = (PACKET_HEAD + room + trailer.len() + 4) as u32;
@@ -131,13 +116,13 @@ impl Pcapng {
         for (to, word) in head.chunks_exact_mut(4).zip(words.into_iter().chain([original as u32])) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        let pending = &mut self.file.pending;
+        pending.reserve(length as usize);
         pending.extend_from_slice(&head);
         match kept.len() < IN_PLACE_BYTES {
             true => pending.extend_from_slice(kept),
             false => inserts.push(Insert { at: pending.len(), bytes: kept }),
         }
-        pending.extend_from_slice(&[0; 3][..room - kept.len()]);
+        pending.resize(pending.len() + room - kept.len(), 0);
         pending.extend_from_slice(trailer);
         pending.extend_from_slice(&length.to_le_bytes());
     }
@@ -145,10 +130,10 @@ impl Pcapng {
     /// How many packets of each interface there were, and what is missing.
     fn write_statistics(&mut self, lost: u64) {
         let Pcapng { file, interfaces, cut, .. } = self;
-        let is_one = interfaces.len() == 1;
+        let is_one = interfaces.all.len() == 1;
         let remark =
             format!("of all interfaces: {lost} packets lost, {cut} cut before the snap length");
-        for (number, interface) in (0u32..).zip(interfaces.iter()) {
+        for (number, interface) in (0u32..).zip(&interfaces.all) {
             block(&mut file.pending, STATISTICS, |body| {
                 body.extend(number.to_le_bytes());
                 body.extend([0; 8]);
@@ -163,6 +148,22 @@ impl Pcapng {
                 option(body, END, b"");
             });
         }
+    }
+}
+
+impl Interfaces {
+    /// The number of a packet's interface, of which `tell` tells when its first packet comes.
+    fn count(&mut self, (index, name): (u64, Name), tell: impl FnOnce(Name)) -> u32 {
+        let is = |one: &Interface| one.index == index && one.name == name;
+        if !self.all.get(self.last).is_some_and(is) {
+            self.last = self.all.iter().position(is).unwrap_or(self.all.len());
+            if self.last == self.all.len() {
+                tell(name);
+                self.all.push(Interface { index, name, packets: 0 });
+            }
+        }
+        self.all[self.last].packets += 1;
+        self.last as u32
     }
 }
 
@@ -205,9 +206,20 @@ impl RecordSink for Pcapng {
     fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         self.write_statistics(totals.lost());
         self.file.write()?;
-        let packets = self.interfaces.iter().map(|interface| interface.packets).sum();
+        let packets = self.interfaces.all.iter().map(|interface| interface.packets).sum();
         Ok(PacketCounts { packets, cut: self.cut }.remark())
     }
+}
+
+fn write_interface(to: &mut Vec<u8>, name: Name, link: u16, snap: u32) {
+    block(to, INTERFACE, |body| {
+        body.extend(link.to_le_bytes());
+        body.extend([0, 0]);
+        body.extend(snap.to_le_bytes());
+        option(body, IF_NAME, &name.text());
+        option(body, IF_RESOLUTION, &[9]); // nanoseconds
+        option(body, END, b"");
+    });
 }
 
 /// The flags of a packet, and the end of its options.

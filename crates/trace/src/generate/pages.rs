@@ -8,7 +8,8 @@ use super::writer::{
     BASE, KEY, LEFT, PACKET_BEFORE, PACKET_BEGIN, PACKET_READER, PACKET_WANTED, TAIL, Writer,
 };
 use crate::assemble::{Helper, Label, Op, R, When};
-use crate::packet::{FRAGMENT_BYTES, Packet, Pages};
+use crate::packet::{FRAGMENT_BYTES, Fragments, Packet};
+use crate::path_resolve::PathEnd;
 use crate::probe::ProbeField;
 
 /// Fragments that are looked at: one may have 32 KiB, those of receiving devices have half a page or more.
@@ -19,11 +20,11 @@ const SHIFT: i32 = 6;
 impl Writer<'_> {
     /// [`TAIL`] grows by each fragment that was copied.
     pub(super) fn walk_pages(&mut self, field: &ProbeField, packet: &Packet, absent: Label) {
-        let (Some(pages), Some(bases)) = (&packet.pages, self.maps.pages) else { return };
+        let (Some(first_end), Some(pages)) = (&packet.end, self.maps.pages) else { return };
         let end = self.code.label();
         self.end_if_whole(end);
-        self.find_fragments(packet, pages, absent, end);
-        for (address, slot) in [(bases.memory, LEFT), (bases.pages, BASE)] {
+        self.find_fragments((packet, first_end), pages.fragments, absent, end);
+        for (address, slot) in [(pages.memory, LEFT), (pages.pages, BASE)] {
             self.code.constant(R::R3, address);
             self.read_kernel(8, end);
             self.code.store(R::Frame, slot, R::R0, 8);
@@ -32,7 +33,7 @@ impl Writer<'_> {
             self.code.load(R::R1, R::Frame, PACKET_BEGIN, 8);
             self.code.jump_if_constant(When::AtMost, R::R1, number.cast_signed(), end);
             self.end_if_whole(end);
-            self.read_fragment(pages.first_at + number * FRAGMENT_BYTES, end);
+            self.read_fragment(pages.fragments.first_at + number * FRAGMENT_BYTES, end);
             self.copy_fragment(field, end);
         }
         self.code.place(end);
@@ -45,15 +46,21 @@ impl Writer<'_> {
     }
 
     /// What is not needed any more gives its place to the address of the fragments and their number.
-    fn find_fragments(&mut self, packet: &Packet, pages: &Pages, absent: Label, end: Label) {
+    fn find_fragments(
+        &mut self,
+        (packet, first_end): (&Packet, &PathEnd),
+        fragments: Fragments,
+        absent: Label,
+        end: Label,
+    ) {
         self.place_value(&packet.head, absent);
         self.code.store(R::Frame, PACKET_BEFORE, R::R0, 8);
-        self.place_value(&pages.end, absent);
+        self.place_value(first_end, absent);
         let code = &mut self.code;
         code.load(R::R3, R::Frame, PACKET_BEFORE, 8);
         code.with(Op::Add, R::R3, R::R0);
         code.store(R::Frame, PACKET_BEFORE, R::R3, 8);
-        code.with_constant(Op::Add, R::R3, pages.count_at.cast_signed());
+        code.with_constant(Op::Add, R::R3, fragments.count_at.cast_signed());
         self.read_kernel(1, end);
         self.code.store(R::Frame, PACKET_BEGIN, R::R0, 8);
     }

@@ -5,6 +5,7 @@ use weigh_schema::ring::Layout;
 use crate::assemble::{Assembler, Helper, Label, Op, R, When};
 use crate::condition::Test;
 use crate::counter::Counter;
+use crate::packet::Fragments;
 use crate::path_resolve::Hop;
 use crate::probe::Probe;
 use crate::record::offset;
@@ -38,17 +39,19 @@ pub struct Buffer {
     pub counts_records: bool,
 }
 
-/// The addresses of the kernel's variables that say how pages are found.
+/// How pages of packets are found: by the addresses of the kernel's variables that say it, and by its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageBases {
+pub struct PagePlaces {
     /// Of `page_offset_base`: where all memory begins.
     pub memory: u64,
     /// Of `vmemmap_base`: where the first `struct page` is.
     pub pages: u64,
+    /// Where a packet says which are its own.
+    pub fragments: Fragments,
 }
 
-impl PageBases {
-    /// Their names, in this order.
+impl PagePlaces {
+    /// The names of the variables, in this order.
     pub const NAMES: [&str; 2] = ["page_offset_base", "vmemmap_base"];
 }
 
@@ -66,7 +69,7 @@ pub struct Maps<'m> {
     /// Where a task has its name, if that is known.
     pub name_at: Option<i16>,
     /// Where the kernel says how pages are found, for packets that its own function cannot read.
-    pub pages: Option<PageBases>,
+    pub pages: Option<PagePlaces>,
     /// Counters that are open, each with the array that has its event of each CPU.
     pub counters: &'m [(Counter, i32)],
 }

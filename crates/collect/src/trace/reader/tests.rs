@@ -359,3 +359,17 @@ fn who_reads_along_goes_on_behind_damage_when_the_owner_has_passed_it() {
     follower.drain(|record| assert_eq!(record.len(), 56));
     assert_eq!((follower.is_overtaken(), follower.positions()[0]), (false, made.heads[0]));
 }
+
+#[test]
+fn a_ring_is_mapped_when_there_is_something_in_it() {
+    let mut made = Made::new(3);
+    let mut reader = made.reader().unwrap();
+    let mapped = |reader: &Reader| -> Vec<bool> {
+        reader.rings.pieces.iter().map(|piece| piece.get().is_some()).collect()
+    };
+    assert!(lengths(&mut reader).is_empty());
+    assert_eq!(mapped(&reader), [false; 3]);
+    made.write(1, 40, 40);
+    assert_eq!(lengths(&mut reader), [40]);
+    assert_eq!(mapped(&reader), [false, true, false]);
+}

@@ -97,10 +97,12 @@ impl Layout {
         let (length, kept) = (of(self.length), of(self.kept).min(self.snap.into()));
         let bytes = record.bytes().get(self.packet..).unwrap_or_default();
         let bytes = &bytes[..bytes.len().min(kept as usize)];
-        let (mac, has_ethernet) = (of(self.mac), WITH_ETHERNET.contains(&of(self.kind)));
+        let has_ethernet = WITH_ETHERNET.contains(&of(self.kind));
         // Where the packet begins for its link type, behind the first byte that was kept.
-        let is_whole = has_ethernet || mac == UNSET;
-        let skipped = if is_whole { 0 } else { of(self.network).saturating_sub(mac) };
+        let skipped = match has_ethernet {
+            true => 0,
+            false => self.link_header(record),
+        };
         let original = length.saturating_sub(skipped);
         let kept = bytes.get(skipped as usize..).unwrap_or_default();
         Extent {
@@ -108,6 +110,14 @@ impl Layout {
             original,
             link: if has_ethernet { ETHERNET } else { RAW },
             is_cut: (bytes.len() as u64) < length.min(self.snap.into()),
+        }
+    }
+
+    /// Bytes before the network's header.
+    fn link_header(&self, record: Record<'_>) -> u64 {
+        match number(self.mac, record) {
+            UNSET => 0,
+            mac => number(self.network, record).saturating_sub(mac),
         }
     }
 }

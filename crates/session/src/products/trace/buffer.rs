@@ -371,11 +371,12 @@ impl StreamBuffer {
             };
             let (_, all) = match *is_in_place {
                 true => rings.reader.drain_in_order(until, time_of, |run| {
-                    let records = run.iter().filter_map(|bytes| Record::new(bytes));
-                    let admitted = records
-                        .filter_map(|record| Some((admit(record, failed.is_some())?, record)));
                     let mut batch = Vec::with_capacity(run.len());
-                    batch.extend(admitted);
+                    for record in run.iter().filter_map(|bytes| Record::new(bytes)) {
+                        if let Some(probe) = admit(record, failed.is_some()) {
+                            batch.push((probe, record));
+                        }
+                    }
                     if failed.is_none() {
                         *failed = pipeline.take_all(&batch, meaning).err();
                     }

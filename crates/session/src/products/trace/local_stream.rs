@@ -13,6 +13,7 @@ mod state;
 
 use std::iter;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -35,7 +36,7 @@ use super::counters;
 use super::live_names::live_meaning;
 use super::origin;
 use super::outputs::RecordOutputs;
-use super::page_bases::page_bases;
+use super::page_places::page_places;
 use super::pipeline::Pipeline;
 use super::resolve::{ResolvedEvent, Resolver};
 use super::settings::TraceSettings;
@@ -171,8 +172,10 @@ impl LocalStream {
         };
         let has_packet = probe.has_packet();
         let whole = (!has_packet || probe.has_packet_reader()).then_some((Access::Direct, None));
-        // Only where it is needed: the kernel's symbols are many.
-        let pages = iter::once_with(|| has_packet.then(page_bases).flatten()).flatten();
+        // Only where it is needed: the kernel's symbols and types are many.
+        let kernel = Arc::clone(self.resolver.kernel_types());
+        let pages = || has_packet.then(|| page_places(&kernel)).flatten();
+        let pages = iter::once_with(pages).flatten();
         let walked = pages.map(|pages| (Access::Loads, Some(pages)));
         let first_part = has_packet.then_some((Access::Loads, None));
         for (access, pages) in whole.into_iter().chain(walked).chain(first_part) {

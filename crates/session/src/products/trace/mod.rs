@@ -21,7 +21,7 @@ mod modules;
 mod origin;
 mod outputs;
 mod packets;
-mod page_bases;
+mod page_places;
 mod patterns;
 mod pipeline;
 mod plan;

@@ -50,11 +50,11 @@ const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id wit
 
 /// Bytes of each ring: at least, at most. To make, map and free it takes a microsecond or more for each page, whether
 /// packets come or not.
-const RING: (u64, u64) = (8 << 20, 64 << 20);
+const RING: (u64, u64) = (4 << 20, 64 << 20);
 /// The same of a journey's.
 const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for.
-const PACKETS_OF_RING: u64 = 32_768;
+const PACKETS_OF_RING: u64 = 16_384;
 /// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
 const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
@@ -92,9 +92,7 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
             settings.synthesis.latency = layers.into_iter().map(str::to_string).collect();
         }
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
-            let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
-            let usual = || ring_bytes(snap_bytes, trace::cpus_online().len() as u64, memory);
-            let bytes = settings.ring_bytes.unwrap_or_else(usual);
+            let bytes = settings.ring_bytes.unwrap_or_else(|| usual_ring_bytes(snap_bytes));
             settings.ring_bytes = Some(bytes);
             settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
             let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
@@ -136,9 +134,22 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
     )
 }
 
+fn wanted_bytes(snap_bytes: u32) -> u64 {
+    ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two()
+}
+
 /// Bytes of each ring, if nothing else is asked for.
-fn ring_bytes(snap_bytes: u32, rings: u64, memory: u64) -> usize {
-    let wanted = ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two();
+fn usual_ring_bytes(snap_bytes: u32) -> usize {
+    let wanted = wanted_bytes(snap_bytes);
+    if wanted <= RING.0 {
+        return RING.0 as usize;
+    }
+    let memory = weigh_collect::host::memory_available_bytes().unwrap_or_default();
+    ring_bytes(wanted, trace::cpus_online().len() as u64, memory)
+}
+
+/// The same, as far as the memory that is available allows.
+fn ring_bytes(wanted: u64, rings: u64, memory: u64) -> usize {
     let most = 1 << (memory / PART_OF_MEMORY / rings.max(1)).max(1).ilog2();
     wanted.min(most).clamp(RING.0, RING.1) as usize
 }
@@ -149,10 +160,12 @@ mod tests {
 
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
-        let mib = |snap, rings, memory: u64| ring_bytes(snap, rings, memory << 20) >> 20;
-        assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [8, 32, 64, 64]);
-        assert_eq!([64, 256, 16384].map(|memory| mib(4096, 2, memory)), [8, 16, 64]);
-        assert_eq!((mib(4096, 64, 4096), mib(4096, 0, 0)), (8, 8));
+        let mib =
+            |snap, rings, memory: u64| ring_bytes(wanted_bytes(snap), rings, memory << 20) >> 20;
+        assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [4, 16, 32, 64]);
+        assert_eq!([32, 256, 16384].map(|memory| mib(4096, 2, memory)), [4, 16, 64]);
+        assert_eq!((mib(4096, 64, 2048), mib(4096, 0, 0)), (4, 4));
+        assert_eq!(usual_ring_bytes(96), mib(96, 0, 0) << 20);
     }
 
     #[test]

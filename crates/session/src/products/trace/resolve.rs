@@ -113,6 +113,11 @@ impl Resolver {
         Ok(Resolver { owner: Some(owner), ..resolver })
     }
 
+    /// The kernel's own types.
+    pub fn kernel_types(&self) -> &Arc<Btf> {
+        self.types.kernel()
+    }
+
     /// Where a task has its name.
     pub fn task_name(&self) -> Option<i16> {
         self.types.kernel().task_name()

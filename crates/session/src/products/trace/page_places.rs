@@ -1,15 +1,17 @@
 //! How programs find pages by the address of their `struct page`: the kernel's variables that say it, by their names in
-//! `/proc/kallsyms`. Only x86-64 has them.
+//! `/proc/kallsyms`, and its types. Only x86-64 has them.
 
-use weigh_trace::generate::PageBases;
+use weigh_trace::btf::Btf;
+use weigh_trace::generate::{Fragments, PagePlaces};
 
 const SYMBOLS: &str = "/proc/kallsyms";
 
 /// None where they are not told.
-pub fn page_bases() -> Option<PageBases> {
+pub fn page_places(kernel: &Btf) -> Option<PagePlaces> {
+    let fragments = Fragments::new(kernel)?;
     let symbols = std::fs::read(SYMBOLS).ok()?;
-    let [memory, pages] = PageBases::NAMES.map(|name| address(&symbols, name));
-    Some(PageBases { memory: memory?, pages: pages? })
+    let [memory, pages] = PagePlaces::NAMES.map(|name| address(&symbols, name));
+    Some(PagePlaces { memory: memory?, pages: pages?, fragments })
 }
 
 /// The address of a symbol; none if it is hidden.
