@@ -40,16 +40,16 @@ fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_else(|| panic!("{of}"))
 }
 
-/// Sends while the stream is stopped, and writes another size into a record that waits; how many there were.
-fn damage(stream: &Mortal, size: &str) -> u64 {
-    signal(stream, Signal::SIGSTOP);
+/// Sends while all who read are stopped, and writes another size into a record that waits; how many there were.
+fn damage(readers: &[&Mortal], size: &str) -> u64 {
+    readers.iter().for_each(|reader| signal(reader, Signal::SIGSTOP));
     send(FIRST);
     let truth = Scratch::new();
     let truth_file = truth.path("truth");
-    let words = [stream.id().to_string(), DAMAGED.to_string(), size.to_string()];
+    let words = [readers[0].id().to_string(), DAMAGED.to_string(), size.to_string()];
     must(Command::new(workload("damage")).args(words).env("TRUTH_FILE", &truth_file));
     let told = std::fs::read_to_string(&truth_file).expect("a truth");
-    signal(stream, Signal::SIGCONT);
+    readers.iter().for_each(|reader| signal(reader, Signal::SIGCONT));
     let records = told.lines().find_map(|line| line.strip_prefix("records="));
     records.and_then(|records| records.parse().ok()).unwrap_or_else(|| panic!("{told}"))
 }
@@ -58,7 +58,7 @@ fn damage(stream: &Mortal, size: &str) -> u64 {
 #[track_caller]
 fn are_counted(stream: Mortal, scratch: &Scratch, size: &str) {
     wait_until("it listens", 120.0, || register(scratch, &stream).is_some());
-    let records = damage(&stream, size);
+    let records = damage(&[&stream], size);
     let unread = records - DAMAGED;
     // While it runs.
     wait_until("it is counted", 60.0, || {
@@ -201,8 +201,8 @@ fn who_reads_along_is_told_what_nobody_could_read() {
         let register = register(&scratch, &stream).expect("a register");
         register["clients"].as_array().is_some_and(|clients| clients.len() == 1)
     });
-    // The reader comes to it first.
-    let records = damage(&stream, "3");
+    // The reader would take what is not damaged yet.
+    let records = damage(&[&stream, &reader], "3");
     wait_until("it is counted", 60.0, || {
         let register = register(&scratch, &stream).expect("a register");
         number(&register["probes"][0]["unread"]) == records - DAMAGED
