@@ -18,7 +18,8 @@ BUNDLE := dashboard/dist/report.js.sha256
 run: build
 	@scripts/demo.sh $(WEIGH)
 
-test: test-dependencies $(BUNDLE)
+test: dependencies
+	@$(MAKE) --no-print-directory -j2 test-dependencies $(BUNDLE)
 	@scripts/test.sh
 
 build: dependencies $(BUNDLE)

@@ -220,5 +220,7 @@ servers)
 esac
 install_missing
 install_rust
-[[ $purpose == build ]] || install_tools
-[[ $purpose == build ]] || install_packages scripts/annotated.txt annotated
+[[ $purpose == test ]] || exit 0
+install_tools &
+install_packages scripts/annotated.txt annotated
+wait $!

@@ -169,8 +169,16 @@ count_tally() {
 # What tests measure: several layers have it.
 workloads() { make -C tests/workloads && scripts/libweigh-programs.sh "$libweigh"; }
 
-# Recordings that weigh makes now, of different kinds, opened in a browser.
+# A recording of a program that names regions and phases, for two layers.
+regions() {
+	[[ ! -e $scratch/regions/report.html ]] || return 0
+	scripts/libweigh-programs.sh "$libweigh" || return
+	"$weigh" run --quiet -o "$scratch/regions" -- "$libweigh/installed/regions_phases" "$scratch/log" 3
+}
+
+# Recordings that weigh makes now, of different kinds, opened in a browser. The host's tests beside it have less patience.
 browser() {
+	renice -n 6 "$BASHPID" >/dev/null
 	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
 	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s --snapshot "begun=$scratch/log:go" \
 		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
@@ -178,12 +186,8 @@ browser() {
 	# With data that flows from one program to the next: through a pipe, and in a file.
 	"$weigh" run --quiet -o "$scratch/io" --io --calls -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
 		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
-	# Of a program that names regions and phases.
-	scripts/libweigh-programs.sh "$libweigh" || return
-	"$weigh" run --quiet -o "$scratch/regions" -- "$libweigh/installed/regions_phases" "$scratch/log" 3 || return
+	regions || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
-	(cd dashboard && npm run --silent test-live -- "$scratch/regions/report.html") || return
-	(cd dashboard && npm run --silent test-live-serve -- "$weigh" "$libweigh/installed/regions_phases") || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html") || return
@@ -193,6 +197,13 @@ browser() {
 		--latency 'sys_enter -> sys_exit by tid' -o "$scratch/few.html" >/dev/null || return
 	"$weigh" report "$scratch/trace.parquet" >/dev/null || return
 	(cd dashboard && npm run --silent test-trace -- "$scratch"/{trace,few}.html)
+}
+
+# The live page in a browser, of a server of the tests' and of weigh.
+live() {
+	regions || return
+	(cd dashboard && npm run --silent test-live -- "$scratch/regions/report.html") || return
+	(cd dashboard && npm run --silent test-live-serve -- "$weigh" "$libweigh/installed/regions_phases")
 }
 
 # Shows what tests have left out. What they leave to the guest has to be among the tests that it runs.
@@ -272,14 +283,16 @@ layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
 after=vm beside torture torture
 after=torture beside package package
+after=torture beside browser browser
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-layer browser lines browser
+layer live lines live
 ended package lines
+ended browser lines
 ended hard_cases cargo
 ended torture lines
 ended vm tally

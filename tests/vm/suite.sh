@@ -196,9 +196,10 @@ stands_still() {
 : >"$scratch/said"
 for ((guest = 1; ; guest++)); do
 	status=0
-	# Without what guards the kernel from programs that spy on it, and without memory cleared twice, the emulator has less to do.
+	# Without what guards the kernel from programs that spy on it, without memory cleared twice, and with the processor's
+	# clock, which the kernel would not trust here and take a device's, the emulator has less to do.
 	"$here/run.sh" ${turns[@]+"${turns[@]}"} --timeout 1800 --memory 4096 --disk 6144 --env "WEIGH_TEST_SCALE=$scale" \
-		--env WEIGH_TEST_KERNEL_IMAGE=1 --append "mitigations=off init_on_alloc=0" --module sunrpc --module fuse --module overlay --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
+		--env WEIGH_TEST_KERNEL_IMAGE=1 --append "mitigations=off init_on_alloc=0 tsc=reliable" --module sunrpc --module fuse --module overlay --env WEIGH_TEST_MODULES=/modules "${files[@]}" \
 		-- /suite ${filters[@]+"${filters[@]}"} > >(tee -a "$scratch/said") &
 	machine=$!
 	stood_still=

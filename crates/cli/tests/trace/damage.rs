@@ -40,16 +40,22 @@ fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_else(|| panic!("{of}"))
 }
 
-/// Sends while the stream is stopped, and writes another size into a record that waits; how many there were.
-fn damage(stream: &Mortal, size: &str) -> u64 {
-    signal(stream, Signal::SIGSTOP);
+/// Sends while these are stopped, and writes another size into a record that waits for the first; how many there were.
+fn damage(readers: &[&Mortal], size: &str) -> u64 {
+    damage_after(readers, size, || ())
+}
+
+/// The same after what is waited for meanwhile.
+fn damage_after(readers: &[&Mortal], size: &str, meanwhile: impl FnOnce()) -> u64 {
+    readers.iter().for_each(|reader| signal(reader, Signal::SIGSTOP));
     send(FIRST);
+    meanwhile();
     let truth = Scratch::new();
     let truth_file = truth.path("truth");
-    let words = [stream.id().to_string(), DAMAGED.to_string(), size.to_string()];
+    let words = [readers[0].id().to_string(), DAMAGED.to_string(), size.to_string()];
     must(Command::new(workload("damage")).args(words).env("TRUTH_FILE", &truth_file));
     let told = std::fs::read_to_string(&truth_file).expect("a truth");
-    signal(stream, Signal::SIGCONT);
+    readers.iter().for_each(|reader| signal(reader, Signal::SIGCONT));
     let records = told.lines().find_map(|line| line.strip_prefix("records="));
     records.and_then(|records| records.parse().ok()).unwrap_or_else(|| panic!("{told}"))
 }
@@ -58,7 +64,7 @@ fn damage(stream: &Mortal, size: &str) -> u64 {
 #[track_caller]
 fn are_counted(stream: Mortal, scratch: &Scratch, size: &str) {
     wait_until("it listens", 120.0, || register(scratch, &stream).is_some());
-    let records = damage(&stream, size);
+    let records = damage(&[&stream], size);
     let unread = records - DAMAGED;
     // While it runs.
     wait_until("it is counted", 60.0, || {
@@ -183,38 +189,76 @@ fn of_a_user_s_stream_too() {
     assert!(said.contains("63 of the lost were written and could not be read"), "{said}");
 }
 
+/// A stream and who reads it along, with the files that they write.
+struct Along {
+    scratch: Scratch,
+    stream: Mortal,
+    reader: Mortal,
+    files: [String; 2],
+}
+
+impl Along {
+    fn start() -> Along {
+        let scratch = Scratch::new();
+        let files =
+            ["own.jsonl", "along.jsonl"].map(|name| scratch.path(name).display().to_string());
+        let mut weigh = Command::new(weigh_binary());
+        weigh.args(["trace", "-e", &event(), "--total-order", "-o", &files[0]]);
+        let stream = start(&mut weigh);
+        wait_until("it listens", 120.0, || register(&scratch, &stream).is_some());
+        let mut reader = Command::new(weigh_binary());
+        reader.args(["trace", "attach", &stream.id().to_string(), "-o", &files[1]]);
+        let reader = start(&mut reader);
+        wait_until("it reads", 120.0, || {
+            let register = register(&scratch, &stream).expect("a register");
+            register["clients"].as_array().is_some_and(|clients| clients.len() == 1)
+        });
+        Along { scratch, stream, reader, files }
+    }
+
+    /// Ends both once so many could not be read: what each has counted, taken and lost, and its lines.
+    fn end(self, unread: u64) -> [((u64, u64), u64); 2] {
+        wait_until("it is counted", 60.0, || {
+            let register = register(&self.scratch, &self.stream).expect("a register");
+            number(&register["probes"][0]["unread"]) == unread
+        });
+        send(THEN);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        signal(&self.stream, Signal::SIGINT);
+        let counted = |one: Mortal| counted(&succeeds(&one.wait_with_output().expect("it ends")));
+        let [own, along] = [self.stream, self.reader].map(counted);
+        [(own, lines(&self.files[0])), (along, lines(&self.files[1]))]
+    }
+}
+
+fn lines(file: &str) -> u64 {
+    std::fs::read_to_string(file).map_or(0, |text| text.lines().count() as u64)
+}
+
 #[test]
 fn who_reads_along_is_told_what_nobody_could_read() {
     needs_root!();
     let _alone = alone();
-    let scratch = Scratch::new();
-    let [own, along] =
-        ["own.jsonl", "along.jsonl"].map(|name| scratch.path(name).display().to_string());
-    let mut weigh = Command::new(weigh_binary());
-    weigh.args(["trace", "-e", &event(), "--total-order", "-o", &own]);
-    let stream = start(&mut weigh);
-    wait_until("it listens", 120.0, || register(&scratch, &stream).is_some());
-    let mut reader = Command::new(weigh_binary());
-    reader.args(["trace", "attach", &stream.id().to_string(), "-o", &along]);
-    let reader = start(&mut reader);
-    wait_until("it reads", 120.0, || {
-        let register = register(&scratch, &stream).expect("a register");
-        register["clients"].as_array().is_some_and(|clients| clients.len() == 1)
+    let both = Along::start();
+    // The reader would take what is not damaged yet.
+    let records = damage(&[&both.stream, &both.reader], "3");
+    let [own, along] = both.end(records - DAMAGED);
+    assert_eq!((own.0.0 + own.0.1, along), (FIRST + THEN, own));
+}
+
+#[test]
+fn who_reads_along_has_not_lost_what_it_read_before_it_was_damaged() {
+    needs_root!();
+    let _alone = alone();
+    let both = Along::start();
+    let mut before = 0;
+    let records = damage_after(&[&both.stream], "3", || {
+        wait_until("the reader has looked", 60.0, || {
+            before = lines(&both.files[1]);
+            before >= FIRST - 1
+        });
     });
-    // The reader comes to it first.
-    let records = damage(&stream, "3");
-    wait_until("it is counted", 60.0, || {
-        let register = register(&scratch, &stream).expect("a register");
-        number(&register["probes"][0]["unread"]) == records - DAMAGED
-    });
-    send(THEN);
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    signal(&stream, Signal::SIGINT);
-    let [stream, reader] =
-        [stream, reader].map(|one| counted(&succeeds(&one.wait_with_output().expect("it ends"))));
-    assert_eq!((stream.0 + stream.1, reader), (FIRST + THEN, stream));
-    assert_eq!(
-        std::fs::read_to_string(&own).expect("a file").lines().count(),
-        std::fs::read_to_string(&along).expect("a file").lines().count()
-    );
+    let [own, along] = both.end(records - DAMAGED);
+    assert_eq!((own.0.0 + own.0.1, own.0.0), (FIRST + THEN, own.1));
+    assert_eq!(along, ((FIRST + THEN, 0), FIRST + THEN), "{own:?}, {before} before");
 }

@@ -164,6 +164,7 @@ impl RemoteStream {
             first: r#where,
             seen: Vec::new(),
             overtaken: Vec::new(),
+            beyond: Vec::new(),
             unread: Vec::new(),
             last: None,
             taken: 0,
@@ -241,6 +242,8 @@ impl RemoteStream {
         });
         if is_whole {
             follower.resume(&at.positions);
+            let beyond = lost.iter().map(|lost| at_least_none(lost.wrapping_neg()));
+            self.beyond = beyond.collect();
             self.overtaken = lost.into_iter().map(at_least_none).collect();
         }
         is_whole
@@ -278,7 +281,8 @@ impl RemoteStream {
         let missing = if self.is_owner() { Vec::new() } else { self.missing() };
         let counted = (0..self.probes.read.len()).map(|id| {
             let counted = self.counted(id, register);
-            ProbeCounts { missed: counted.missed + of(&missing, id), ..counted }
+            let missing = of(&missing, id).saturating_sub(of(&self.beyond, id));
+            ProbeCounts { missed: counted.missed + missing, ..counted }
         });
         counted.collect()
     }

@@ -91,6 +91,8 @@ pub struct RemoteStream {
     pub(super) first: StreamPosition,
     pub(super) seen: Vec<u64>,
     pub(super) overtaken: Vec<u64>,
+    /// What this reader has had and the stream itself could not read any more.
+    pub(super) beyond: Vec<u64>,
     /// What was written of each event and could not be read, where this is the rings' owner.
     pub(super) unread: Vec<u64>,
     /// The last that the stream said of itself.
