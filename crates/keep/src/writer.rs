@@ -37,7 +37,7 @@ use crate::table_writer::TableWriter;
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a recording may leave in its directory.
-const ALL: &[&str] = &[
+pub(crate) const ALL: &[&str] = &[
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{end, ended, process, started};
-use weigh_keep::{KeepError, Recording, RecordingWriter, TraceRecording};
+use weigh_keep::{KeepError, Recording, RecordingWriter, TraceRecording, remove_recording};
 use weigh_schema::recording::files;
 use weigh_schema::update::Update;
 
@@ -38,6 +38,28 @@ fn a_directory_that_holds_a_recording_is_refused() {
         assert!(refused.contains(name), "{refused}");
         assert_eq!(std::fs::read_to_string(dir.path().join(name)).unwrap(), "kept");
     }
+}
+
+#[test]
+fn a_recording_is_replaced_unless_it_is_still_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    std::fs::write(path.join("notes.txt"), "mine").unwrap();
+    let first = RecordingWriter::create(path).unwrap();
+    let refused = said(remove_recording(path));
+    assert!(refused.contains("still being written"), "{refused}");
+    assert!(path.join(files::JOURNAL).is_file());
+    end(first, &ended()).unwrap();
+    std::fs::write(path.join(files::REPORT), "of the first").unwrap();
+    remove_recording(path).unwrap();
+    let left: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    end(RecordingWriter::create(path).unwrap(), &ended()).unwrap();
+    // Where nothing is there is nothing to remove; what is no file stays.
+    remove_recording(&path.join("none")).unwrap();
+    std::fs::remove_file(path.join(files::SUMMARY)).unwrap();
+    std::fs::create_dir(path.join(files::SUMMARY)).unwrap();
+    assert!(said(remove_recording(path)).contains(files::SUMMARY));
 }
 
 #[test]
