@@ -23,7 +23,8 @@ pub fn remove_recording(dir: &Path) -> Result<(), KeepError> {
 
 /// Its writer holds a lock on the journal as long as it lives.
 fn is_being_written(dir: &Path) -> bool {
-    let journal = FileAccess::of_found(dir).and_then(|access| access.open(&dir.join(files::JOURNAL)));
+    let journal =
+        FileAccess::of_found(dir).and_then(|access| access.open(&dir.join(files::JOURNAL)));
     journal.is_ok_and(|journal| {
         let lock = rustix::fs::flock(&journal, FlockOperation::NonBlockingLockShared);
         lock == Err(Errno::WOULDBLOCK)

@@ -66,7 +66,9 @@ impl Sampling {
 pub(crate) fn time(cursor: &mut Cursor<'_>) -> Result<u64, Refusal> {
     let times = bounded(cursor, MOST)?;
     let unit = UNITS.iter().find(|(name, _)| cursor.eat_word(name));
-    let Some((_, unit)) = unit else { return Err(cursor.expected("ns, us, ms or s, as in '10ms'")) };
+    let Some((_, unit)) = unit else {
+        return Err(cursor.expected("ns, us, ms or s, as in '10ms'"));
+    };
     Ok(times * unit)
 }
 

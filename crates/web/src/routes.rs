@@ -162,11 +162,7 @@ async fn profiles(Extension(grant): Granted) -> Answer {
     json(&ProfileList { schema: api::PROFILES, profiles, left_out: *profiles_left_out })
 }
 
-async fn metrics(
-    State(app): Shared,
-    Extension(grant): Granted,
-    headers: HeaderMap,
-) -> Answer {
+async fn metrics(State(app): Shared, Extension(grant): Granted, headers: HeaderMap) -> Answer {
     let write = app.metrics.as_ref().ok_or_else(ApiError::no_node)?;
     let look = grant.node.look().await?;
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
