@@ -57,7 +57,7 @@ pub struct RunArguments {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
-    /// Replace the recording that DIR holds, if its job has ended; other files there stay.
+    /// Replace the recording that DIR holds, if its job has ended. Other files there stay.
     #[arg(long, requires = "output")]
     pub replace: bool,
 

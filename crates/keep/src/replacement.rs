@@ -1,6 +1,7 @@
 //! Makes room for a recording where an earlier one lies, as a job that is tried again needs it.
 //!
-//! Removes the files of a recording by their names, and nothing else; refuses one whose journal is still being written.
+//! Removes the files of a recording by their names, and nothing else. Refuses one whose journal is still being written, and
+//! files of these names that are no recording.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,14 +12,24 @@ use weigh_schema::recording::files;
 
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
+use crate::recording::Recording;
 use crate::writer::ALL;
 
-/// Removes the recording that a directory holds, whole or not, if there is one.
+/// Removes the recording that a directory holds, whole or cut short, if there is one.
 pub fn remove_recording(dir: &Path) -> Result<(), KeepError> {
     if is_being_written(dir) {
         return Err(KeepError::StillWritten { path: dir.to_path_buf() });
     }
-    ALL.iter().chain(&[files::REPORT]).try_for_each(|name| remove(&dir.join(name)))
+    match Recording::open(dir) {
+        // Without a line weigh was killed at once.
+        Ok(_) | Err(KeepError::NoBeginning { lines: 0, .. }) => remove_files(dir),
+        Err(
+            KeepError::NotARecording { .. }
+            | KeepError::NoSuchDirectory { .. }
+            | KeepError::NotADirectory { .. },
+        ) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Its writer holds a lock on the journal as long as it lives.
@@ -31,11 +42,13 @@ fn is_being_written(dir: &Path) -> bool {
     })
 }
 
-fn remove(path: &Path) -> Result<(), KeepError> {
-    match std::fs::remove_file(path) {
-        Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(KeepError::write(path, e))
+/// What says that it is a recording goes last: whoever is killed meanwhile can begin anew.
+fn remove_files(dir: &Path) -> Result<(), KeepError> {
+    for path in ALL.iter().chain(&[files::REPORT]).rev().map(|name| dir.join(name)) {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(KeepError::write(&path, e)),
+            _ => {}
         }
-        _ => Ok(()),
     }
+    Ok(())
 }

@@ -55,11 +55,29 @@ fn a_recording_is_replaced_unless_it_is_still_written() {
     let left: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.txt"]);
     end(RecordingWriter::create(path).unwrap(), &ended()).unwrap();
-    // Where nothing is there is nothing to remove; what is no file stays.
     remove_recording(&path.join("none")).unwrap();
-    std::fs::remove_file(path.join(files::SUMMARY)).unwrap();
-    std::fs::create_dir(path.join(files::SUMMARY)).unwrap();
-    assert!(said(remove_recording(path)).contains(files::SUMMARY));
+    remove_recording(&path.join("notes.txt")).unwrap();
+    assert!(path.join("notes.txt").is_file());
+}
+
+#[test]
+fn files_that_are_no_recording_are_not_replaced() {
+    for (name, text) in [
+        (files::SUMMARY, r#"{"accuracy": 0.97}"#),
+        (files::JOURNAL, "{\"step\": 1}\n{\"step\": 2}\n"),
+        (files::CALLS, "{}"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let made = remove_recording(dir.path()).and_then(|()| RecordingWriter::create(dir.path()));
+        assert!(said(made).contains(name));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(files::JOURNAL), "").unwrap();
+    remove_recording(dir.path()).unwrap();
+    assert!(!dir.path().join(files::JOURNAL).exists(), "weigh was killed at once");
 }
 
 #[test]
