@@ -135,6 +135,9 @@ mod tests {
             ("of a,: true", "name of an event"),
             ("echo 'x", "quotation"),
             ("true at most x/s", "a number"),
+            ("true at most 5", "'/s', as in 'at most 5/s'"),
+            ("true at most 5/min", "'/s', as in 'at most 5/s'"),
+            ("true every 10", "as in '10ms'"),
             ("true at most 2000/s", "1000/s"),
         ] {
             let error = trigger(text).unwrap_err();

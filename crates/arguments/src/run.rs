@@ -57,6 +57,10 @@ pub struct RunArguments {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 
+    /// Replace the recording that DIR holds, if its job has ended. Other files there stay.
+    #[arg(long, requires = "output")]
+    pub replace: bool,
+
     /// Print no table, no notice, and no live line: errors, and what limits do, are told.
     #[arg(short, long)]
     pub quiet: bool,

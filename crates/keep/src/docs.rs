@@ -14,7 +14,8 @@ pub fn recording_markdown() -> String {
          Derived from the declarations in `crates/keep/src/table.rs` and \
          `crates/schema/src/recording.rs`; do not edit by hand.\n\n\
          `weigh run` leaves a directory (`-o DIR`; by default a new one below \
-         `$XDG_STATE_HOME/weigh`, else `~/.local/state/weigh`).\n\n\
+         `$XDG_STATE_HOME/weigh`, else `~/.local/state/weigh`; with \
+         `--replace` in the place of the recording that is there).\n\n\
          | file | holds |\n|---|---|\n",
     );
     let rows = [

@@ -15,7 +15,7 @@ use weigh_schema::printable::printable;
 pub enum KeepError {
     /// The directory is taken.
     #[error(
-        "{} already holds a recording ({found}); choose another directory or remove it",
+        "{} already holds a recording ({found}); choose another directory, or say --replace",
         shown(path)
     )]
     AlreadyRecorded {
@@ -23,6 +23,15 @@ pub enum KeepError {
         path: PathBuf,
         /// The file that shows it.
         found: &'static str,
+    },
+    /// The directory is taken by a job that runs.
+    #[error(
+        "{} holds a recording that is still being written: its job runs; choose another directory",
+        shown(path)
+    )]
+    StillWritten {
+        /// The directory.
+        path: PathBuf,
     },
     /// Something is there that is no file, and would be gone.
     #[error(

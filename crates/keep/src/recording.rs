@@ -37,7 +37,7 @@ use crate::table_reader::read_table_by;
 use crate::tables::{Tables, read_journal, visit_held};
 
 /// What a recording may leave in its directory.
-const ALL: &[&str] = &[
+pub(crate) const ALL: &[&str] = &[
     files::SUMMARY,
     files::JOURNAL,
     files::SERIES,

@@ -37,20 +37,22 @@ impl Sampling {
         if cursor.eat_word("sample") {
             let (one, span) = cursor.need_number()?;
             if one != 1 {
-                return Err(span.refuse(cursor.text(), Wrong::Expected { expected: "1/N" }));
+                let expected = "1/N, as in 'sample 1/100'";
+                return Err(span.refuse(cursor.text(), Wrong::Expected { expected }));
             }
-            cursor.need("/")?;
+            if !cursor.eat("/") {
+                return Err(cursor.expected("'/N', as in 'sample 1/100'"));
+            }
             return Ok(Some(Sampling::OneIn(bounded(cursor, MOST)?)));
         }
         if cursor.eat_word("at") {
             if !cursor.eat_word("most") {
-                return Err(cursor.expected("most"));
+                return Err(cursor.expected("'most', as in 'at most 5/s'"));
             }
             let most = bounded(cursor, MOST)?;
-            cursor.need("/")?;
-            return match cursor.eat_word("s") {
+            return match cursor.eat("/") && cursor.eat_word("s") {
                 true => Ok(Some(Sampling::AtMost(most))),
-                false => Err(cursor.expected("s")),
+                false => Err(cursor.expected("'/s', as in 'at most 5/s'")),
             };
         }
         if cursor.eat_word("every") {
@@ -64,7 +66,9 @@ impl Sampling {
 pub(crate) fn time(cursor: &mut Cursor<'_>) -> Result<u64, Refusal> {
     let times = bounded(cursor, MOST)?;
     let unit = UNITS.iter().find(|(name, _)| cursor.eat_word(name));
-    let Some((_, unit)) = unit else { return Err(cursor.expected("ns, us, ms or s")) };
+    let Some((_, unit)) = unit else {
+        return Err(cursor.expected("ns, us, ms or s, as in '10ms'"));
+    };
     Ok(times * unit)
 }
 

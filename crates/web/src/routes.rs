@@ -45,8 +45,9 @@ const NODE: &str = "node";
 /// What the API is, for programs: a test holds it to the types that are answered with.
 pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
-/// Writes a report in OpenMetrics.
-pub type MetricsText = Box<dyn Fn(&TopReport, &mut String) + Send + Sync>;
+/// Writes a report in the text format that a client takes (its `Accept`); the value of `Content-Type`.
+pub type MetricsText =
+    Box<dyn Fn(&TopReport, Option<&str>, &mut String) -> &'static str + Send + Sync>;
 
 /// All that handlers share.
 pub(crate) struct App {
@@ -161,12 +162,12 @@ async fn profiles(Extension(grant): Granted) -> Answer {
     json(&ProfileList { schema: api::PROFILES, profiles, left_out: *profiles_left_out })
 }
 
-async fn metrics(State(app): Shared, Extension(grant): Granted) -> Answer {
+async fn metrics(State(app): Shared, Extension(grant): Granted, headers: HeaderMap) -> Answer {
     let write = app.metrics.as_ref().ok_or_else(ApiError::no_node)?;
     let look = grant.node.look().await?;
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let mut text = String::new();
-    write(&look.report, &mut text);
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = write(&look.report, accept, &mut text);
     Ok(([(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response())
 }
 

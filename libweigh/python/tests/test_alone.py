@@ -1,5 +1,8 @@
 """Run by crates/cli/tests/calls/libweigh.rs, without an agent, as `python3 -m unittest`."""
 
+import os
+import subprocess
+import sys
 import time
 import unittest
 
@@ -7,6 +10,15 @@ import weigh
 
 
 class Alone(unittest.TestCase):
+    def test_without_the_library_it_is_an_import_error(self):
+        script = "try:\n    import weigh\nexcept ImportError as error:\n    print(error)"
+        environment = {**os.environ, "WEIGH_LIBRARY": "/nowhere/libweigh.so"}
+        said = subprocess.run(
+            [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, check=True, text=True
+        ).stdout
+        self.assertIn("/nowhere/libweigh.so", said)
+        self.assertIn("install weigh", said)
+
     def test_regions_cost_nothing_and_say_so(self):
         @weigh.region("decorated")
         def seven():

@@ -113,7 +113,12 @@ _FUNCTIONS = {
 def _load() -> ctypes.CDLL:
     beside = pathlib.Path(__file__).with_name("libweigh.so")
     name = str(beside) if beside.exists() else "libweigh.so.0"
-    found = ctypes.CDLL(os.environ.get("WEIGH_LIBRARY", name))
+    try:
+        found = ctypes.CDLL(os.environ.get("WEIGH_LIBRARY", name))
+    except OSError as error:
+        # Programs that do without weigh where it is not installed expect no other error.
+        hint = "install weigh's package, or `pip install ./libweigh/python`, which compiles it in"
+        raise ImportError(f"{error}; {hint}") from error
     for function, (result, arguments) in _FUNCTIONS.items():
         declared = getattr(found, function)
         declared.restype, declared.argtypes = result, arguments

@@ -1,7 +1,7 @@
 //! The recording of a run, before it begins: where it goes, or why there is none.
 
 use anyhow::Context as _;
-use weigh_keep::RecordingWriter;
+use weigh_keep::{RecordingWriter, remove_recording};
 use weigh_session::{go_without, unless_medium_failed};
 
 use super::settings::RunOutput;
@@ -13,6 +13,8 @@ const NO_RECORDING: &str = "no recording can be made";
 pub fn create(output: &mut RunOutput) -> anyhow::Result<anyhow::Result<RecordingWriter>> {
     let created = match output.no_default.take() {
         Some(error) => Err(error),
+        None if output.replaces => remove_recording(&output.directory)
+            .and_then(|()| RecordingWriter::create(&output.directory)),
         None => RecordingWriter::create(&output.directory),
     };
     match created {

@@ -30,6 +30,8 @@ pub struct RunOutput {
     pub no_default: Option<KeepError>,
     /// Whether the user has named it.
     pub is_directory_given: bool,
+    /// Whether a recording that is there makes room.
+    pub replaces: bool,
     /// Where the summary goes as JSON.
     pub json: Option<Destination>,
     /// What is run for events.
@@ -107,6 +109,7 @@ pub fn read(arguments: RunArguments) -> anyhow::Result<(RunSettings, RunOutput)>
         directory,
         no_default,
         is_directory_given: arguments.output.is_some(),
+        replaces: arguments.replace,
         json,
         on_event: arguments.on_event,
         quiet: arguments.quiet,

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use weigh_collect::message::notice;
-use weigh_export::metrics::openmetrics;
+use weigh_export::metrics::{self, TextFormat};
 use weigh_keep::default_directory;
 use weigh_session::products::top::{ListedProcesses, TopSettings};
 use weigh_web::{FeedOpener, Listening, MetricsText, PageAudience, ServeSettings, Server};
@@ -65,11 +65,13 @@ fn export_bound(arguments: &ServeArguments) -> ExportBound {
 /// What `/metrics` says, with so many jobs and published values.
 fn metrics_text(bound: ExportBound) -> MetricsText {
     let bound = Mutex::new(bound);
-    Box::new(move |report, text| {
+    Box::new(move |report, accept, text| {
         let mut report = report.clone();
         // Nobody panics while it holds the lock; if one did, the bound is whole all the same.
         bound.lock().unwrap_or_else(PoisonError::into_inner).apply(&mut report);
-        openmetrics(&report, text);
+        let format = TextFormat::accepted(accept);
+        metrics::metrics_text(&report, format, text);
+        format.content_type()
     })
 }
 

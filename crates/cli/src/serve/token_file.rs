@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 4096;
 /// The token of a file. Errors: others may read it; it has no token; it cannot be made.
 pub fn read_or_make(path: &Path) -> anyhow::Result<Token> {
     let failed = || format!("--token-file {}", path.display());
-    let made = make(path).with_context(failed)?;
+    let made = make(path).context("it cannot be made").with_context(failed)?;
     made.map_or_else(|| read(path).with_context(failed), Ok)
 }
 

@@ -11,6 +11,7 @@ use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use weigh_account::rules::RuleSet;
 use weigh_agent::PublishedReader;
@@ -60,23 +61,38 @@ struct RawTerminal {
 
 impl RawTerminal {
     fn open() -> anyhow::Result<RawTerminal> {
-        let before =
-            tcgetattr(std::io::stdin()).context("cannot ask the terminal for its settings")?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)
-            .context("cannot set the terminal")?;
-        let terminal = RawTerminal { input: std::io::stdin(), before };
-        // Another screen, no cursor.
-        write("\x1b[?1049h\x1b[?25l\x1b[2J").context("cannot write to the terminal")?;
+        let input = std::io::stdin();
+        let before = tcgetattr(&input).context("cannot ask the terminal for its settings")?;
+        let terminal = RawTerminal { input, before };
+        terminal.enter()?;
         Ok(terminal)
+    }
+
+    fn enter(&self) -> anyhow::Result<()> {
+        let mut raw = self.before.clone();
+        raw.make_raw();
+        tcsetattr(&self.input, OptionalActions::Now, &raw).context("cannot set the terminal")?;
+        // Another screen, no cursor.
+        write("\x1b[?1049h\x1b[?25l\x1b[2J").context("cannot write to the terminal")
+    }
+
+    fn leave(&self) {
+        let _ = write("\x1b[0m\x1b[?25h\x1b[?1049l");
+        let _ = tcsetattr(&self.input, OptionalActions::Now, &self.before);
+    }
+
+    /// Stops as the terminal would stop it, with all of its group, until the shell has it go on. Where no shell could, the
+    /// kernel ignores this signal.
+    fn suspend(&self) -> anyhow::Result<()> {
+        self.leave();
+        kill_current_process_group(Signal::TSTP).context("cannot stop")?;
+        self.enter()
     }
 }
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        let _ = write("\x1b[0m\x1b[?25h\x1b[?1049l");
-        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+        self.leave();
     }
 }
 
@@ -169,6 +185,10 @@ impl Screen {
     fn press(&mut self, key: char) {
         match key {
             INTERRUPT => self.is_over = true,
+            SUSPEND => {
+                self.is_over = self.terminal.suspend().is_err();
+                self.shown = Buffer::default();
+            }
             _ if self.view.is_typing => self.type_filter(key),
             'q' => self.is_over = true,
             'c' => self.view.sort = SortKey::Cpu,
@@ -322,8 +342,9 @@ fn style(cell: &Cell, out: &mut String) {
     out.push('m');
 }
 
-/// Ctrl-C: in a raw terminal it is a key.
+/// Ctrl-C and Ctrl-Z: in a raw terminal they are keys.
 const INTERRUPT: char = '\x03';
+const SUSPEND: char = '\x1a';
 const ESCAPE: char = '\x1b';
 /// Keys without a character have one that no keyboard types.
 const UP: char = '\u{e000}';

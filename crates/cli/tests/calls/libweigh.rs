@@ -408,7 +408,7 @@ fn python_without_an_agent_knows_nothing_and_says_so() {
     command.env("PYTHONPATH", module);
     command.env("WEIGH_SOCKET", nowhere.path().join("nobody-listens"));
     let said = String::from_utf8_lossy(&must(&mut command).stderr).into_owned();
-    assert!(said.contains("Ran 5 tests"), "{said}");
+    assert!(said.contains("Ran 6 tests"), "{said}");
 }
 
 /// Two requests write to each page of a file, the first 1,229 bytes, the second the rest: prints what each is charged.

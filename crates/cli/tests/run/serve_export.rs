@@ -51,11 +51,13 @@ fn the_nodes_metrics_go_where_they_are_sent_until_the_end() {
     while read().len() < 5 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let answer = get_metrics(&address, &token);
-    assert!(
-        answer.contains("application/openmetrics-text") && answer.contains("# EOF"),
-        "{answer}"
-    );
+    let open = get_metrics(&address, &token, "Accept: application/openmetrics-text\r\n");
+    assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+    // A client that does not name it has text 0.0.4, in which a counter's type has its whole name.
+    let answer = get_metrics(&address, &token, "");
+    let counter = format!("# TYPE {} counter\n", forks.name);
+    assert!(answer.contains("text/plain; version=0.0.4") && answer.contains(&counter), "{answer}");
+    assert!(!answer.contains("# EOF"), "{answer}");
     let line = format!("\n{} ", forks.name);
     let scraped = answer.split_once(&line).and_then(|(_, rest)| rest.lines().next());
     let scraped: f64 = scraped.and_then(|text| text.parse().ok()).expect("a number");
@@ -99,7 +101,7 @@ fn jobs_are_exported_where_they_are_asked_for_and_no_more_than_that() {
     };
     // Sessions of weigh run come before all others, and there may be more of them.
     assert_eq!((jobs.len(), jobs[0].kind), (1, TopJobKind::Weigh));
-    let answer = get_metrics(&address, &token);
+    let answer = get_metrics(&address, &token, "");
     let lines = answer.lines().filter(|line| line.starts_with("job_processes{"));
     assert_eq!(lines.clone().count(), 1, "{answer}");
     assert!(lines.clone().all(|line| line.contains("job_kind=\"weigh\"")), "{answer}");
@@ -110,10 +112,10 @@ fn jobs_are_exported_where_they_are_asked_for_and_no_more_than_that() {
     }
 }
 
-fn get_metrics(address: &str, token: &str) -> String {
+fn get_metrics(address: &str, token: &str, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = format!(
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{accept}Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();

@@ -335,6 +335,27 @@ fn a_signal_ends_it_and_the_terminal_is_put_right() {
 }
 
 #[test]
+fn ctrl_z_gives_the_terminal_back_to_the_shell_until_fg() {
+    let scratch = Scratch::new();
+    let shell = ["env", "TERM=xterm", "bash", "--norc", "--noprofile", "-i"];
+    let mut terminal = Terminal::start(&scratch, 24, 80, &shell);
+    terminal.types(&format!("{} top --interval 0.2s\r", weigh_binary().display()));
+    terminal.wait_for("COMMAND", 1);
+    terminal.types("\x1a");
+    terminal.wait_for("Stopped", 1);
+    assert_eq!(terminal.count("\x1b[?1049l"), 1);
+    terminal.types("stty -a\r");
+    terminal.wait_for(" icanon", 1);
+    terminal.types("fg\r");
+    terminal.wait_for("COMMAND", 2);
+    terminal.types("q");
+    terminal.wait_for("\x1b[?1049l", 2);
+    terminal.types("exit\r");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown}");
+}
+
+#[test]
 fn a_terminal_that_cannot_move_its_cursor_is_refused() {
     let scratch = Scratch::new();
     let (status, shown) = in_terminal(&scratch, "dumb").end();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{end, ended, process, started};
-use weigh_keep::{KeepError, Recording, RecordingWriter, TraceRecording};
+use weigh_keep::{KeepError, Recording, RecordingWriter, TraceRecording, remove_recording};
 use weigh_schema::recording::files;
 use weigh_schema::update::Update;
 
@@ -38,6 +38,46 @@ fn a_directory_that_holds_a_recording_is_refused() {
         assert!(refused.contains(name), "{refused}");
         assert_eq!(std::fs::read_to_string(dir.path().join(name)).unwrap(), "kept");
     }
+}
+
+#[test]
+fn a_recording_is_replaced_unless_it_is_still_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    std::fs::write(path.join("notes.txt"), "mine").unwrap();
+    let first = RecordingWriter::create(path).unwrap();
+    let refused = said(remove_recording(path));
+    assert!(refused.contains("still being written"), "{refused}");
+    assert!(path.join(files::JOURNAL).is_file());
+    end(first, &ended()).unwrap();
+    std::fs::write(path.join(files::REPORT), "of the first").unwrap();
+    remove_recording(path).unwrap();
+    let left: Vec<_> = path.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    end(RecordingWriter::create(path).unwrap(), &ended()).unwrap();
+    remove_recording(&path.join("none")).unwrap();
+    remove_recording(&path.join("notes.txt")).unwrap();
+    assert!(path.join("notes.txt").is_file());
+}
+
+#[test]
+fn files_that_are_no_recording_are_not_replaced() {
+    for (name, text) in [
+        (files::SUMMARY, r#"{"accuracy": 0.97}"#),
+        (files::JOURNAL, "{\"step\": 1}\n{\"step\": 2}\n"),
+        (files::CALLS, "{}"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let made = remove_recording(dir.path()).and_then(|()| RecordingWriter::create(dir.path()));
+        assert!(said(made).contains(name));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(files::JOURNAL), "").unwrap();
+    remove_recording(dir.path()).unwrap();
+    assert!(!dir.path().join(files::JOURNAL).exists(), "weigh was killed at once");
 }
 
 #[test]

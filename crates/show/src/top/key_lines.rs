@@ -18,7 +18,7 @@ pub(super) fn short(list: TopList) -> &'static str {
 
 /// All keys.
 pub(super) fn all() -> Vec<String> {
-    const KEYS: [(&str, &str); 14] = [
+    const KEYS: [(&str, &str); 15] = [
         ("arrows, j k, pages", "choose a row, or scroll"),
         ("Enter", "open the job or the process of the row"),
         ("Esc", "empty the filter; then back"),
@@ -32,6 +32,7 @@ pub(super) fn all() -> Vec<String> {
         ("v", "values that clients of an agent publish"),
         ("?", "these words"),
         ("q, Ctrl-C", "quit"),
+        ("Ctrl-Z", "give the terminal back to the shell, until `fg`"),
         ("", "\u{2013} means: not known. It never means 0."),
     ];
     KEYS.iter().map(|(key, words)| format!("{key:<19} {words}").trim_end().to_string()).collect()
