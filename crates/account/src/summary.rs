@@ -8,7 +8,8 @@ use weigh_schema::event::{
     CertainMemory, JobReading, MemoryParts, MemoryReading, Note, SharedMemoryReading,
 };
 use weigh_schema::{
-    Counter, CounterValues, Formula, METRICS, Mechanism, Metric, Quality, Unit, Value, metric_name,
+    Counter, CounterValues, Formula, METRICS, Mechanism, Metric, Number, Quality, Unit, Value,
+    metric_name,
 };
 
 /// How near the two bounds must be for the value to be called exact.
@@ -37,9 +38,23 @@ pub struct Measured<'a> {
 
 /// A sum of counters in the metric's unit; none if the metric is not such a sum.
 pub(crate) fn sum_of(metric: &Metric, counters: &CounterValues) -> Option<f64> {
+    let (sum, factor) = raw_sum(metric, counters)?;
+    Some(sum as f64 * factor)
+}
+
+/// The same as it is told, to the last digit: a real number has no more than 53 bits.
+pub(crate) fn number_of_sum(metric: &Metric, counters: &CounterValues) -> Option<Number> {
+    let (sum, factor) = raw_sum(metric, counters)?;
+    Some(match factor == 1.0 && metric.unit.is_whole() {
+        true => Number::Whole(sum),
+        false => metric.unit.number(sum as f64 * factor),
+    })
+}
+
+fn raw_sum(metric: &Metric, counters: &CounterValues) -> Option<(u64, f64)> {
     let Formula::Sum { plus, minus, factor } = metric.formula else { return None };
     let add = |list: &[Counter]| list.iter().map(|c| counters.get(*c)).fold(0, u64::wrapping_add);
-    Some(add(plus).saturating_sub(add(minus)) as f64 * factor)
+    Some((add(plus).saturating_sub(add(minus)), factor))
 }
 
 /// User and system time: the exact total, split as the ticks fell, as getrusage(2) does.
@@ -149,7 +164,11 @@ fn own_value(metric: &Metric, measured: &Measured<'_>) -> Value {
             None => Value::unavailable(metric.unit, "the job ended before there were two samples"),
         },
         _ => match job_value(metric, measured.reading, measured.wall_seconds) {
-            Some(value) => exact(value, measured.source),
+            Some(value) => {
+                let value = exact(value, measured.source);
+                let sum = number_of_sum(metric, &measured.reading.counters);
+                Value { value: sum.or(value.value), ..value }
+            }
             None if metric.name == metric_name::delay_block_seconds => {
                 Value::unavailable(metric.unit, IMPOSSIBLE_WAIT)
             }

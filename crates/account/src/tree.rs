@@ -6,9 +6,9 @@ use weigh_schema::byte_text;
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::metric_name;
 use weigh_schema::recording::ProcessRow;
-use weigh_schema::{Counter, Formula, Unit};
+use weigh_schema::{Counter, Formula};
 
-use crate::summary::{cpu_split, sum_of};
+use crate::summary::{cpu_split, number_of_sum, sum_of};
 
 /// Ended processes whose command is remembered for children that never call exec.
 const REMEMBERED: usize = 4096;
@@ -102,7 +102,9 @@ fn process_metrics(process: &ProcessEnd, now_ns: u64) -> BTreeMap<String, weigh_
             _ => None,
         };
         if let Some(value) = value {
-            metrics.insert(metric.name.to_string(), Unit::number(metric.unit, value));
+            let sum = number_of_sum(metric, &process.counters);
+            let number = sum.unwrap_or_else(|| metric.unit.number(value));
+            metrics.insert(metric.name.to_string(), number);
         }
     }
     metrics

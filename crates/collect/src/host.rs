@@ -121,7 +121,7 @@ pub fn current_user() -> String {
     user_name(rustix::process::getuid().as_raw())
 }
 
-fn cpus_online() -> Result<u32, ProcError> {
+pub(crate) fn cpus_online() -> Result<u32, ProcError> {
     let path = Path::new("/sys/devices/system/cpu/online");
     let by_list = procfs::read(path).and_then(|text| {
         procfs::parse_cpu_list(&String::from_utf8_lossy(&text))

@@ -3,16 +3,19 @@
 //!
 //! Reads SIGABRT that this process has raised itself. Before the command has begun it is executed in weigh's place; after
 //! that weigh gives up all descriptors, passes signals on, and ends as the command does. By then no memory is asked for,
-//! and no lock. Where weigh is a tracer it is aborted all the same: only its end lets the programs go.
+//! and no lock. A tracer's thread ends first: that lets the programs go. Where a filter of system calls (`--seccomp`) makes
+//! the tracer indispensable weigh is aborted all the same.
 
+use std::cell::UnsafeCell;
 use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use crate::inherited::{self, Timers};
+use crate::ptrace::interrupting_signal;
 use crate::signals::end_by;
 use crate::spawn::{SpawnError, begun, end_waiting, environment, texts, with_null};
 
@@ -32,7 +35,12 @@ static PREPARED: OnceLock<Prepared> = OnceLock::new();
 /// How it ended, as wait(2) tells it.
 static ENDED: AtomicI64 = AtomicI64::new(NOT_ENDED);
 const NOT_ENDED: i64 = -1;
-static IS_TRACER: AtomicBool = AtomicBool::new(false);
+/// The thread that traces, while one does.
+static TRACER: AtomicI32 = AtomicI32::new(NO_TRACER);
+const NO_TRACER: c_int = 0;
+/// One without which the job's calls fail.
+const INDISPENSABLE: c_int = -1;
+static IS_ABORTED: AtomicBool = AtomicBool::new(false);
 
 const IN_PLACE: &[u8] =
     b"weigh: nothing is measured: weigh was aborted; the command runs as without weigh\n";
@@ -60,9 +68,23 @@ pub fn has_ended(status: ExitStatus) {
     ENDED.store(status.into_raw().into(), Ordering::Release);
 }
 
-/// weigh traces it, and cannot wait for it without holding its programs.
-pub(crate) fn traces() {
-    IS_TRACER.store(true, Ordering::Release);
+/// This thread traces it from now on: what it traces goes on by itself when the thread ends, unless it `is_indispensable`.
+pub(crate) fn traces(is_indispensable: bool) {
+    // SAFETY: the call reads no memory.
+    let own = unsafe { libc::gettid() };
+    TRACER.store(if is_indispensable { INDISPENSABLE } else { own }, Ordering::Release);
+}
+
+/// Nobody traces it any more.
+pub(crate) fn traces_no_more() {
+    TRACER.store(NO_TRACER, Ordering::Release);
+}
+
+/// Ends this thread, which traces, if another one was aborted; in a signal's handler.
+pub(crate) fn end_if_aborted() {
+    if IS_ABORTED.load(Ordering::Acquire) {
+        end_thread();
+    }
 }
 
 /// Whether a command was prepared, and has not begun.
@@ -103,9 +125,13 @@ extern "C" fn aborted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
                 execute(prepared);
                 libc::_exit(126);
             }
-            Some(_) if is_own && !IS_TRACER.load(Ordering::Acquire) => {
+            Some(_) if is_own && TRACER.load(Ordering::Acquire) != INDISPENSABLE => {
                 say(WAITS);
-                end_like(wait_for(begun));
+                IS_ABORTED.store(true, Ordering::Release);
+                // Where that fails abort(3) ends weigh.
+                if let_go_of_tracees() {
+                    end_like(wait_for(begun));
+                }
             }
             // abort(3) raises it again, and ends weigh.
             _ if is_own => {}
@@ -118,6 +144,56 @@ extern "C" fn aborted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
 fn say(text: &[u8]) {
     // SAFETY: the bytes live through the call, which is safe in a handler. Nothing can be done where it fails.
     let _ = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// The kernel lets go of what a thread has traced when that thread ends. If it is this one, another waits for the command.
+/// False if there is none.
+fn let_go_of_tracees() -> bool {
+    // SAFETY: the calls are safe in a handler; the stack is the new thread's alone, for weigh is aborted once, and what
+    // else of this thread it has, as its error number, nobody frees while weigh waits.
+    unsafe {
+        match TRACER.load(Ordering::Acquire) {
+            NO_TRACER => true,
+            tracer if tracer == libc::gettid() => {
+                let flags = libc::CLONE_VM
+                    | libc::CLONE_FS
+                    | libc::CLONE_FILES
+                    | libc::CLONE_SIGHAND
+                    | libc::CLONE_THREAD
+                    | libc::CLONE_SYSVSEM;
+                let top = STACK.0.get().add(1).cast();
+                if libc::clone(wait_and_end, top, flags, std::ptr::null_mut()) > 0 {
+                    end_thread();
+                }
+                false
+            }
+            tracer => {
+                libc::syscall(libc::SYS_tgkill, libc::getpid(), tracer, interrupting_signal());
+                true
+            }
+        }
+    }
+}
+
+/// For a thread that can be given no other.
+#[repr(align(16))]
+struct Stack(UnsafeCell<[u8; 1 << 16]>);
+
+// SAFETY: one thread uses it, and no reference to it is made.
+unsafe impl Sync for Stack {}
+
+static STACK: Stack = Stack(UnsafeCell::new([0; 1 << 16]));
+
+extern "C" fn wait_and_end(_: *mut c_void) -> c_int {
+    end_like(wait_for(begun()))
+}
+
+/// Not the process.
+fn end_thread() -> ! {
+    loop {
+        // SAFETY: the call reads no memory, and does not come back.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
 }
 
 /// Passes signals on until the command has ended. Other threads may wait for it, too: it is left to them.

@@ -65,6 +65,7 @@ pub mod profile;
 pub mod ptrace;
 mod reaped_io;
 pub mod requirements;
+mod resident_marks;
 pub mod rusage;
 mod secure_start;
 pub mod session_watch;

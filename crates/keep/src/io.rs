@@ -293,6 +293,16 @@ fn followed_mut(row: &mut FileUse) -> &mut FileUse {
     row
 }
 
+fn moves_unseen() -> Column<FileUse> {
+    Column::computed(
+        "moves_unseen",
+        "1 if it is known that the process moved bytes that are not counted",
+        None,
+        |row: &FileUse| Some(u32::from(row.moves_unseen)),
+        |row, is: u32| row.moves_unseen = is != 0,
+    )
+}
+
 /// The columns of `weigh io --parquet`.
 fn use_columns() -> Vec<Column<FileUse>> {
     let object = Column::computed(
@@ -370,6 +380,7 @@ fn use_columns() -> Vec<Column<FileUse>> {
         moved_quality,
         "how far bytes and calls of the row are known: estimated is a lower bound"
     ));
+    columns.push(moves_unseen());
     columns.push(column!(again_quality, "how far reread_bytes and rewritten_bytes are known"));
     columns.push(column!(readahead_quality, "how far readahead_unused_bytes is known"));
     columns.push(sources);

@@ -27,7 +27,9 @@ pub fn file_use(book: &IoBook, row: &Use, call: &dyn Fn(u64) -> String) -> FileU
         at_seconds: seconds(row.slowest.2),
     };
     // No request moves anything of a directory.
-    let moves_unseen = book.moves_unseen(who.pid) && row.object != Object::Directory;
+    let is_moved = row.object != Object::Directory;
+    let moves_unseen = book.moves_unseen(who.pid) && is_moved;
+    let may_move_unseen = moves_unseen || is_moved && book.may_be_passed_by(row.sources);
     let totals = totals(book, &row.numbers, moves_unseen);
     FileUse {
         name: book.name_of(file),
@@ -46,13 +48,14 @@ pub fn file_use(book: &IoBook, row: &Use, call: &dyn Fn(u64) -> String) -> FileU
         deleted_quality: deleted_quality(book, row),
         states: states(book, row),
         sources: row.sources.mechanisms(),
-        moved_quality: moved_quality(&totals.by_calls, moves_unseen),
+        moved_quality: moved_quality(&totals.by_calls, may_move_unseen),
+        moves_unseen,
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
         again_quality: match totals.by_calls.unseen {
             _ if book.unseen.any() => Quality::Unavailable,
             Unseen { reads: true, writes: true } => Quality::Unavailable,
-            _ => again_quality(row, moves_unseen),
+            _ => again_quality(row, may_move_unseen),
         },
         readahead_quality: readahead_quality(book, row),
         slowest: (row.slowest.0 > 0).then_some(slowest),

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use weigh_schema::Quality;
 use weigh_schema::byte_text;
 use weigh_schema::io::{
-    IoFound, IoReport, Numbers, Process, ProcessUse, REPORT, ReportBasis, Rest, Tally, Transferred,
+    IoFound, IoReport, Numbers, Process, ProcessUse, REPORT, ReportBasis, Rest, Sources, Tally,
+    Transferred,
 };
 
 use super::file_use::{Files, by_calls, lower_bound, moved_quality, seconds, totals};
@@ -85,10 +86,11 @@ pub fn found(book: &IoBook, run: &Run) -> IoFound {
 
 /// All of a job; of everybody those that did something.
 fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
-    let mut sums: HashMap<u32, (Transferred, u64)> = HashMap::new();
+    let mut sums: HashMap<u32, (Transferred, u64, Sources)> = HashMap::new();
     for ((_, who), row) in &book.rows {
-        let (sum, time) = sums.entry(who.pid).or_default();
+        let (sum, time, sources) = sums.entry(who.pid).or_default();
         let row = row.amounts();
+        sources.join(row.sources);
         let more = by_calls(&row.numbers, book.unseen);
         sum.read_bytes += more.read_bytes;
         sum.read_calls += more.read_calls;
@@ -97,7 +99,7 @@ fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
         *time += row.numbers.time_ns();
     }
     let of = |process: &Process| {
-        let (by_calls, time) = sums.get(&process.pid).copied().unwrap_or_default();
+        let (by_calls, time, sources) = sums.get(&process.pid).copied().unwrap_or_default();
         let by_calls = Transferred { unseen: book.unseen, ..by_calls };
         let by_calls = lower_bound(by_calls, process.moves_unseen);
         ProcessUse {
@@ -108,7 +110,10 @@ fn processes(book: &IoBook, are_all_followed: bool) -> Vec<ProcessUse> {
             started_seconds: seconds(process.started_ns),
             ended_seconds: (process.ended_ns > 0).then(|| seconds(process.ended_ns)),
             by_calls,
-            moved_quality: moved_quality(&by_calls, process.moves_unseen),
+            moved_quality: moved_quality(
+                &by_calls,
+                process.moves_unseen || book.may_be_passed_by(sources),
+            ),
             io_seconds: seconds(time),
             path_calls_total: process.path_calls,
             path_seconds: seconds(process.path_ns),

@@ -44,6 +44,8 @@ pub struct IoBook {
     pub is_told_of_ends: bool,
     /// Whether it cannot be seen what devices did.
     pub are_devices_unseen: bool,
+    /// Whether a library in the programs counts, past which calls can be made.
+    pub is_by_library: bool,
     pub(super) rows: HashMap<(FileId, Who), RowState>,
     pub(super) names: HashMap<FileId, (Object, Rc<str>)>,
     /// Names that came later.
@@ -74,6 +76,8 @@ impl IoBook {
         self.is_told_of_ends = grounds.mechanism == Mechanism::Fuse;
         self.is_ahead_unseen = grounds.qualities.contains_key(&Field::AheadUnused.key());
         self.are_devices_unseen = is_unseen(&Field::DeviceRead.key());
+        self.is_by_library =
+            [Mechanism::Preload, Mechanism::PreloadPtrace].contains(&grounds.mechanism);
     }
 
     /// Takes one thing in.
@@ -267,6 +271,11 @@ impl IoBook {
     /// Whether a process had something moved unseen, by io_uring or AIO where they are not seen.
     pub(super) fn moves_unseen(&self, pid: u32) -> bool {
         self.processes.get(&pid).is_some_and(|process| process.moves_unseen)
+    }
+
+    /// Whether calls may have been made past who has counted a row.
+    pub(super) fn may_be_passed_by(&self, sources: Sources) -> bool {
+        self.is_by_library && (sources == Sources::default() || sources.has_preload())
     }
 
     /// Whether any process had.

@@ -30,6 +30,16 @@ fn measured<'a>(reading: &'a JobReading, notes: &'a [Note]) -> Measured<'a> {
     }
 }
 
+/// Of a real number the last digit would be another.
+#[test]
+fn sums_are_told_to_the_last_digit() {
+    let mut reading = JobReading::default();
+    let odd = (1 << 60) + 1;
+    reading.counters.set(Counter::ReadChars, odd);
+    let read = &metrics(&measured(&reading, &[]))[metric_name::io_read_bytes_total];
+    assert_eq!((read.value, read.quality), (Some(Number::Whole(odd)), Quality::Exact));
+}
+
 #[test]
 fn every_metric_has_a_value_or_a_reason() {
     let reading = JobReading::default();

@@ -51,8 +51,9 @@ fn rows(measured: &Measured, path: &str, kind: &str) -> Vec<(Vec<String>, [u64; 
 fn is_whole(measured: &Measured) {
     let found = measured.summary().io.as_deref().expect("it was told by file");
     assert_eq!(found.mechanism, Mechanism::PreloadPtrace);
-    assert!(found.notes.is_empty(), "{:?}", found.notes);
-    assert_eq!(found.quality, Quality::Exact);
+    // The shell is dynamic: past the library it could send what nobody counts.
+    assert!(matches!(&found.notes[..], [note] if note.contains("past the C library")), "{found:?}");
+    assert_eq!(found.quality, Quality::Estimated);
     let witness = found.witness.expect("a witness");
     assert_eq!(witness.unseen(), Default::default(), "{witness:?}");
     let kernel = witness.kernel;

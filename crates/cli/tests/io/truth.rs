@@ -53,7 +53,9 @@ fn is_as_it_was(row: &Value, truth: &BTreeMap<String, u64>, places: &[u64], who:
     assert_eq!(row["written_bytes"], truth["io_written_bytes"], "{who}");
     assert_eq!(number(row, "highest_bytes"), truth["highest"], "{who}: {row}");
     assert_eq!(number(row, "rewritten_bytes"), truth["rewritten"], "{who}: {row}");
-    assert_eq!(row["again_quality"], "exact", "{who}");
+    // Past a library a program can write by system calls of its own.
+    let again = if who.starts_with("preload") { "estimated" } else { "exact" };
+    assert_eq!(row["again_quality"], again, "{who}");
     assert_eq!(number(row, "placed_total"), places.len() as u64, "{who}: {row}");
     let backwards = places.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
     assert_eq!(number(row, "random_writes_total"), backwards, "{who}: {row}");

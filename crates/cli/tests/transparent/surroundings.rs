@@ -501,6 +501,27 @@ fn a_small_limit_of_cpu_time_ends_the_measuring_not_the_job() {
     }
 }
 
+/// Out of memory a tracer is aborted, whichever of its threads that meets: the job goes on, and its status is weigh's.
+#[test]
+fn a_tracer_without_memory_waits_for_the_job() {
+    let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    let script = "prlimit --pid $PPID --as=4096 --data=4096; \
+                  for ((i = 0; i < 3000; i++)); do /bin/true \"$i\"; done; exit 7";
+    for way in [
+        &["run", "--mechanism", "ptrace"][..],
+        &["run", "--mechanism", "ptrace", "--level", "3"],
+        &["io", "--mechanism", "ptrace"],
+    ] {
+        let scratch = Scratch::new();
+        let mut weigh = by(way, &scratch);
+        set_surroundings(&mut weigh, &scratch);
+        let output = weigh.args(["--", "bash", "-c", script]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way:?}: {said}");
+        assert!(said.contains("weigh was aborted; the command goes on"), "{way:?}: {said}");
+    }
+}
+
 #[test]
 fn json_for_a_closed_output_is_refused_before_the_command_runs() {
     let _as_it_is = MACHINE.read().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ use crate::limit_watchdog::LimitWatchdog;
 use crate::procfs::IO_COUNTERS;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::{self, has_no_children};
-use crate::{signals, spaces};
+use crate::{resident_marks, signals, spaces};
 
 /// Time between looks at `/proc`: while memory grows, and otherwise.
 const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
@@ -295,7 +295,10 @@ impl JobReader for PolledJob {
                 && !matches!(metric.formula, Formula::NotMeasured(_))
         };
         let metrics = METRICS.iter().filter(is_measured);
-        metrics.map(|metric| self.note(metric, all_waited_for, is_inherited)).collect()
+        let mut notes: Vec<Note> =
+            metrics.map(|metric| self.note(metric, all_waited_for, is_inherited)).collect();
+        resident_marks::qualify(&mut notes, &self.reading.memory);
+        notes
     }
 }
 

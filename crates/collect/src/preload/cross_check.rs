@@ -24,6 +24,8 @@ const HOW_TO_SEE_ALL: &str = "weigh io --mechanism preload+ptrace, and weigh run
      tell what that costs";
 const CUT: &str =
     "a program has cut the file that it shares with weigh: what was counted there is lost";
+const PAST: &str = "what programs send, receive or splice by system calls of their own, past the C library's functions, is in no sum: \
+                    neither the library nor the kernel counts it";
 const NO_MAPPED: &str = "memory that is mapped is read and written without any call, and a library in the programs \
                          does not see what the page cache does for it: that takes bpf";
 
@@ -128,7 +130,9 @@ impl CheckedCounts {
     /// `but` is said where the library was not in a program.
     fn grounds_with(&self, others: &Witnessed, but: &str) -> ReportBasis {
         let (uses, known) = (self.uses.borrow(), self.known.borrow());
-        let seen = uses.witnessed().plus(others);
+        let own = uses.witnessed();
+        let was_in_any = own.start.1 + own.read.1 + own.written.1 > 0;
+        let seen = own.plus(others);
         let witness = known.is_whole.then(|| witness(&seen, &known.counters));
         let unseen = witness.map(|witness| witness.unseen());
         let (refused, without_streams) = uses.blind();
@@ -160,6 +164,11 @@ impl CheckedCounts {
             notes.push(format!(
                 "{without_streams} programs have a C library whose streams (stdio) are not seen"
             ));
+        }
+        if known.unseen.contains(&process_table::BY_NUMBER) {
+            notes.push(format!("{PAST}; there were such calls, by syscall(2)"));
+        } else if was_in_any {
+            notes.push(PAST.to_owned());
         }
         let is_all = notes.is_empty() && known.unseen.is_empty();
         ReportBasis {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weigh_schema::event::ProcessEnd;
 use weigh_schema::io::{Event, Field, FileId, Numbers, Process, Tally, Transfer, Use};
 
-use super::layout::{FLAG_AIO, FLAG_URING};
+use super::layout::{FLAG_AIO, FLAG_BY_NUMBER, FLAG_URING};
 use super::pid_namespace::{NamespacePids, shown};
 use super::process;
 use super::shared_file::{RunFolder, SharedFile};
@@ -424,9 +424,9 @@ impl UsageTable {
     }
 }
 
-/// Whether a process with these flags has requests served that the library does not see.
+/// Whether a process with these flags has requests served, or made calls, that the library does not count.
 fn moves_unseen(flags: u32) -> bool {
-    flags & (FLAG_URING | FLAG_AIO) != 0
+    flags & (FLAG_URING | FLAG_AIO | FLAG_BY_NUMBER) != 0
 }
 
 /// The place of a process's number.

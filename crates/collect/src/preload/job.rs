@@ -41,7 +41,7 @@ use crate::poll::JobPoller;
 use crate::reaped_io::WaitedIo;
 use crate::rusage::has_no_children;
 use crate::secure_start::command_variable;
-use crate::{rusage, signals, spaces};
+use crate::{resident_marks, rusage, signals, spaces};
 
 /// Time between looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -329,7 +329,9 @@ impl JobReader for PreloadedJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        self.grounds().notes()
+        let mut notes = self.grounds().notes();
+        resident_marks::qualify(&mut notes, &self.reading.memory);
+        notes
     }
 }
 

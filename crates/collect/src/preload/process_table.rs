@@ -31,6 +31,9 @@ const UNFOUND_NS: u64 = 1_000_000_000;
 /// Kinds of blind spots that are told apart by program.
 const NAMED_PROGRAMS: usize = 64;
 
+/// Calls that move bytes, made by syscall(2).
+pub const BY_NUMBER: &str = "calls by their numbers";
+
 /// When the processes of each PID were started.
 type Begun = HashMap<u32, Vec<u64>>;
 
@@ -333,7 +336,7 @@ impl Tally {
             (FLAG_URING, "io_uring"),
             (FLAG_AIO, "native AIO"),
             (FLAG_SOCKET_STREAM, "streams on sockets"),
-            (FLAG_BY_NUMBER, "calls by their numbers"),
+            (FLAG_BY_NUMBER, BY_NUMBER),
         ];
         kinds.iter().filter(|(flag, _)| self.flags & flag != 0).map(|(_, name)| *name).collect()
     }

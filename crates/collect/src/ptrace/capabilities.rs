@@ -23,7 +23,7 @@ use crate::follow::{
     self, Attachment, Children, CommandSetup, Enforcement, FileCounts, JobMechanism, JobReader,
     MechanismError, Members, OpenCounts, PROCESSES, RunningAttachment,
 };
-use crate::{host, signals};
+use crate::{host, resident_marks, signals};
 
 /// How long the tracer may take to learn that a stop it was just told of is over.
 const STALE: Duration = Duration::from_millis(10);
@@ -106,7 +106,9 @@ impl JobReader for TracedJob {
     }
 
     fn notes(&mut self) -> Vec<Note> {
-        notes::notes(&self.findings())
+        let mut notes = notes::notes(&self.findings());
+        resident_marks::qualify(&mut notes, &self.reading.memory);
+        notes
     }
 }
 

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
-use crate::signals;
+use crate::{last_resort, signals};
 
 /// What is asked of each thread: to stop at births, execs and ends. Never that the job is killed
 /// when weigh is. Stops at other system calls are told from signals, where they are asked for.
@@ -386,7 +386,7 @@ pub fn hear_of_ends_only() {
 }
 
 /// The signal that ends the tracer's wait.
-fn interrupting_signal() -> c_int {
+pub(crate) fn interrupting_signal() -> c_int {
     libc::SIGRTMAX() - 1
 }
 
@@ -397,8 +397,9 @@ pub fn be_interruptible() -> libc::pthread_t {
         unsafe {
             let is_own = (*info).si_code == libc::SI_TKILL
                 && (*info).si_pid().cast_unsigned() == std::process::id();
-            if !is_own {
-                signals::hand_to_reader(signal, info);
+            match is_own {
+                true => last_resort::end_if_aborted(),
+                false => signals::hand_to_reader(signal, info),
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::call_filter::CallFilter;
 use crate::follow::{JobDetail, RunningOffer};
 use crate::io::detail::{RowScope, Telling};
 use crate::preload::{LibraryEntry, SharedJob};
-use crate::{clock, rusage};
+use crate::{clock, last_resort, rusage};
 
 /// A job that is traced.
 pub struct TracedJob {
@@ -137,7 +137,7 @@ impl TracedJob {
         &mut self,
         begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError> + Send + 'static,
     ) -> Result<(), TraceError> {
-        crate::last_resort::traces();
+        let is_indispensable = self.filter.is_some();
         let (say, said) = mpsc::channel();
         let calls = self.detail.calls.then(|| Calls::new(self.detail, self.stops));
         let library = self.library.clone().and_then(Library::new);
@@ -148,7 +148,7 @@ impl TracedJob {
         }
         let thread = std::thread::Builder::new()
             .name("tracer".into())
-            .spawn(move || trace(tracer, begin, say))
+            .spawn(move || trace(tracer, begin, say, is_indispensable))
             .map_err(|error| TraceError::Call { call: "create a thread", error })?;
         self.tracer = Some(thread);
         let error = || std::io::ErrorKind::BrokenPipe.into();
@@ -219,14 +219,17 @@ fn trace(
     mut tracer: Tracer,
     begin: impl FnOnce(&mut Tracer) -> Result<(), TraceError>,
     said: mpsc::Sender<Result<(), TraceError>>,
+    is_indispensable: bool,
 ) {
     sys::be_interruptible();
+    last_resort::traces(is_indispensable);
     let outcome = begin(&mut tracer);
     let is_traced = outcome.is_ok();
     let _ = said.send(outcome);
     if is_traced {
         tracer.run();
     }
+    last_resort::traces_no_more();
 }
 
 pub(super) fn seize(shared: &Shared, pid: u32, is_filtered: bool) -> Result<(), TraceError> {

@@ -9,7 +9,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use weigh_schema::Quality;
 use weigh_schema::io::{FileUse, Object, Totals};
 use weigh_schema::metric_name;
 use weigh_schema::summary::Summary;
@@ -205,7 +204,7 @@ fn counters(used: &FileUse) -> [(&'static str, i64); 14] {
     // Of whom reads or writes are not seen nothing is known that follows from them.
     let unless = |is_unseen: bool, value: i64| if is_unseen { -1 } else { value };
     // Nor can a counter say that it is a lower bound.
-    let is_bound = used.moved_quality != Quality::Exact;
+    let is_bound = used.is_bound();
     let (reads, writes) = (by.unseen.reads || is_bound, by.unseen.writes || is_bound);
     let only = |mine: u64, other: u64| match (mine, other) {
         (0, _) => 0,

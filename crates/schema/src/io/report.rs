@@ -203,6 +203,12 @@ impl FileUse {
             && (is_written(&self.totals.by_calls) || self.totals.by_kind.values().any(is_written))
     }
 
+    /// Whether its bytes and calls are no more than a lower bound: where nobody can know that they are all, but nothing
+    /// speaks against it, they are told as they are.
+    pub fn is_bound(&self) -> bool {
+        self.moves_unseen || self.moved_quality == Quality::Unavailable
+    }
+
     /// Those that took most time come first; behind all of them those where it was spent waiting for somebody else.
     pub fn by_time(&self, other: &FileUse) -> Ordering {
         let waits = |of: &FileUse| of.object.is_waited_at();
@@ -294,9 +300,12 @@ pub struct FileUse {
     /// The same of writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_strides: Vec<Stride>,
-    /// How far bytes and calls can be trusted: a lower bound where the process moved others unseen.
+    /// How far bytes and calls can be trusted: a lower bound where the process moved others unseen, or may have.
     #[serde(default = "exact", skip_serializing_if = "is_exact")]
     pub moved_quality: Quality,
+    /// Whether it is known that the process moved others unseen.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub moves_unseen: bool,
     /// How far the numbers of bytes read or written again can be trusted.
     pub again_quality: Quality,
     /// How far it can be trusted what was read ahead in vain.

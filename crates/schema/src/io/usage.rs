@@ -190,6 +190,11 @@ impl Sources {
         self.0 |= more.0;
     }
 
+    /// Whether a library in the programs is among them.
+    pub fn has_preload(self) -> bool {
+        self.0 & Sources::PRELOAD.0 != 0
+    }
+
     /// In words; none where one mechanism counts all.
     pub fn mechanisms(self) -> Vec<Mechanism> {
         let known = [

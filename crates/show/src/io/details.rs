@@ -149,7 +149,7 @@ pub(crate) const DOUBTS: [Doubt; 6] = [
         about: "reads and writes",
         quality: Quality::Estimated,
         sign: "≥ ",
-        reason: "the process moved others by io_uring or AIO, which was not seen: lower bounds",
+        reason: "the process moved others by io_uring, AIO or system calls of its own, which were not seen: lower bounds",
         fields: ORDER,
     },
     Doubt {
@@ -192,9 +192,8 @@ pub(crate) const DOUBTS: [Doubt; 6] = [
 /// Which of [`DOUBTS`] are of this row.
 pub(crate) fn doubts(file: &FileUse) -> Vec<usize> {
     let moved = match file.moved_quality {
-        Quality::Exact => None,
         Quality::Unavailable => Some(UNKNOWN),
-        _ => Some(MOVED),
+        _ => file.moves_unseen.then_some(MOVED),
     };
     // What was read again is only told of what has places.
     let has_places = matches!(file.object, Object::Regular | Object::Disk);
@@ -203,10 +202,16 @@ pub(crate) fn doubts(file: &FileUse) -> Vec<usize> {
         Quality::Exact => None,
         Quality::Unavailable => Some(UNKNOWN_AGAIN),
         _ if number(&file.totals, Field::Forgotten).is_some() => Some(FORGOTTEN),
-        _ => Some(PLACELESS),
+        _ => has_unplaced(&file.totals).then_some(PLACELESS),
     };
     let ahead = (file.readahead_quality == Quality::Estimated).then_some(AHEAD);
     [moved, again, ahead].into_iter().flatten().collect()
+}
+
+/// Whether the offset of some accesses is not known.
+fn has_unplaced(totals: &Totals) -> bool {
+    let placed = number(totals, Field::Placed).unwrap_or_default();
+    placed < (totals.by_calls.read_calls + totals.by_calls.write_calls) as f64
 }
 
 /// A number, unless it is nothing: 0 is a place and a time, too.

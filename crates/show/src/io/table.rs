@@ -1,9 +1,9 @@
 //! The rows of the table of files: the path first, then time, bytes and calls, and more where there is room.
 
 use unicode_width::UnicodeWidthStr;
+use weigh_schema::Unit;
 use weigh_schema::amount::{show_amount, show_number_of};
 use weigh_schema::io::{FileUse, IoFound, Transfer};
-use weigh_schema::{Quality, Unit};
 
 use super::details;
 use super::selection::{Folded, Shown, below};
@@ -158,7 +158,7 @@ fn cells(file: &FileUse, are_devices_unseen: bool) -> [String; 10] {
     let amount = |n: u64| if n == 0 { String::new() } else { size(n) };
     let (by, unseen) = (&file.totals.by_calls, file.totals.by_calls.unseen);
     let known = |is_unseen: bool, text: String| if is_unseen { "?".to_string() } else { text };
-    let is_bound = file.moved_quality != Quality::Exact;
+    let is_bound = file.is_bound();
     let least = |text: String| match is_bound && !text.is_empty() {
         true => format!("≥ {text}"),
         false => text,

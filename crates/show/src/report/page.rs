@@ -412,7 +412,7 @@ impl FilesUsed {
         self.reads.push(reads.then_some(by.read_calls));
         self.written.push(writes.then_some(by.written_bytes));
         self.writes.push(writes.then_some(by.write_calls));
-        self.is_bound.push(used.moved_quality != Quality::Exact);
+        self.is_bound.push(used.is_bound());
         self.mapped.push(mapped(totals));
         self.pattern.push(pattern(totals));
         self.details.push(used);
