@@ -363,6 +363,38 @@ static __always_inline void note_shared_map(struct io_file *file)
 		add(&tally.memory_maps, 1);
 }
 
+/* What an access in several places adds to each. Global, as above. */
+__noinline int spread_over_places(struct io_key *key, struct io_doing *did)
+{
+	struct attempt attempt = { .key = key, .did = did };
+
+	if (!key || !did || spread_access(key, did))
+		return 0;
+	attempt.until = bpf_ktime_get_ns() + PATIENCE_NS;
+	bpf_loop(MOST_TRIES, spread_again, &attempt, 0);
+	if (!attempt.outcome)
+		add(&tally.lost_calls, 1);
+	return 0;
+}
+
+/*
+ * Adds a transfer to the use of its file, as nearly all are added: by fewer calls than below, for each takes some
+ * nanoseconds. False if it was not: another thread makes the use or is done with it, or there is more to do.
+ */
+static __always_inline bool count_at_once(struct io_file *file, struct io_doing *did)
+{
+	struct io_use *use;
+
+	if (tells_calls || has_owner || did->deed != DID_MOVE || !is_wanted(file->key.device))
+		return false;
+	use = bpf_map_lookup_elem(&uses, &file->key);
+	if (!use || !use->is_named || !count_in(use, &file->key, did))
+		return false;
+	if (did->is_spread)
+		spread_over_places(&file->key, did);
+	return true;
+}
+
 /* Adds it to the use of this file, or to the rest. Global, as above. */
 __noinline int did_with(struct io_file *file, struct io_doing *did)
 {
@@ -391,13 +423,8 @@ __noinline int did_with(struct io_file *file, struct io_doing *did)
 	outcome = attempt.outcome;
 	if (outcome == COUNT_AGAIN || outcome == COUNT_NOWHERE)
 		return count_in_rest(did);
-	if (did->is_spread && !spread_access(&key, did)) {
-		attempt.until = bpf_ktime_get_ns() + PATIENCE_NS;
-		attempt.outcome = 0;
-		bpf_loop(MOST_TRIES, spread_again, &attempt, 0);
-		if (!attempt.outcome)
-			add(&tally.lost_calls, 1);
-	}
+	if (did->is_spread)
+		spread_over_places(&key, did);
 	if (outcome == COUNTED_IN_NEW || (outcome == COUNTED_IN_UNNAMED && file->file))
 		describe_use(file, &key);
 	return 0;

@@ -104,9 +104,9 @@ static __always_inline bool is_cached_read(struct io_doing *did, __u32 mode)
 }
 
 /* One end of a transfer, or what else was done. */
-static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 descriptor, __u64 copied_up)
+static __always_inline int one_end(struct task_struct *task, struct io_file *file, struct io_doing *did,
+				   __s32 descriptor, __u64 copied_up)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	bool is_past;
 
 	if (!know_file(file, file_at(task, descriptor), task->tgid, task->pid)) {
@@ -130,10 +130,17 @@ static __noinline int one_end(struct io_file *file, struct io_doing *did, __s32 
 		uses_pages_by(file);
 	if (copied_up && file->is_stacked)
 		name_below(copied_up, file);
-	did_with(file, did);
+	if (!count_at_once(file, did))
+		did_with(file, did);
 	if (!is_past)
 		settle_ahead(file, did);
 	return 0;
+}
+
+/* The other end of a copy. */
+static __noinline int other_end(struct io_window *window)
+{
+	return one_end(bpf_get_current_task_btf(), &window->file, &window->did[1], window->ends[1], 0);
 }
 
 SEC("tp_btf/sys_exit")
@@ -172,9 +179,9 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	else if (window->frees || did->truncates)
 		count_frees(window, did);
 	if (window->ends[0] >= 0)
-		one_end(&window->file, &window->did[0], window->ends[0], window->copied_up);
+		one_end(task, &window->file, &window->did[0], window->ends[0], window->copied_up);
 	if (window->ends[1] >= 0)
-		one_end(&window->file, &window->did[1], window->ends[1], 0);
+		other_end(window);
 	return 0;
 }
 

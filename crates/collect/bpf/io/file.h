@@ -12,18 +12,25 @@
 
 #define MAX_STEPS 512
 
+/* A pointer that lies at an address of the kernel's; none where nothing does. */
+static __always_inline void *pointer_at(void *address)
+{
+	void *pointer = 0;
+
+	if (CAN_FOLLOW)
+		return (void *)FOLLOW(hlist_head, address)->first;
+	bpf_probe_read_kernel(&pointer, sizeof(pointer), address);
+	return pointer;
+}
+
 static __always_inline struct file *file_at(struct task_struct *task, __s32 descriptor)
 {
 	struct files_struct *files = followed(task)->files;
 	struct fdtable *table = files ? files->fdt : 0;
-	struct file *file = 0;
 
 	if (descriptor < 0 || !table || (__u32)descriptor >= table->max_fds)
 		return 0;
-	if (CAN_FOLLOW)
-		return (void *)FOLLOW(hlist_head, table->fd + descriptor)->first;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
-	return file;
+	return pointer_at(table->fd + descriptor);
 }
 
 static __always_inline struct inode *inode_of(struct file *file)
@@ -33,11 +40,19 @@ static __always_inline struct inode *inode_of(struct file *file)
 	return CAN_FOLLOW ? FOLLOW(file, file)->f_inode : BPF_CORE_READ(file, f_inode);
 }
 
-/* Whether it may lie on another file system. */
-static __always_inline bool is_stacking(struct super_block *super)
+static __always_inline __u32 mode_of(struct inode *inode)
 {
-	unsigned long magic = CAN_FOLLOW ? super->s_magic : BPF_CORE_READ(super, s_magic);
+	return CAN_FOLLOW ? FOLLOW(inode, inode)->i_mode : BPF_CORE_READ(inode, i_mode);
+}
 
+static __always_inline unsigned long magic_of(struct inode *inode)
+{
+	return CAN_FOLLOW ? FOLLOW(inode, inode)->i_sb->s_magic : BPF_CORE_READ(inode, i_sb, s_magic);
+}
+
+/* Whether it may lie on another file system. */
+static __always_inline bool is_stacking(unsigned long magic)
+{
 	return magic == OVERLAYFS_SUPER_MAGIC || magic == FUSE_SUPER_MAGIC;
 }
 
@@ -55,8 +70,8 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 		found->key.inode = inode->i_ino;
 		found->key.generation = inode->i_generation;
 		found->key.device = inode->i_sb->s_dev;
-		found->is_stacked = is_stacking(inode->i_sb);
-		if (found->is_stacked)
+		found->is_stacked = is_stacking(inode->i_sb->s_magic);
+		if (!found->key.generation && inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC)
 			found->key.generation = generation_of_stacked(found->inode);
 		return;
 	}
@@ -65,7 +80,7 @@ static __always_inline void know_inode(struct io_file *found, struct inode *inod
 	found->key.generation = generation_of_stacked(inode);
 	super = BPF_CORE_READ(inode, i_sb);
 	found->key.device = BPF_CORE_READ(super, s_dev);
-	found->is_stacked = is_stacking(super);
+	found->is_stacked = is_stacking(BPF_CORE_READ(super, s_magic));
 }
 
 static __always_inline bool know_file(struct io_file *found, struct file *file, __u32 pid,

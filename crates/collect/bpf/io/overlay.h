@@ -40,7 +40,12 @@ bool any_stacked;
 /* Whether an inode's pages may be another one's. */
 static __always_inline bool lies_above(struct inode *inode)
 {
-	return is_stacking(CAN_FOLLOW ? FOLLOW(inode, inode)->i_sb : BPF_CORE_READ(inode, i_sb));
+	return is_stacking(magic_of(inode));
+}
+
+static __always_inline void *private_data_of(struct file *file)
+{
+	return CAN_FOLLOW ? FOLLOW(file, file)->private_data : BPF_CORE_READ(file, private_data);
 }
 
 /*
@@ -49,28 +54,27 @@ static __always_inline bool lies_above(struct inode *inode)
  */
 static __always_inline struct file *file_below_overlay(struct file *file)
 {
-	void *kept = BPF_CORE_READ(file, private_data);
+	void *kept = private_data_of(file);
 	struct file___since_6_13 *newer = (void *)file;
-	struct file *below[2] = {};
 
 	if (!bpf_core_field_exists(newer->f_ref))
 		return kept;
-	bpf_probe_read_kernel(below, sizeof(below), kept);
-	return below[1] ?: below[0];
+	return pointer_at(kept + sizeof(file)) ?: pointer_at(kept);
 }
 
 static __always_inline struct file *file_below(struct file *file, struct inode *inode)
 {
-	unsigned long magic = BPF_CORE_READ(inode, i_sb, s_magic);
-	struct fuse_file *served;
+	struct fuse_file *served = 0;
+	unsigned long magic;
 
-	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
+	if ((mode_of(inode) & S_IFMT) != S_IFREG)
 		return 0;
+	magic = magic_of(inode);
 	if (magic == OVERLAYFS_SUPER_MAGIC)
 		return file_below_overlay(file);
-	served = BPF_CORE_READ(file, private_data);
 	if (magic == FUSE_SUPER_MAGIC && bpf_core_field_exists(served->passthrough))
-		return BPF_CORE_READ(served, passthrough);
+		return pointer_at(private_data_of(file) +
+				  bpf_core_field_offset(struct fuse_file, passthrough));
 	return 0;
 }
 
@@ -80,18 +84,19 @@ static __always_inline struct file *file_below(struct file *file, struct inode *
  */
 __noinline __u64 holder_of(struct io_file *of)
 {
-	struct file *file = of ? of->file : 0;
-	struct inode *inode = BPF_CORE_READ(file, f_inode), *below;
+	struct file *file = of ? of->file : 0, *below;
+	struct inode *inode = inode_of(file);
 
 #pragma clang loop unroll(disable)
 	for (int layer = 0; layer < MAX_LAYERS; layer++) {
-		file = file_below(file, inode);
-		below = file ? BPF_CORE_READ(file, f_inode) : 0;
-		if (!below)
+		below = file_below(file, inode);
+		inode = inode_of(below);
+		if (!inode)
 			break;
-		inode = below;
+		file = below;
 	}
-	return (__u64)inode;
+	/* Copied by a helper: the verifier lets no such function return a pointer. */
+	return (__u64)BPF_CORE_READ(file, f_inode);
 }
 
 /* The mapping that has a file's pages. */

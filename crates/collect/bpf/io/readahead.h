@@ -42,8 +42,9 @@ struct {
 } aheads SEC(".maps");
 
 const volatile __u8 new_ahead[sizeof(struct ahead)];
-/* By file, of a few files together. */
+/* By file, of a few files together; and of all: with none, no file's pages have to be looked for. */
 __u32 live_ahead[AHEAD_FILES];
+__u64 live_aheads;
 
 enum reaching {
 	COMES, /* into the page cache */
@@ -156,7 +157,10 @@ static __always_inline void drop_ahead(struct pages_key *key)
 {
 	__u32 place = ahead_place(key->mapping);
 
-	drop_entry_of_pages(&aheads, key, &live_ahead[place]);
+	if (bpf_map_delete_elem(&aheads, key))
+		return;
+	add(&live_ahead[place], -1);
+	add(&live_aheads, -1);
 }
 
 /* Pages that were there, or are no longer. Global, as above. */
@@ -232,6 +236,8 @@ static __always_inline enum outcome put_ahead(struct pages_key *key, struct reac
 
 	if (!ahead) {
 		error = new_entry_of_pages(&aheads, key, new_ahead, &live_ahead[place]);
+		if (!error)
+			add(&live_aheads, 1);
 		ahead = bpf_map_lookup_elem(&aheads, key);
 		if (!ahead)
 			return error == -EEXIST ? LEAVING : NO_ROOM;
@@ -345,7 +351,7 @@ static __always_inline void use_ahead(struct io_file *file, struct io_doing *did
 /* What was done with a file is done with what waits of it. */
 static __always_inline void settle_ahead(struct io_file *file, struct io_doing *did)
 {
-	if ((file->mode & S_IFMT) != S_IFREG || did->failed)
+	if (!live_aheads || (file->mode & S_IFMT) != S_IFREG || did->failed)
 		return;
 	if (did->deed == DID_MAP || (did->deed == DID_MOVE && !did->is_placed))
 		doubt_ahead(file);
