@@ -12,8 +12,8 @@ use weigh_schema::recording::files;
 
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
-use crate::recording::Recording;
 use crate::recording::ALL;
+use crate::recording::Recording;
 
 /// Removes the recording that a directory holds, whole or cut short, if there is one.
 pub fn remove_recording(dir: &Path) -> Result<(), KeepError> {
