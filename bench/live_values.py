@@ -132,7 +132,7 @@ def main():
     libc.personality(kept)
     for spinner in spinners:
         spinner.kill()
-    stream.send_signal(signal.SIGINT)
+    stream.send_signal(signal.SIGTERM)
     stream.wait()
     os.close(keeps)
     print(f"{'way':18} {'median':>8} {'p99':>8} {'most':>8}  ms, {asked.rounds} rounds, {'loaded' if asked.load else 'idle'}")

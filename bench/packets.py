@@ -144,7 +144,7 @@ def record(asked, way, snap, count, path):
     cost = send(count)
     # Both look at what has come by themselves, tcpdump once in a second, weigh 20 times.
     time.sleep(1.2 if way.startswith("tcpdump") else 0.2)
-    reader.send_signal(signal.SIGINT)
+    reader.send_signal(signal.SIGTERM)
     _, _, used = os.wait4(reader.pid, 0)
     return used.ru_utime + used.ru_stime, cost, told(way, reader.stderr.read())
 
@@ -192,7 +192,7 @@ def rings(asked, way, snap, folder):
     wait_until_ready(way, reader)
     ask = [asked.weigh, "trace", "ctl", "--stream", str(reader.pid), "list", "--json"]
     buffer = json.loads(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)["buffers"][0]
-    reader.send_signal(signal.SIGINT)
+    reader.send_signal(signal.SIGTERM)
     reader.communicate()
     return f"{buffer['rings']} of {buffer['ring_bytes'] >> 20} MiB"
 

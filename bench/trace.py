@@ -89,7 +89,7 @@ def removed(weigh, count, chosen):
             subprocess.run([*control, "remove", str(number)], check=True, capture_output=True)
         return datagrams(count)[0], 0
     finally:
-        stream.send_signal(signal.SIGINT)
+        stream.send_signal(signal.SIGTERM)
         stream.wait()
 
 
@@ -178,7 +178,7 @@ def kept(weigh, count, output):
     while subprocess.run(control, capture_output=True).returncode != 0:
         time.sleep(0.02)
     datagrams(count)
-    stream.send_signal(signal.SIGINT)
+    stream.send_signal(signal.SIGTERM)
     _, _, used = os.wait4(stream.pid, 0)
     counted = re.search(r"weigh: (\d+) events in [\d.]+ s, (\d+) lost", stream.stderr.read())
     return int(counted[1]), used.ru_utime + used.ru_stime, int(counted[2])

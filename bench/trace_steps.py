@@ -36,7 +36,7 @@ def probed(weigh, *options):
             time.sleep(0.02)
         yield
     finally:
-        stream.send_signal(signal.SIGINT)
+        stream.send_signal(signal.SIGTERM)
         stream.wait()
 
 
