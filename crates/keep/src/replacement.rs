@@ -42,7 +42,7 @@ fn is_being_written(dir: &Path) -> bool {
     })
 }
 
-/// What says that it is a recording goes last: whoever is killed meanwhile can begin anew.
+/// What says that it is a recording goes last: after a kill meanwhile the next one can begin anew.
 fn remove_files(dir: &Path) -> Result<(), KeepError> {
     for path in ALL.iter().chain(&[files::REPORT]).rev().map(|name| dir.join(name)) {
         match std::fs::remove_file(&path) {
