@@ -310,8 +310,8 @@ pub struct TracePacketsArguments {
     pub no_comments: bool,
 
     /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted [default: what
-    /// 16,384 packets of --snap take, 4MiB to 64MiB, all rings together an eighth of the memory that is available, or
-    /// that the control group may have].
+    /// 16,384 packets of --snap take, for other files than .pcapng 32,768, 4MiB to 64MiB, all rings together an eighth
+    /// of the memory that is available, or that the control group may have].
     #[arg(long, value_name = "SIZE", value_parser = ring_size)]
     pub buffer: Option<usize>,
 

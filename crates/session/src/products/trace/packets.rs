@@ -4,6 +4,8 @@
 //! It is a stream as any other, of events with the fields that a file of packets needs, or of those between the
 //! layers, and of the times between them.
 
+use std::path::Path;
+
 use weigh_collect::trace;
 use weigh_trace::sets::PACKET_LEAVES;
 
@@ -53,8 +55,11 @@ const CONSUMED_LAYER: &str = "net:netif_receive_skb -> skb:consume_skb by id wit
 const RING: (u64, u64) = (4 << 20, 64 << 20);
 /// The same of a journey's.
 const RING_OF_JOURNEY: usize = 8 << 20;
-/// So many packets of the greatest length a ring has room for.
-const PACKETS_OF_RING: u64 = 16_384;
+/// So many packets of the greatest length a ring has room for: where they are only copied, and where more is to be done
+/// with them, which lost some beside builds with half as much.
+const PACKETS_OF_RING: (u64, u64) = (16_384, 32_768);
+/// A file that they are only copied into.
+const COPIED: &str = "pcapng";
 /// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
 const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
@@ -92,7 +97,8 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
             settings.synthesis.latency = layers.into_iter().map(str::to_string).collect();
         }
         PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
-            let bytes = settings.ring_bytes.unwrap_or_else(|| usual_ring_bytes(snap_bytes));
+            let wanted = wanted_bytes(snap_bytes, settings.output.as_deref());
+            let bytes = settings.ring_bytes.unwrap_or_else(|| usual_ring_bytes(wanted));
             settings.ring_bytes = Some(bytes);
             settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
             let points = [(PACKET_LEAVES, leaving), (COMES, coming)];
@@ -134,13 +140,15 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
     )
 }
 
-fn wanted_bytes(snap_bytes: u32) -> u64 {
-    ((u64::from(snap_bytes) + BESIDES) * PACKETS_OF_RING).next_power_of_two()
+/// Bytes that a ring has for packets on their way to this file.
+fn wanted_bytes(snap_bytes: u32, output: Option<&Path>) -> u64 {
+    let is_copied = output.and_then(Path::extension).is_some_and(|ending| ending == COPIED);
+    let packets = if is_copied { PACKETS_OF_RING.0 } else { PACKETS_OF_RING.1 };
+    ((u64::from(snap_bytes) + BESIDES) * packets).next_power_of_two()
 }
 
 /// Bytes of each ring, if nothing else is asked for.
-fn usual_ring_bytes(snap_bytes: u32) -> usize {
-    let wanted = wanted_bytes(snap_bytes);
+fn usual_ring_bytes(wanted: u64) -> usize {
     if wanted <= RING.0 {
         return RING.0 as usize;
     }
@@ -160,12 +168,16 @@ mod tests {
 
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
-        let mib =
-            |snap, rings, memory: u64| ring_bytes(wanted_bytes(snap), rings, memory << 20) >> 20;
+        let file = |name: &'static str| Some(Path::new(name));
+        let mib = |snap, rings, memory: u64| {
+            ring_bytes(wanted_bytes(snap, file("a.pcapng")), rings, memory << 20) >> 20
+        };
         assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [4, 16, 32, 64]);
         assert_eq!([32, 256, 16384].map(|memory| mib(4096, 2, memory)), [4, 16, 64]);
         assert_eq!((mib(4096, 64, 2048), mib(4096, 0, 0)), (4, 4));
-        assert_eq!(usual_ring_bytes(96), mib(96, 0, 0) << 20);
+        assert_eq!(usual_ring_bytes(wanted_bytes(96, file("a.pcapng"))), 4 << 20);
+        let others = [file("a.parquet"), file("pcapng"), None];
+        assert_eq!(others.map(|other| wanted_bytes(96, other) >> 20), [8; 3]);
     }
 
     #[test]
