@@ -430,7 +430,7 @@ mod tests {
         let used = json!({
             "name": "/a", "object": "regular", "pid": 7, "process": "cat", "device": 1, "inode": 2,
             "written_bytes": 5, "write_calls": 1, "by_kind": {}, "numbers": {},
-            "moved_quality": "estimated", "again_quality": "estimated",
+            "moved_quality": "estimated", "moves_unseen": true, "again_quality": "estimated",
         });
         let used: FileUse = serde_json::from_value(used).expect("a row");
         let mut files = FilesUsed::default();

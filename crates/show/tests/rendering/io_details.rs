@@ -98,7 +98,8 @@ fn what_is_not_exact_says_so_and_why_and_is_never_nothing() {
     );
     let placeless = json!({ "again_quality": "estimated", "numbers": {} });
     assert!(line(placeless, "not exact")[0].contains("the offset of some"));
-    let moved = json!({ "moved_quality": "estimated", "again_quality": "estimated" });
+    let moved =
+        json!({ "moved_quality": "estimated", "moves_unseen": true, "again_quality": "estimated" });
     assert_eq!(line(moved.clone(), "order of reads"), ["consecutive ≥ 60, random ≥ 39"]);
     assert!(line(moved.clone(), "sizes of reads")[0].contains("8.0 KiB: ≥ 99"));
     assert!(line(moved, "not exact")[0].starts_with("reads and writes estimated: "));
