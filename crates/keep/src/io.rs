@@ -296,10 +296,10 @@ fn followed_mut(row: &mut FileUse) -> &mut FileUse {
 fn moves_unseen() -> Column<FileUse> {
     Column::computed(
         "moves_unseen",
-        "1 if it is known that the process moved bytes that are not counted",
+        "1 if it is known that the process moved bytes that are not counted, 0 if that is only possible",
         None,
-        |row: &FileUse| Some(u32::from(row.moves_unseen)),
-        |row, is: u32| row.moves_unseen = is != 0,
+        |row: &FileUse| row.moves_unseen.map(u32::from),
+        |row, is: u32| row.moves_unseen = Some(is != 0),
     )
 }
 

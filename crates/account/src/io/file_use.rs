@@ -31,6 +31,7 @@ pub fn file_use(book: &IoBook, row: &Use, call: &dyn Fn(u64) -> String) -> FileU
     let moves_unseen = book.moves_unseen(who.pid) && is_moved;
     let may_move_unseen = moves_unseen || is_moved && book.may_be_passed_by(row.sources);
     let totals = totals(book, &row.numbers, moves_unseen);
+    let moved_quality = moved_quality(&totals.by_calls, may_move_unseen);
     FileUse {
         name: book.name_of(file),
         name_base64: book.name_base64(file),
@@ -48,8 +49,8 @@ pub fn file_use(book: &IoBook, row: &Use, call: &dyn Fn(u64) -> String) -> FileU
         deleted_quality: deleted_quality(book, row),
         states: states(book, row),
         sources: row.sources.mechanisms(),
-        moved_quality: moved_quality(&totals.by_calls, may_move_unseen),
-        moves_unseen,
+        moved_quality,
+        moves_unseen: (moved_quality != Quality::Exact).then_some(moves_unseen),
         read_strides: strides(&row.directions[0]),
         write_strides: strides(&row.directions[1]),
         again_quality: match totals.by_calls.unseen {

@@ -206,7 +206,11 @@ impl FileUse {
     /// Whether its bytes and calls are no more than a lower bound: where nobody can know that they are all, but nothing
     /// speaks against it, they are told as they are.
     pub fn is_bound(&self) -> bool {
-        self.moves_unseen || self.moved_quality == Quality::Unavailable
+        match self.moved_quality {
+            Quality::Exact => false,
+            Quality::Unavailable => true,
+            _ => self.moves_unseen != Some(false),
+        }
     }
 
     /// Those that took most time come first; behind all of them those where it was spent waiting for somebody else.
@@ -303,9 +307,10 @@ pub struct FileUse {
     /// How far bytes and calls can be trusted: a lower bound where the process moved others unseen, or may have.
     #[serde(default = "exact", skip_serializing_if = "is_exact")]
     pub moved_quality: Quality,
-    /// Whether it is known that the process moved others unseen.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub moves_unseen: bool,
+    /// Whether it is known that the process moved others unseen; none where that quality is exact, and in recordings
+    /// of before 2026-11-29, where it was known if the quality was not exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_unseen: Option<bool>,
     /// How far the numbers of bytes read or written again can be trusted.
     pub again_quality: Quality,
     /// How far it can be trusted what was read ahead in vain.

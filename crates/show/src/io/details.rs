@@ -193,7 +193,7 @@ pub(crate) const DOUBTS: [Doubt; 6] = [
 pub(crate) fn doubts(file: &FileUse) -> Vec<usize> {
     let moved = match file.moved_quality {
         Quality::Unavailable => Some(UNKNOWN),
-        _ => file.moves_unseen.then_some(MOVED),
+        _ => file.is_bound().then_some(MOVED),
     };
     // What was read again is only told of what has places.
     let has_places = matches!(file.object, Object::Regular | Object::Disk);
