@@ -158,9 +158,6 @@ RULE __u64 note_range(struct io_direction *direction, __u64 from, __u64 to, __u6
 		seen[0].to = to;
 		return 0;
 	}
-	/* Or where it was before: other stretches do not reach into this one. */
-	if (~is_less(from, seen[0].from) & ~is_less(seen[0].to, to))
-		return to - from;
 	UNROLLED
 	for (int i = 0; i < IO_SEEN; i++) {
 		again += join_stretch(&seen[i], &range, from, to);
