@@ -16,6 +16,7 @@ use super::super::control::{
 };
 use super::super::event_stream::EventStream;
 use super::super::stream_host::{HostAnswer, HostAsk};
+use super::at_least_none;
 use super::state::{RemoteStream, RingReading, TRIES, count};
 
 /// Records of events that are not known are kept so long, at most.
@@ -278,7 +279,8 @@ impl RemoteStream {
         };
         let passed = Written::of(follower.positions(), 0).bytes;
         let first = Written::of(&self.first.positions, 0).bytes;
-        let lost = self.overtaken.iter().fold(0, |sum: u64, one| sum.wrapping_add(*one));
+        let lost =
+            self.overtaken.iter().map(|lost| at_least_none(*lost)).fold(0, u64::wrapping_add);
         let words = [passed.wrapping_sub(first), self.taken, lost];
         // It is for others to know.
         let _ = told.write_all_at(words.map(u64::to_ne_bytes).as_flattened(), 0);
