@@ -279,9 +279,8 @@ impl RemoteStream {
         };
         let passed = Written::of(follower.positions(), 0).bytes;
         let first = Written::of(&self.first.positions, 0).bytes;
-        let lost =
-            self.overtaken.iter().map(|lost| at_least_none(*lost)).fold(0, u64::wrapping_add);
-        let words = [passed.wrapping_sub(first), self.taken, lost];
+        let lost = self.overtaken.iter().map(|lost| at_least_none(*lost));
+        let words = [passed.wrapping_sub(first), self.taken, lost.fold(0, u64::wrapping_add)];
         // It is for others to know.
         let _ = told.write_all_at(words.map(u64::to_ne_bytes).as_flattened(), 0);
     }
