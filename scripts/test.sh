@@ -174,7 +174,7 @@ regions() {
 	scripts/libweigh-programs.sh "$libweigh" && "$weigh" run --quiet -o "$1" -- "$libweigh/installed/regions_phases" "$1.log" 3
 }
 
-# Recordings that weigh makes now, of different kinds, opened in a browser. The host's tests beside it have less patience.
+# Recordings that weigh makes now, of different kinds, opened in a browser, which takes what the tests beside it leave.
 browser() {
 	renice -n 6 "$BASHPID" >/dev/null
 	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
@@ -281,7 +281,7 @@ layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
 after=vm beside torture torture
 after=torture beside package package
-after=torture beside browser browser
+after=vm beside browser browser
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
