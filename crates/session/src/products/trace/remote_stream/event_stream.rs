@@ -16,8 +16,7 @@ use super::super::control::{
 };
 use super::super::event_stream::EventStream;
 use super::super::stream_host::{HostAnswer, HostAsk};
-use super::at_least_none;
-use super::state::{RemoteStream, RingReading, TRIES, count};
+use super::state::{RemoteStream, RingReading, TRIES, at_least_none, count};
 
 /// Records of events that are not known are kept so long, at most.
 const MOST_UNKNOWN: usize = 4096;

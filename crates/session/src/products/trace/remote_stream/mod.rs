@@ -34,7 +34,7 @@ use super::settings::TraceSettings;
 use super::stream_host::{HostAnswer, HostAsk, OpenRequest};
 use super::synthesis_spec::SynthesisSpec;
 pub use state::RemoteStream;
-use state::{Probes, RingReading, count};
+use state::{Probes, RingReading, at_least_none, count};
 
 /// The rings that somebody else's stream has given.
 struct GivenRings {
@@ -64,11 +64,6 @@ fn read_filters(wanted: &[String], known: &[&Probe]) -> anyhow::Result<Vec<Recor
 
 fn of(counts: &[u64], event: usize) -> u64 {
     counts.get(event).copied().unwrap_or(0)
-}
-
-/// Who reads along may have read more than the owner, who passes over what is damaged.
-fn at_least_none(difference: u64) -> u64 {
-    if difference.cast_signed() < 0 { 0 } else { difference }
 }
 
 impl RemoteStream {

@@ -49,6 +49,11 @@ impl Probes {
     }
 }
 
+/// Who reads along may have read more than the owner, who passes over what is damaged.
+pub(super) fn at_least_none(difference: u64) -> u64 {
+    if difference.cast_signed() < 0 { 0 } else { difference }
+}
+
 /// As libweigh has it.
 const MOST_EVENTS: usize = 1024;
 
