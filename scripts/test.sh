@@ -169,14 +169,12 @@ count_tally() {
 # What tests measure: several layers have it.
 workloads() { make -C tests/workloads && scripts/libweigh-programs.sh "$libweigh"; }
 
-# A recording of a program that names regions and phases, for two layers.
+# regions FOLDER    a recording of a program that names regions and phases
 regions() {
-	[[ ! -e $scratch/regions/report.html ]] || return 0
-	scripts/libweigh-programs.sh "$libweigh" || return
-	"$weigh" run --quiet -o "$scratch/regions" -- "$libweigh/installed/regions_phases" "$scratch/log" 3
+	scripts/libweigh-programs.sh "$libweigh" && "$weigh" run --quiet -o "$1" -- "$libweigh/installed/regions_phases" "$1.log" 3
 }
 
-# Recordings that weigh makes now, of different kinds, opened in a browser. The host's tests beside it have less patience.
+# Recordings that weigh makes now, of different kinds, opened in a browser, which takes what the tests beside it leave.
 browser() {
 	renice -n 6 "$BASHPID" >/dev/null
 	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
@@ -186,7 +184,7 @@ browser() {
 	# With data that flows from one program to the next: through a pipe, and in a file.
 	"$weigh" run --quiet -o "$scratch/io" --io --calls -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
 		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
-	regions || return
+	regions "$scratch/regions" || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
@@ -201,8 +199,8 @@ browser() {
 
 # The live page in a browser, of a server of the tests' and of weigh.
 live() {
-	regions || return
-	(cd dashboard && npm run --silent test-live -- "$scratch/regions/report.html") || return
+	regions "$scratch/live" || return
+	(cd dashboard && npm run --silent test-live -- "$scratch/live/report.html") || return
 	(cd dashboard && npm run --silent test-live-serve -- "$weigh" "$libweigh/installed/regions_phases")
 }
 
@@ -283,7 +281,7 @@ layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
 beside vm vm
 after=vm beside torture torture
 after=torture beside package package
-after=torture beside browser browser
+after=vm beside browser browser
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"

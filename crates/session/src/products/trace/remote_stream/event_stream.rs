@@ -16,7 +16,7 @@ use super::super::control::{
 };
 use super::super::event_stream::EventStream;
 use super::super::stream_host::{HostAnswer, HostAsk};
-use super::state::{RemoteStream, RingReading, TRIES, count};
+use super::state::{RemoteStream, RingReading, TRIES, at_least_none, count};
 
 /// Records of events that are not known are kept so long, at most.
 const MOST_UNKNOWN: usize = 4096;
@@ -278,8 +278,8 @@ impl RemoteStream {
         };
         let passed = Written::of(follower.positions(), 0).bytes;
         let first = Written::of(&self.first.positions, 0).bytes;
-        let lost = self.overtaken.iter().fold(0, |sum: u64, one| sum.wrapping_add(*one));
-        let words = [passed.wrapping_sub(first), self.taken, lost];
+        let lost = self.overtaken.iter().map(|lost| at_least_none(*lost));
+        let words = [passed.wrapping_sub(first), self.taken, lost.fold(0, u64::wrapping_add)];
         // It is for others to know.
         let _ = told.write_all_at(words.map(u64::to_ne_bytes).as_flattened(), 0);
     }

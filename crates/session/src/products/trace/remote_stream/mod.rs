@@ -34,7 +34,7 @@ use super::settings::TraceSettings;
 use super::stream_host::{HostAnswer, HostAsk, OpenRequest};
 use super::synthesis_spec::SynthesisSpec;
 pub use state::RemoteStream;
-use state::{Probes, RingReading, count};
+use state::{Probes, RingReading, at_least_none, count};
 
 /// The rings that somebody else's stream has given.
 struct GivenRings {
@@ -64,11 +64,6 @@ fn read_filters(wanted: &[String], known: &[&Probe]) -> anyhow::Result<Vec<Recor
 
 fn of(counts: &[u64], event: usize) -> u64 {
     counts.get(event).copied().unwrap_or(0)
-}
-
-/// Who reads along may have read more than the owner, who passes over what is damaged.
-fn at_least_none(difference: u64) -> u64 {
-    if difference.cast_signed() < 0 { 0 } else { difference }
 }
 
 impl RemoteStream {
@@ -164,7 +159,6 @@ impl RemoteStream {
             first: r#where,
             seen: Vec::new(),
             overtaken: Vec::new(),
-            beyond: Vec::new(),
             unread: Vec::new(),
             last: None,
             taken: 0,
@@ -219,16 +213,18 @@ impl RemoteStream {
         Ok(())
     }
 
+    /// Where another's stream is, or has ended.
+    fn stream_position(&self) -> Option<super::control::StreamPosition> {
+        self.last.clone().or_else(|| match self.ask(Ask::Where) {
+            Ok(Answer::Where(at)) => Some(at),
+            _ => None,
+        })
+    }
+
     /// How much was lost by being overtaken, of each event: what the stream has seen since this reader came, less
     /// what it has seen and what lies before it still. Then it goes on where the stream is.
     fn account(&mut self) -> bool {
-        let at = match &self.last {
-            Some(last) => last.clone(),
-            None => match self.ask(Ask::Where) {
-                Ok(Answer::Where(at)) => at,
-                _ => return false,
-            },
-        };
+        let Some(at) = self.stream_position() else { return false };
         let RingReading::Along(follower) = &mut self.reading else { return true };
         let mut lost = Vec::new();
         for event in 0..at.seen.len() {
@@ -242,9 +238,7 @@ impl RemoteStream {
         });
         if is_whole {
             follower.resume(&at.positions);
-            let beyond = lost.iter().map(|lost| at_least_none(lost.wrapping_neg()));
-            self.beyond = beyond.collect();
-            self.overtaken = lost.into_iter().map(at_least_none).collect();
+            self.overtaken = lost;
         }
         is_whole
     }
@@ -264,7 +258,7 @@ impl RemoteStream {
         let own = ProbeCounts {
             event: event.map_or_else(String::new, |event| event.event.clone()),
             sent: of(&self.seen, id),
-            lost: of(&self.overtaken, id),
+            lost: at_least_none(of(&self.overtaken, id)),
             unread: of(&self.unread, id),
             ..ProbeCounts::default()
         };
@@ -281,7 +275,8 @@ impl RemoteStream {
         let missing = if self.is_owner() { Vec::new() } else { self.missing() };
         let counted = (0..self.probes.read.len()).map(|id| {
             let counted = self.counted(id, register);
-            let missing = of(&missing, id).saturating_sub(of(&self.beyond, id));
+            let had = at_least_none(of(&self.overtaken, id).wrapping_neg());
+            let missing = of(&missing, id).saturating_sub(had);
             ProbeCounts { missed: counted.missed + missing, ..counted }
         });
         counted.collect()
@@ -289,13 +284,7 @@ impl RemoteStream {
 
     /// What another's stream itself has not had of each event since this reader came.
     fn missing(&self) -> Vec<u64> {
-        let at = match &self.last {
-            Some(last) => last.clone(),
-            None => match self.ask(Ask::Where) {
-                Ok(Answer::Where(at)) => at,
-                _ => return Vec::new(),
-            },
-        };
+        let Some(at) = self.stream_position() else { return Vec::new() };
         let since = |(event, lost): (usize, &u64)| lost.saturating_sub(of(&self.first.lost, event));
         at.lost.iter().enumerate().map(since).collect()
     }

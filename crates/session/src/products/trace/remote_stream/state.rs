@@ -49,6 +49,11 @@ impl Probes {
     }
 }
 
+/// Who reads along may have read more than the owner, who passes over what is damaged.
+pub(super) fn at_least_none(difference: u64) -> u64 {
+    if difference.cast_signed() < 0 { 0 } else { difference }
+}
+
 /// As libweigh has it.
 const MOST_EVENTS: usize = 1024;
 
@@ -87,12 +92,11 @@ pub struct RemoteStream {
     pub(super) pipeline: Pipeline,
     pub(super) origin: Origin,
     pub(super) meaning: Meaning,
-    /// What the stream had seen when this reader came, what it has seen since, and what it was overtaken by.
+    /// What the stream had seen when this reader came, what it has seen since, and what it was overtaken by;
+    /// less than nothing is what it has had and the stream itself could not read any more.
     pub(super) first: StreamPosition,
     pub(super) seen: Vec<u64>,
     pub(super) overtaken: Vec<u64>,
-    /// What this reader has had and the stream itself could not read any more.
-    pub(super) beyond: Vec<u64>,
     /// What was written of each event and could not be read, where this is the rings' owner.
     pub(super) unread: Vec<u64>,
     /// The last that the stream said of itself.
