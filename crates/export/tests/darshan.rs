@@ -67,7 +67,8 @@ fn who_has_no_row_has_a_rank_of_its_own() {
 fn a_lower_bound_is_minus_one() {
     let by_calls = Transferred { written_bytes: 70, write_calls: 7, ..Transferred::default() };
     let exact = sample::used(Totals { by_calls, ..Totals::default() });
-    let bound = FileUse { moved_quality: Quality::Estimated, moves_unseen: Some(true), ..exact.clone() };
+    let bound =
+        FileUse { moved_quality: Quality::Estimated, moves_unseen: Some(true), ..exact.clone() };
     let values = |used: &FileUse| {
         let text = record(used, &Ranks::default());
         let value = |counter: &str| {
