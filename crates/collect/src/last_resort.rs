@@ -15,8 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use crate::inherited::{self, Timers};
-use crate::ptrace::interrupting_signal;
-use crate::signals::end_by;
+use crate::signals::{end_by, interrupting_signal};
 use crate::spawn::{SpawnError, begun, end_waiting, environment, texts, with_null};
 
 /// A command as an exec takes it; kept for good.

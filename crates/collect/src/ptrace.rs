@@ -45,5 +45,4 @@ mod untraced;
 pub(crate) use self::io::SharedCounts;
 pub use calls::Stops;
 pub use refusal::TraceError;
-pub(crate) use sys::interrupting_signal;
 pub use traced_job::TracedJob;

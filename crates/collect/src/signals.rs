@@ -40,6 +40,11 @@ pub fn taken(hears_of_children: bool) -> Vec<i32> {
     (1..=LAST_SIGNAL).filter(|signal| !is_left(signal)).collect()
 }
 
+/// Ends the wait of a thread that traces.
+pub(crate) fn interrupting_signal() -> i32 {
+    libc::SIGRTMAX() - 1
+}
+
 /// A signal that was sent to weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {

@@ -385,11 +385,6 @@ pub fn hear_of_ends_only() {
     }
 }
 
-/// The signal that ends the tracer's wait.
-pub(crate) fn interrupting_signal() -> c_int {
-    libc::SIGRTMAX() - 1
-}
-
 /// Lets this thread be woken from [`wait`] by [`interrupt`], and by no other signal of weigh's.
 pub fn be_interruptible() -> libc::pthread_t {
     extern "C" fn interrupted(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
@@ -409,10 +404,10 @@ pub fn be_interruptible() -> libc::pthread_t {
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = interrupted;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(interrupting_signal(), &action, null_mut());
+        libc::sigaction(signals::interrupting_signal(), &action, null_mut());
         let mut all_but_this: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all_but_this);
-        libc::sigdelset(&mut all_but_this, interrupting_signal());
+        libc::sigdelset(&mut all_but_this, signals::interrupting_signal());
         // Not blocked, and of no effect: the kernel throws it away at once. If it were blocked here,
         // each end of a process would wake another thread of weigh for nothing.
         libc::sigdelset(&mut all_but_this, libc::SIGCHLD);
@@ -433,5 +428,5 @@ pub fn pause() {
 /// The thread has not been joined yet.
 pub unsafe fn interrupt(thread: libc::pthread_t) {
     // SAFETY: the caller vouches for the thread; its handler does nothing.
-    unsafe { libc::pthread_kill(thread, interrupting_signal()) };
+    unsafe { libc::pthread_kill(thread, signals::interrupting_signal()) };
 }
