@@ -277,7 +277,9 @@ layer lint command lint
 layer aarch64 command scripts/aarch64-check.sh "$profile"
 # One that takes long, and one processor; and one that others would keep from being quick enough.
 hard=every_case_with_every_mechanism outrun=a_fork_bomb_is_outrun_from_outside
-layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --test run
+# All test programs are named, though one has it: for some of them cargo would build packages once more, without what only
+# the tests of others make them have.
+layer outrun cargo cargo_tests "$outrun" "${tests[@]}" --workspace --tests
 beside vm vm
 after=vm beside torture torture
 after=torture beside package package
@@ -286,7 +288,7 @@ layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --works
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
-beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --test transparent
+beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --tests
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
 layer live lines live
 ended package lines
