@@ -180,13 +180,15 @@ impl Measured {
     }
 }
 
-/// What nobody counts here: sums that lack it are estimates, whether or not the job had any.
-const UNCOUNTED: [&str; 5] = [
+/// What nobody counts here: sums that lack it are estimates, whether or not the job had any. And what a mark of the
+/// kernel's may lack, whether or not it does.
+const UNCOUNTED: [&str; 6] = [
     "without splice, tee, vmsplice and AIO",
     "without what the kernel does not count",
     "without what programs send, receive or splice by system calls of their own",
     "of all processes that were waited for",
     "of the time watched",
+    "by the kernel's own mark, which may be off",
 ];
 
 /// Whether a value is exact for a job that makes none of the calls that nobody counts here.

@@ -23,7 +23,8 @@ that it tells before it begins, and the recording is held to them. In the table
 - `fails`: not mended yet.
 
 Sums of bytes are estimates where sockets, splice, tee, vmsplice or AIO are in no sum: none of these jobs uses them,
-so that is not told here, and they are held to be right to the byte.
+so that is not told here, and they are held to be right to the byte. So are peaks of memory by the kernel's own marks,
+which since Linux 6.2 may be off by what each CPU has not added yet: they are held to the job's own amount.
 
 A value that is wrong and does not say so fails the tests. Jobs run as an ordinary user with `ptrace`,
 `preload` and `poll`, unless what they do needs root (R).
