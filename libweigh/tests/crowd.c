@@ -37,7 +37,7 @@ int main(int count, char **arguments)
 	weigh_end(w);
 	for (int token = 0; token < TOKENS; token++) {
 		account = weigh_read(w, (uint64_t)token);
-		for (int i = 0; i < 500 && !weigh_settled(w, (uint64_t)token); i++)
+		for (int i = 0; i < 3000 && !weigh_settled(w, (uint64_t)token); i++)
 			usleep(10000);
 		SAME(weigh_settled(w, (uint64_t)token), 1);
 		if (account->later.lost) {

@@ -67,7 +67,7 @@ int main(int count, char **arguments)
 	SAME(syscall(SYS_io_uring_enter, ring, 0, REQUESTS, IORING_ENTER_GETEVENTS, NULL, 0), 0);
 	CHECK(!fsync(file));
 	account = weigh_read(w, TOKEN);
-	for (int i = 0; i < 500 && !weigh_settled(w, TOKEN); i++)
+	for (int i = 0; i < 3000 && !weigh_settled(w, TOKEN); i++)
 		usleep(10000);
 	SAME(weigh_settled(w, TOKEN), 1);
 	SAME(account->uring.submitted, REQUESTS);
