@@ -5,6 +5,7 @@
  *
  * Truth: sent_bytes, received_bytes, spliced_bytes. */
 #include "common.h"
+#include "../../libweigh/preload/raw.h"
 
 #include <sys/socket.h>
 
@@ -14,39 +15,11 @@ enum way { RAW, NUMBER, NAMED };
 
 static char buffer[MESSAGE];
 
-static long raw(long number, long a, long b, long c, long d, long e, long f)
-{
-#if defined(__x86_64__)
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	long result;
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
-#else
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = f;
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	return x0;
-#endif
-}
-
 static long sends(enum way way, int fd)
 {
 	switch (way) {
 	case RAW:
-		return raw(SYS_sendto, fd, (long)buffer, MESSAGE, 0, 0, 0);
+		return raw6(SYS_sendto, fd, (long)buffer, MESSAGE, 0, 0, 0);
 	case NUMBER:
 		return syscall(SYS_sendto, fd, buffer, (long)MESSAGE, 0L, 0L, 0L);
 	default:
@@ -58,7 +31,7 @@ static long receives(enum way way, int fd)
 {
 	switch (way) {
 	case RAW:
-		return raw(SYS_recvfrom, fd, (long)buffer, MESSAGE, 0, 0, 0);
+		return raw6(SYS_recvfrom, fd, (long)buffer, MESSAGE, 0, 0, 0);
 	case NUMBER:
 		return syscall(SYS_recvfrom, fd, buffer, (long)MESSAGE, 0L, 0L, 0L);
 	default:
@@ -70,7 +43,7 @@ static long splices(enum way way, int from, int to)
 {
 	switch (way) {
 	case RAW:
-		return raw(SYS_splice, from, 0, to, 0, SPLICED, 0);
+		return raw6(SYS_splice, from, 0, to, 0, SPLICED, 0);
 	case NUMBER:
 		return syscall(SYS_splice, from, 0L, to, 0L, (long)SPLICED, 0L);
 	default:

@@ -12,9 +12,6 @@ use weigh_schema::{
     metric_name,
 };
 
-/// How near the two bounds must be for the value to be called exact.
-const EXACT_WITHIN: f64 = 0.01;
-
 /// How near the sum at a look must be to the greatest sum for the look to stand for the peak.
 const LOOK_AT_PEAK_WITHIN: f64 = 0.03;
 
@@ -205,7 +202,7 @@ fn estimate_peak(
     let certain = |look: &SharedMemoryReading| look.certain_bytes.unwrap_or(look.union_bytes);
     let seen = looks.iter().map(certain).max().unwrap_or(0) as f64;
     let lower = (memory.floor_peak as f64).max(seen).min(upper);
-    if upper - lower <= upper * EXACT_WITHIN {
+    if upper - lower <= upper * Quality::EXACT_WITHIN {
         return Value::exact(Unit::Bytes, upper, source);
     }
     let likely = memory.likely_peak as f64;

@@ -12,8 +12,6 @@ use crate::{host, requirements};
 const COUNTERS: u64 = 3;
 /// Pages that a CPU keeps back, at most, are fewer.
 const LEAST_BATCH: u64 = 32;
-/// So near counts as exact, as where two bounds meet.
-const EXACT_WITHIN: f64 = 0.01;
 
 /// Adds what there is to say of peaks that follow from marks, where nothing else qualifies them.
 pub fn qualify(notes: &mut Vec<Note>, memory: &MemoryReading) {
@@ -26,7 +24,7 @@ pub fn qualify(notes: &mut Vec<Note>, memory: &MemoryReading) {
     ] {
         let is_qualified = |note: &Note| note.metric == metric && note.quality != Quality::Exact;
         let off_by = off_by.saturating_mul(spaces);
-        if off_by as f64 > bytes as f64 * EXACT_WITHIN && !notes.iter().any(is_qualified) {
+        if off_by as f64 > bytes as f64 * Quality::EXACT_WITHIN && !notes.iter().any(is_qualified) {
             notes.push(note(metric, off_by));
         }
     }

@@ -18,6 +18,11 @@ named! {
     }
 }
 
+impl Quality {
+    /// A value that may be off by no more than this part of it counts as exact.
+    pub const EXACT_WITHIN: f64 = 0.01;
+}
+
 named! {
     /// How a value was got.
     pub enum Mechanism {

@@ -103,6 +103,11 @@ fn what_is_not_exact_says_so_and_why_and_is_never_nothing() {
     assert_eq!(line(moved.clone(), "order of reads"), ["consecutive ≥ 60, random ≥ 39"]);
     assert!(line(moved.clone(), "sizes of reads")[0].contains("8.0 KiB: ≥ 99"));
     assert!(line(moved, "not exact")[0].starts_with("reads and writes estimated: "));
+    // Recordings of before do not tell it: there an estimate was a lower bound. Now it may be only possible.
+    let mut told = json!({ "moved_quality": "estimated", "again_quality": "estimated" });
+    assert_eq!(line(told.clone(), "order of reads"), ["consecutive ≥ 60, random ≥ 39"]);
+    told["moves_unseen"] = json!(false);
+    assert_eq!(line(told, "order of reads"), ["consecutive 60, random 39"]);
     let ahead = json!({ "readahead_quality": "estimated" });
     assert!(line(ahead.clone(), "page cache")[0].contains("never used ≤ 128.0 KiB"));
     assert!(line(ahead, "not exact")[0].contains("an upper bound"));
