@@ -1,7 +1,7 @@
 //! Opens the files of a recording: one's own, or those in a folder that somebody else may write to.
 //!
-//! Reads what is at a path; of a foreign folder refuses symbolic links, what is no plain file (a pipe would block its
-//! reader), and files of other users than the folder's.
+//! Reads what is at a path; refuses what is no plain file (a pipe would block its reader), and of a foreign folder symbolic
+//! links and files of other users than the folder's.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,14 +28,20 @@ impl FileAccess {
 
     /// Opens a file for reading.
     pub(crate) fn open(self, path: &Path) -> io::Result<File> {
-        let FileAccess::Foreign(owner) = self else { return File::open(path) };
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let follows = match self {
+            FileAccess::Named => OFlags::empty(),
+            FileAccess::Foreign(_) => OFlags::NOFOLLOW,
+        };
+        let flags = follows | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file =
             OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
         let found = file.metadata()?;
-        match found.is_file() && found.uid() == owner {
-            true => Ok(file),
-            false => Err(io::Error::other("it is no plain file of its folder's owner")),
+        match self {
+            _ if !found.is_file() => Err(io::Error::other("it is no plain file")),
+            FileAccess::Foreign(owner) if found.uid() != owner => {
+                Err(io::Error::other("it is not of its folder's owner"))
+            }
+            _ => Ok(file),
         }
     }
 }
@@ -61,6 +67,7 @@ mod tests {
         }
         assert_eq!(foreign.open(&at("none")).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(FileAccess::Named.open(&at("link")).is_ok());
+        assert!(FileAccess::Named.open(&at("pipe")).is_err());
     }
 
     #[test]
