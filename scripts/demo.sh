@@ -16,10 +16,10 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r tests/workloads/{Makefile,alone,*.c,*.h} libweigh/src/ring.h "$work"
+workloads=$PWD/tests/workloads
 cd "$work"
 "$weigh" run --interval 100ms -o "$recording" --category demo -- \
-	sh -c 'make --silent -j2 && tar -cf - bin | xz -T2 -3 >workloads.tar.xz'
+	sh -c 'make --silent -j2 -C "$0" BIN="$PWD/bin" && tar -cf - bin | xz -T2 -3 >workloads.tar.xz' "$workloads"
 echo
 echo "recording  $recording"
 echo "report     $recording/report.html"

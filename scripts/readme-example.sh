@@ -47,7 +47,7 @@ prepare() {
 	install -m 755 "$weigh" "$scratch/bin/weigh"
 	python=$(realpath /usr/bin/python3)
 	ln -s "$python" "$scratch/bin/python3"
-	cp -r tests/workloads/{Makefile,alone,*.c,*.h} libweigh/src/ring.h examples/train.py "$scratch/work"
+	cp -r tests/workloads/{Makefile,alone,*.c,*.h} libweigh/{src,preload}/*.h examples/train.py "$scratch/work"
 	cp examples/train.py "$scratch/user"
 	(cd "$scratch/work" && python3 train.py prepare)
 	(cd "$scratch/user" && python3 train.py prepare)

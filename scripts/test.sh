@@ -177,23 +177,23 @@ regions() {
 # Recordings that weigh makes now, of different kinds, opened in a browser, which takes what the tests beside it leave.
 browser() {
 	renice -n 6 "$BASHPID" >/dev/null
-	scripts/demo.sh "$weigh" "$scratch/demo" >/dev/null 2>&1 || return
+	scripts/demo.sh "$weigh" "$scratch/demo" || return
 	"$weigh" run --quiet -o "$scratch/limit" --limit wall_seconds=1s --snapshot "begun=$scratch/log:go" \
 		-- sh -c 'echo "go <b>" >"$0"; exec sleep 20' "$scratch/log"
 	(($? == 124)) || return
 	# With data that flows from one program to the next: through a pipe, and in a file.
 	"$weigh" run --quiet -o "$scratch/io" --io --calls -- sh -ec '"$0" syncs "$1" 30; cat "$1" | sort >"$1.sorted"; wc -l <"$1.sorted" >&2' \
-		tests/workloads/bin/access "$scratch/log" 2>/dev/null || return
+		tests/workloads/bin/access "$scratch/log" || return
 	regions "$scratch/regions" || return
 	(cd dashboard && npm run --silent test -- "$scratch"/{demo,limit,io,regions}/report.html) || return
 	"$weigh" calls --quiet --per-call "$scratch/calls.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" explain --quiet --page "$scratch/explain.html" "$scratch/calls.parquet" || return
 	(cd dashboard && npm run --silent test-explain -- "$scratch/explain.html") || return
 	"$weigh" trace --quiet -e raw_syscalls:sys_enter -e raw_syscalls:sys_exit -e sched:sched_switch \
-		-o "$scratch/trace.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 >/dev/null || return
+		-o "$scratch/trace.parquet" -- tests/workloads/bin/calls "$scratch/data" 5000 || return
 	"$weigh" trace read --quiet "$scratch/trace.parquet" -f 'id < 1 || ret < 0 || event == "sched:sched_switch"' \
-		--latency 'sys_enter -> sys_exit by tid' -o "$scratch/few.html" >/dev/null || return
-	"$weigh" report "$scratch/trace.parquet" >/dev/null || return
+		--latency 'sys_enter -> sys_exit by tid' -o "$scratch/few.html" || return
+	"$weigh" report "$scratch/trace.parquet" || return
 	(cd dashboard && npm run --silent test-trace -- "$scratch"/{trace,few}.html)
 }
 

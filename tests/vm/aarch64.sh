@@ -69,10 +69,8 @@ make_root() {
 	done
 	printf 'root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$root/etc/passwd"
 	cp -L "$weigh" "$root/usr/local/bin/weigh"
-	mkdir -p "$cache/workloads"
-	cp "$repository"/tests/workloads/*.[ch] "$repository/tests/workloads/Makefile" "$cache/workloads/"
-	make -s -C "$cache/workloads" CC=aarch64-linux-gnu-gcc
-	cp "$cache"/workloads/bin/{io,probed}{,-static} "$root/workloads/"
+	make -s -C "$repository/tests/workloads" BIN="$cache/workloads" CC=aarch64-linux-gnu-gcc
+	cp "$cache"/workloads/{io,probed}{,-static} "$root/workloads/"
 	cp "$repository/tests/vm/aarch64-checks.sh" "$root/checks"
 	cat >"$root/init" <<'INIT'
 #!/bin/busybox sh

@@ -5,7 +5,7 @@
  *
  * Truth: sent_bytes, received_bytes, spliced_bytes. */
 #include "common.h"
-#include "../../libweigh/preload/raw.h"
+#include "raw.h"
 
 #include <sys/socket.h>
 
