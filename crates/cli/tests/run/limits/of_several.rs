@@ -28,9 +28,9 @@ fn the_sum_of_four_processes() {
             progress.iter().any(|by| (*by..=by + STEP + ended_at(1) - LIMIT).contains(&rss))
         };
         names_an_offender_with(&measured, is_one);
-        // Each was stopped within a step, and each holds its own pages of libraries.
+        // Each holds its own pages of libraries too. Once some have ended, the others may go on until they are ended.
         let touched: u64 = progress.iter().sum();
-        measured.check((LIMIT - 15 * STEP..=LIMIT).contains(&touched), || {
+        measured.check(touched >= LIMIT - 15 * STEP, || {
             format!("they had touched {progress:?} bytes")
         });
     }
