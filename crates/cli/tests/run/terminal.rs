@@ -107,11 +107,7 @@ fn job_control(options: &str) {
     terminal.wait_for("Stopped", 1);
     // What is typed before the prompt is shown before it.
     terminal.wait_for("prompt> ", 3);
-    // By a tracer such a stop looks otherwise.
-    wait_until("the command is stopped", 5.0, || {
-        processes::state(cat).is_some_and(|state| "Tt".contains(state))
-    });
-    wait_until("weigh is stopped", 5.0, || processes::state(parent) == Some('T'));
+    are_stopped(cat, parent);
     terminal.types("echo shell; jobs\n");
     terminal.wait_for("\nshell\n", 1);
     terminal.wait_for("Stopped", 2);
@@ -125,6 +121,7 @@ fn job_control(options: &str) {
     // And again, in the background.
     terminal.types("\x1a");
     terminal.wait_for("Stopped", 3);
+    are_stopped(cat, parent);
     // It wants to read, which the background may not: it stops by itself, and the shell learns of that.
     terminal.types("bg; until [[ $(jobs -s) ]]; do sleep 0.02; done\n");
     terminal.wait_for("Stopped", 4);
@@ -138,6 +135,16 @@ fn job_control(options: &str) {
     terminal.wait_for("status 0\n", 1);
     terminal.types("exit\n");
     terminal.end();
+}
+
+/// Waits for both. The terminal stops each by itself, and the shell waits for weigh alone: a command that has not been on
+/// a CPU since would take the next line that is typed with it into its stop.
+fn are_stopped(command: u32, weigh: u32) {
+    // By a tracer such a stop looks otherwise.
+    wait_until("the command is stopped", 20.0, || {
+        processes::state(command).is_some_and(|state| "Tt".contains(state))
+    });
+    wait_until("weigh is stopped", 20.0, || processes::state(weigh) == Some('T'));
 }
 
 /// Lines that weigh writes on a pipe or a terminal of 80 columns, with the status.
