@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use weigh_schema::update::Update;
 
-/// Room for the end: a summary takes 10 KB, and more with limits and snapshots.
+/// Room for the end: a summary takes 17 KB, and more with limits, snapshots and file systems.
 const ROOM_BYTES: u64 = 64 * 1024;
 /// A small disk gives less: so large a part of what is free.
-const ROOM_PART: u64 = 4;
+const ROOM_PART: u64 = 2;
 
 /// Entries are handed to the kernel at least whenever so much of them has gathered.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;

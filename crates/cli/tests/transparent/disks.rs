@@ -144,8 +144,9 @@ fn a_disk_that_fills_while_the_job_runs() {
     let scratch = Scratch::new();
     let disk = SmallDisk::new(&scratch, 65_536);
     let place = disk.path("recording");
+    // Entries go on coming when the disk is full.
     let script = format!(
-        "for ((i = 0; i < 300; i++)); do /bin/true; done; cat /dev/zero > {}; echo done > job-is-done; exit 3",
+        "for ((i = 0; i < 300; i++)); do /bin/true; done; cat /dev/zero > {}; sleep 1.5; echo done > job-is-done; exit 3",
         disk.path("filler")
     );
     let output = weigh(&scratch, &["run", "-q", "-o", &place, "--", "bash", "-c", &script]);
@@ -153,14 +154,14 @@ fn a_disk_that_fills_while_the_job_runs() {
     assert_eq!(scratch.text("work/job-is-done"), "done\n", "{said}");
     assert_eq!(output.status.code(), Some(3), "{said}");
     // Without a recording the table is printed in spite of -q.
-    says(&said, &["processes  302", "No space left", &place, "no tables and no summary"]);
+    says(&said, &["processes  303", "No space left", &place, "no tables and no summary"]);
     assert!(!said.contains("is lost"), "{said}");
     let recording = Recording::open(Path::new(&place)).expect("what there was room for");
     assert!(!recording.is_complete());
     // There was room for the end.
     let summary = recording.summary();
     assert_eq!(summary.exit.as_ref().and_then(|exit| exit.code), Some(3));
-    assert_eq!(summary.metrics["processes_total"].number(), Some(302.0));
+    assert_eq!(summary.metrics["processes_total"].number(), Some(303.0));
     let missing = summary.collectors.iter().find(|c| c.name == "recording").expect("its own");
     assert!(missing.lost > 0, "{missing:?}");
     let shown = weigh(&scratch, &["show", &place]);
