@@ -25,7 +25,7 @@ fn is_wanted(name: &str, how: &str) -> bool {
     std::env::var("WEIGH_HARD_ONLY").ok().is_none_or(|part| all.contains(part.as_str()))
 }
 
-/// Runs the cases of a section, one after the other.
+/// Runs the cases of a section, one after the other, by two mechanisms at a time.
 fn findings(section: &Section) -> Findings<'_> {
     let mut found = Findings::default();
     let is_ours = section.needs_own_machine;
@@ -37,22 +37,19 @@ fn findings(section: &Section) -> Findings<'_> {
     // machine cannot be tried elsewhere.
     let some = crate::support::worth_the_time(&hard::HOWS, 1);
     let hows = if is_ours { &hard::HOWS } else { some };
+    let at_once = if is_ours { 1 } else { 2 };
     for case in &section.cases {
         let mut row = Vec::new();
-        for how in hows.iter().filter(|how| is_wanted(case.name, how.name)) {
-            let begun = Instant::now();
-            let outcome = case.outcome(how);
-            let took = begun.elapsed().as_secs_f64();
+        let hows: Vec<_> = hows.iter().filter(|how| is_wanted(case.name, how.name)).collect();
+        for (how, outcome) in hows.chunks(at_once).flat_map(|some| outcomes(case, some)) {
             match outcome {
                 Ok(outcome) => {
-                    println!("{} by {}: {outcome:?} ({took:.1} s)", case.name, how.name);
                     row.push(hard::page::cell(&outcome));
                     if is_ours {
                         found.alone.push((case, how, outcome));
                     }
                 }
                 Err(error) => {
-                    println!("{} by {}: FAILED ({took:.1} s)", case.name, how.name);
                     found.failures += &format!("=== {} by {}: {error}\n", case.name, how.name);
                 }
             }
@@ -62,7 +59,24 @@ fn findings(section: &Section) -> Findings<'_> {
     found
 }
 
-/// Sections are beside each other: most of their cases wait for most of their time.
+type Found = (&'static How, Result<Outcome, String>);
+
+/// What came of a case with each of these mechanisms, beside each other.
+fn outcomes(case: &Case, hows: &[&'static How]) -> Vec<Found> {
+    let outcome = |how: &'static How| {
+        let begun = Instant::now();
+        let outcome = case.outcome(how);
+        let told = outcome.as_ref().map_or("FAILED".to_string(), |outcome| format!("{outcome:?}"));
+        println!("{} by {}: {told} ({:.1} s)", case.name, how.name, begun.elapsed().as_secs_f64());
+        (how, outcome)
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = hows.iter().map(|how| scope.spawn(|| outcome(how))).collect();
+        all.into_iter().map(|one| one.join().expect("a case's panic is a failure")).collect()
+    })
+}
+
+/// Sections are beside each other, and in each two mechanisms: most of their cases wait for most of their time.
 #[test]
 fn every_case_with_every_mechanism() {
     needs_root!();
