@@ -284,15 +284,16 @@ beside vm vm
 after=vm beside torture torture
 after=torture beside package package
 after=vm beside browser browser
+after=browser beside live live
 layer rust cargo cargo_tests "--skip $hard --skip $outrun" "${tests[@]}" --workspace --tests --no-fail-fast
 layer left-out command left_out
 ! wanted left-out >/dev/null || cat "$logs/left-out.log"
 # Tests of the layer `rust` change what is the whole machine's.
 beside hard_cases cargo_tests "$hard" "${tests[@]}" --workspace --tests
 layer unprivileged lines tests/unprivileged/run.sh "$weigh"
-layer live lines live
 ended package lines
 ended browser lines
+ended live lines
 ended hard_cases cargo
 ended torture lines
 ended vm tally
