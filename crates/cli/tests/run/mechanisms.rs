@@ -171,7 +171,7 @@ fn every_way_to_make_a_process() {
 #[test]
 fn cpu_time() {
     for by in told() {
-        let measured = followed(by, "spin 300 3").measure();
+        let measured = followed(by, "spin 130 3").measure();
         let truth = measured.truth("cpu_ns") as f64 * 1e-9;
         let slack = 0.02 * f64::from(crate::support::slowness());
         measured.is_between("cpu_seconds", truth - slack, truth + slack);

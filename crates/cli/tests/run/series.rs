@@ -133,12 +133,12 @@ fn samples_come_at_the_interval() {
 #[test]
 fn a_short_job_has_a_series_worth_drawing() {
     needs_root!();
-    let samples = |options: &str| {
-        let measured = Weigh::workload("spin 1300 1").options(options).end();
+    let samples = |job: Weigh, options: &str| {
+        let measured = job.options(options).end();
         measured.check(measured.status.success(), || measured.everything());
         (series(&measured, "cpu_seconds").len(), measured)
     };
-    let (by_bpf, measured) = samples("--mechanism bpf");
+    let (by_bpf, measured) = samples(Weigh::workload("spin 1300 1"), "--mechanism bpf");
     // 96 if they cost nothing. What they cost holds them apart: more where nothing is optimised or others run.
     measured.check((10..=140).contains(&by_bpf), || format!("{by_bpf} samples"));
     // One CPU is used, and the peak is over windows: between two samples the kernel's clock may say more.
@@ -146,17 +146,18 @@ fn a_short_job_has_a_series_worth_drawing() {
     let average = measured.number("cpu_cores_average");
     measured
         .check(peak < 1.1 && peak >= average * 0.99, || format!("{peak}, {average} on average"));
+    let waits = || Weigh::run(["sleep", "1.3"]);
     // What a look costs holds them apart: by polling it is dear where nothing is optimised.
     for (options, least) in
         [("--mechanism ptrace", 10), ("--mechanism preload", 10), ("--mechanism poll", 4)]
     {
-        let (number, measured) = samples(options);
+        let (number, measured) = samples(waits(), options);
         let most = measured.number("wall_seconds") / 0.1 + 3.0;
         measured.check(number >= least && number as f64 <= most, || {
             format!("{number} samples by {options}")
         });
     }
-    let (number, measured) = samples("--interval 1s");
+    let (number, measured) = samples(waits(), "--interval 1s");
     measured.check(number <= 8, || format!("{number} samples each second"));
 }
 

@@ -316,7 +316,7 @@ fn timers_that_weigh_was_started_with_are_the_commands() {
         assert!(begun.elapsed() >= Duration::from_millis(5900), "{way:?}: too soon");
     };
     // They wait most of their time.
-    for ways in worth_the_time(&crate::support::WAYS, 2).chunks(4) {
+    for ways in worth_the_time(&crate::support::WAYS, 2).chunks(5) {
         std::thread::scope(|scope| {
             for way in ways {
                 scope.spawn(|| ends_in_time(way));
