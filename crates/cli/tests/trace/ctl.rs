@@ -69,7 +69,7 @@ fn no_event_is_lost_and_none_is_doubled_while_probes_change() {
     let scratch = Scratch::new();
     let file = scratch.path("events.jsonl").display().to_string();
     let program = workload("datagrams");
-    let sent = crate::support::amount(600_003).to_string();
+    let sent = crate::support::amount(250_003).to_string();
     // All of them are let through, whatever is changed; the ring has room for all of them.
     let options = [
         "--buffer",
