@@ -422,7 +422,7 @@ impl RecordingWriter {
 
     /// The directory. Its full name once the given one leads nowhere: the working directory may be gone.
     pub fn directory(&self) -> &Path {
-        if self.dir.is_dir() { &self.dir } else { &self.full }
+        if self.dir.canonicalize().is_ok() { &self.dir } else { &self.full }
     }
 
     /// Takes in an entry; it is written at the next [`flush`](Self::flush).
