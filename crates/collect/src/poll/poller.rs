@@ -330,7 +330,7 @@ impl JobPoller {
         self.memory.process_peak = peaks.fold(self.memory.process_peak, u64::max);
         self.highest = counters.at_least(&self.highest);
         let population = &mut self.population;
-        // Whoever was seen as a zombie alone has lived, too.
+        // What was seen as a zombie alone has lived, too.
         let one = u64::from(population.processes_total > 0);
         population.processes = processes;
         population.processes_peak = population.processes_peak.max(processes).max(one);
