@@ -305,7 +305,7 @@ fn written_to_storage(metric: &Metric, measured: &Measured<'_>) -> Value {
          others', so between {} and {written} reach storage (--written follows each page)",
         written.saturating_sub(cancelled)
     );
-    let value = Value::exact(metric.unit, written as f64, measured.source);
+    let value = Value::whole(metric.unit, written, measured.source);
     match cancelled > 0 && written > 0 {
         true => value.qualified(Quality::Estimated, reason),
         false => value,

@@ -5,6 +5,7 @@
 //! clock of the day is read once, at the start of the command; what happens later is counted from
 //! there.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -47,6 +48,31 @@ pub fn monotonic_ns() -> u64 {
     now_ns(ClockId::Monotonic)
 }
 
+/// What the clock of [`Moment`] shows to BPF programs, which are in no time namespace.
+pub fn kernel_boottime_ns() -> u64 {
+    Moment::now().ns().saturating_add_signed(-lead_ns("boottime"))
+}
+
+/// The same of the clock that stands still while the machine sleeps.
+pub fn kernel_monotonic_ns() -> u64 {
+    monotonic_ns().saturating_add_signed(-lead_ns("monotonic"))
+}
+
+/// How far a clock of weigh's time namespace is ahead of the machine's.
+pub fn lead_ns(clock: &str) -> i64 {
+    static OFFSETS: OnceLock<String> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    lead_in(OFFSETS.get_or_init(read), clock).unwrap_or(0)
+}
+
+/// Lines of a clock, seconds, and nanoseconds.
+fn lead_in(text: &str, clock: &str) -> Option<i64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(clock))?;
+    let mut words = line.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
+    let (seconds, ns) = (words.next()??, words.next()??);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
 /// CPU time that this thread has used, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     now_ns(ClockId::ThreadCPUTime)
@@ -56,4 +82,18 @@ pub fn thread_cpu_ns() -> u64 {
 pub(crate) fn now_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leads_are_read_as_the_kernel_writes_them() {
+        let text = "monotonic           7         0\nboottime     -10      5\n";
+        assert_eq!(lead_in(text, "boottime"), Some(-9_999_999_995));
+        assert_eq!(lead_in(text, "monotonic"), Some(7_000_000_000));
+        assert_eq!(lead_in("monotonic 1 0\n", "boottime"), None);
+        assert_eq!(lead_in("boottime 1\n", "boottime"), None);
+    }
 }

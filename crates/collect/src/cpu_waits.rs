@@ -5,7 +5,7 @@
 
 use libbpf_rs::Link;
 
-use crate::clock::monotonic_ns;
+use crate::clock::kernel_monotonic_ns;
 use crate::layout::skeleton::{JobProgs, OpenJobSkel};
 use crate::offers::Offers;
 use crate::requirements;
@@ -35,7 +35,7 @@ impl WaitPrograms {
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             // The two lowest bits tell something else.
-            constants.clocks_began = monotonic_ns() & !3;
+            constants.clocks_began = kernel_monotonic_ns() & !3;
         }
         let programs = &mut open.progs;
         for program in [

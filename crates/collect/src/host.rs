@@ -99,6 +99,11 @@ pub fn has_ended(pid: u32) -> bool {
     threads.flatten().all(has_thread_ended)
 }
 
+/// The process that a thread belongs to; of a process's first thread the same number.
+pub fn process_of_thread(tid: u32) -> Option<u32> {
+    procfs::parse_status(&procfs::read_of(tid, "status").ok()?).process
+}
+
 /// Where a process's program was put at its last exec: it differs after another one. None where that cannot be seen.
 pub fn image_of(pid: u32) -> Option<[u64; 2]> {
     procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?.image

@@ -151,7 +151,7 @@ impl KernelIo {
         let dirty = Large { name: "owned_pages", entries: map_sizing::fit(&open.maps.owned_pages) };
         let mut skeleton = loading::load_with(open, &offers, Some(&dirty)).map_err(bpf("load"))?;
         let links = attach(&mut skeleton)?;
-        let began_ns = clock::monotonic_ns();
+        let began_ns = clock::kernel_monotonic_ns();
         let arrived = Rc::default();
         let ring = read_rings(&skeleton, &arrived)?;
         Ok(KernelIo { skeleton, links, ring, arrived, missing, began_ns })
@@ -209,11 +209,11 @@ impl FileEvents for KernelIo {
 
     /// The process that was armed is about to begin: times are counted from here.
     fn begin(&mut self) {
-        self.began_ns = clock::monotonic_ns();
+        self.began_ns = clock::kernel_monotonic_ns();
     }
 
     fn elapsed_ns(&self) -> u64 {
-        clock::monotonic_ns().saturating_sub(self.began_ns)
+        clock::kernel_monotonic_ns().saturating_sub(self.began_ns)
     }
 
     /// What was told since the last time, but no more than a batch of it: a job may be as fast as weigh.

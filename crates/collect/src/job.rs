@@ -20,7 +20,7 @@ use weigh_schema::event::{
 use weigh_schema::summary::Sender;
 use weigh_schema::{CounterValues, Mechanism};
 
-use crate::clock::Moment;
+use crate::clock;
 use crate::core_types::{self, follow_types};
 use crate::cpu_waits::WaitPrograms;
 use crate::features::Parts;
@@ -286,7 +286,7 @@ impl JobReader for KernelJob {
     }
 
     fn glance(&self) -> JobReading {
-        reading(&self.raw_job(), Moment::now().ns())
+        reading(&self.raw_job(), clock::kernel_boottime_ns())
     }
 
     fn statuses(&self) -> Vec<CollectorStatus> {

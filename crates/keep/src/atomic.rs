@@ -57,6 +57,11 @@ impl Target {
     }
 }
 
+/// The full name of a file that is to be written, which leads there though the working directory is gone.
+pub(crate) fn full_name(path: &Path) -> Result<PathBuf, KeepError> {
+    Ok(Target::of(path)?.path)
+}
+
 /// Where a file will be that is not there: links to nowhere lead there, too.
 fn new_place(path: &Path) -> io::Result<PathBuf> {
     if path.as_os_str().as_bytes().ends_with(b"/") {

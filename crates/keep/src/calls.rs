@@ -16,6 +16,7 @@ use weigh_schema::call_row::{COST_COLUMNS, CallRow, CostColumn, LATER_COLUMNS, L
 use weigh_schema::subsystem::{CPU_COUNTERS, CpuCounter, LaterNumbers};
 use weigh_schema::update::Update;
 
+use crate::atomic::full_name;
 use crate::calls_later::{LaterOfCalls, Losses};
 pub use crate::calls_note::CallsNote;
 use crate::calls_note::{
@@ -67,7 +68,7 @@ impl CallsWriter {
     pub fn create(path: &Path) -> Result<CallsWriter, KeepError> {
         let table = TableWriter::create_of_at(path, known_at_the_end())?;
         let (later, losses) = (LaterByCall::new(), Losses::default());
-        Ok(CallsWriter { path: path.to_path_buf(), table, later, losses, measured: 0 })
+        Ok(CallsWriter { path: full_name(path)?, table, later, losses, measured: 0 })
     }
 
     /// Takes one call in.

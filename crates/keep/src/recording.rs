@@ -349,6 +349,8 @@ impl Recording {
 #[derive(Debug)]
 pub struct RecordingWriter {
     dir: PathBuf,
+    /// By its full name.
+    full: PathBuf,
     journal: JournalFile,
     /// Whole lines that the kernel does not have yet.
     buffer: Vec<u8>,
@@ -408,6 +410,7 @@ impl RecordingWriter {
     fn on(dir: &Path, journal: File) -> RecordingWriter {
         RecordingWriter {
             dir: dir.to_path_buf(),
+            full: dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()),
             journal: JournalFile::new(journal),
             buffer: Vec::new(),
             error: None,
@@ -417,9 +420,9 @@ impl RecordingWriter {
         }
     }
 
-    /// The directory.
+    /// The directory. Its full name once the given one leads nowhere: the working directory may be gone.
     pub fn directory(&self) -> &Path {
-        &self.dir
+        if self.dir.canonicalize().is_ok() { &self.dir } else { &self.full }
     }
 
     /// Takes in an entry; it is written at the next [`flush`](Self::flush).
@@ -487,6 +490,7 @@ impl RecordingWriter {
     /// Makes the tables and the summary of the journal, and removes the journal. If that fails,
     /// the journal stays, and in it, if it could still be written, the summary. A journal without a line goes.
     pub fn close(mut self) -> Result<Finished, KeepError> {
+        self.dir = self.directory().to_path_buf();
         let finished = match self.end.take() {
             Some(summary) => self.make_tables(summary),
             None => Err(KeepError::NotARecording { path: self.dir.clone() }),

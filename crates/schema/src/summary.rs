@@ -80,6 +80,11 @@ impl Value {
         Value { value, unit, source, quality: Quality::Exact, reason: None }
     }
 
+    /// The same of a count or a number of bytes, to the last digit: a real number has no more than 53 bits.
+    pub fn whole(unit: Unit, number: u64, source: Mechanism) -> Value {
+        Value { value: Some(Number::Whole(number)), ..Value::exact(unit, 0.0, source) }
+    }
+
     /// The same number with what there is to say of it.
     pub fn qualified(self, quality: Quality, reason: impl Into<String>) -> Value {
         Value { quality, reason: Some(reason.into()), ..self }

@@ -323,8 +323,13 @@ pub fn end_with<E: From<SessionError>>(
     Ok(status?.map_or(ExitCode::SUCCESS, end_like))
 }
 
-/// There is nothing to follow of a process that has ended: nobody would ever say that it does.
+/// There is nothing to follow of a process that has ended: nobody would ever say that it does. A thread is followed with
+/// all others of its process.
 pub fn must_run(pid: u32) -> Result<(), SessionError> {
+    let process = weigh_collect::host::process_of_thread(pid).unwrap_or(pid);
+    if process != pid {
+        return Err(SessionError::IsThread { pid, process });
+    }
     match weigh_collect::host::has_ended(pid) {
         true => Err(SessionError::IsZombie { pid }),
         false => Ok(()),

@@ -25,6 +25,16 @@ pub enum SessionError {
         /// Its number.
         pid: u32,
     },
+    /// It is one thread of a process.
+    #[error(
+        "--pid {pid}: {pid} is a thread of process {process}: --pid {process} follows all of its threads"
+    )]
+    IsThread {
+        /// Its number.
+        pid: u32,
+        /// What is followed.
+        process: u32,
+    },
     /// A source cannot go on.
     #[error(transparent)]
     Source(#[from] SourceError),

@@ -97,6 +97,10 @@ fn what_is_thrown_away_unwritten_may_be_another_programs() {
     reading.counters.set(Counter::StorageWritten, 0);
     let value = &metrics(&measured(&reading, &[]))[name];
     assert_eq!((value.value, value.quality), (Some(Number::Whole(0)), Quality::Exact));
+    // More than a real number can tell.
+    reading.counters.set(Counter::StorageWritten, (1 << 53) + 1);
+    let value = &metrics(&measured(&reading, &[]))[name];
+    assert_eq!(value.value, Some(Number::Whole((1 << 53) + 1)));
 }
 
 #[test]

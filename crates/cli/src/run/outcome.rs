@@ -29,7 +29,7 @@ pub fn conclude(
     mut live: LiveLine,
 ) -> anyhow::Result<ExitCode> {
     let RunOutcome { mut summary, calls, mut hook, has_begun } = outcome;
-    let directory = output.directory.clone();
+    let directory = writer.as_ref().map_or(&*output.directory, |w| w.directory()).to_path_buf();
     let is_begun = writer.is_ok();
     let mut recording = None;
     let trouble = match writer.and_then(close) {

@@ -199,6 +199,39 @@ for page in range(8, 18):
     assert!(quality.is_null(), "{bytes} bytes of a file without holes are {quality}");
 }
 
+/// The mechanisms and verbs that follow what runs already, as far as the user can.
+fn ways_to_join() -> Vec<&'static [&'static str]> {
+    let ways: [&[&str]; 6] = [
+        &["io", "--mechanism", "ptrace"],
+        &["run", "-q", "--mechanism", "ptrace"],
+        &["io", "--mechanism", "bpf"],
+        &["run", "-q", "--mechanism", "bpf"],
+        &["calls"],
+        &["trace", "-e", "sched:sched_switch"],
+    ];
+    ways.into_iter().filter(|way| is_root() || way.contains(&"ptrace")).collect()
+}
+
+/// What `--pid` says of such a number.
+fn refusal(way: &[&str], pid: &str) -> String {
+    let output = weigh(&Scratch::new(), &[way, &["--pid", pid]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{way:?}: {said}");
+    said
+}
+
+#[test]
+fn a_thread_is_followed_with_its_process_alone() {
+    let own = std::fs::read_link("/proc/thread-self").expect("a thread of this test");
+    let tid = own.file_name().and_then(|name| name.to_str()).expect("its number");
+    let process = std::process::id();
+    assert_ne!(tid, process.to_string(), "tests run in threads of their own");
+    for way in ways_to_join() {
+        let said = refusal(way, tid);
+        assert!(said.contains(&format!("is a thread of process {process}")), "{way:?}: {said}");
+    }
+}
+
 /// Nobody ever says of it that it ends.
 #[test]
 fn a_process_that_has_ended_is_not_waited_for() {
@@ -208,17 +241,8 @@ fn a_process_that_has_ended_is_not_waited_for() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
         stat.contains(") Z ")
     });
-    let scratch = Scratch::new();
-    let ways: [&[&str]; 4] = [
-        &["io", "--mechanism", "ptrace"],
-        &["io", "--mechanism", "bpf"],
-        &["calls"],
-        &["trace", "-e", "sched:sched_switch"],
-    ];
-    for way in ways.iter().filter(|way| is_root() || way.contains(&"ptrace")) {
-        let output = weigh(&scratch, &[*way, &["--pid", &pid][..]].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(125), "{way:?}: {said}");
+    for way in ways_to_join() {
+        let said = refusal(way, &pid);
         assert!(said.contains("it is a zombie"), "{way:?}: {said}");
     }
     child.wait().expect("it has ended");

@@ -8,8 +8,8 @@ use crate::support::measured::is_exact_but_for_uncounted;
 use crate::support::processes::is_alive;
 use crate::support::run::{Scratch, set_surroundings};
 use crate::support::{wait_until, weigh_binary, weigh_for_everybody};
-use weigh_schema::Mechanism;
 use weigh_schema::summary::{ExitKind, Summary};
+use weigh_schema::{Mechanism, Quality};
 
 /// A shell that runs such a script.
 fn job(scratch: &Scratch, script: &str) -> Child {
@@ -110,6 +110,61 @@ fn one_s_own_process_is_followed_without_rights() {
     // The witness: what the files hold.
     let length = |name: &str| std::fs::metadata(scratch.path("work").join(name)).expect(name).len();
     assert_eq!((length("before"), length("after"), length("own")), (777_777, 1_234_567, 4_321));
+}
+
+/// What it started before is not of the job, though the kernel adds all of that to its parent's sums at its end.
+#[test]
+fn children_that_ran_before_are_not_of_the_job() {
+    needs_root!();
+    let script = "
+        wait_for_gate() { until [ -e gate ]; do read -t 0.05 <> pipe; done; }
+        mkfifo pipe
+        { wait_for_gate; sleep 1.5; printf '%0777777d' 0 > childs; } &
+        touch ready
+        wait_for_gate
+        printf '%04321d' 0 > own
+        wait
+        exit 7";
+    for mechanism in ["bpf", "ptrace"] {
+        let scratch = Scratch::new();
+        let mut job = job(&scratch, script);
+        wait_until("the job waits", 20.0, || scratch.path("work/ready").exists());
+        let mut weigh = joined(&scratch, &job, &["--mechanism", mechanism]);
+        std::fs::write(scratch.path("work/gate"), "").expect("the gate");
+        assert_eq!(job.wait().expect("the job ends").code(), Some(7));
+        assert!(weigh.wait().expect("weigh ends").success());
+        let summary = summary(&scratch);
+        assert_eq!(number(&summary, "io_written_bytes_total"), 4_321.0, "{mechanism}");
+        assert_eq!(number(&summary, "processes_total"), 1.0, "{mechanism}");
+        assert_eq!(summary.metrics["processes_total"].quality, Quality::Exact, "{mechanism}");
+        let length = std::fs::metadata(scratch.path("work/childs")).expect("the child's").len();
+        assert_eq!(length, 777_777, "the child has worked");
+    }
+}
+
+/// A stop would cut off a write that waits for room: it would return what it had written so far.
+#[test]
+fn a_write_that_waits_is_not_cut_off() {
+    needs_root!();
+    let script = r#"exec perl -e '
+        pipe R, W;
+        unless (fork) { close W; until (-e "gate") { select undef, undef, undef, 0.05 } 1 while sysread R, $_, 65536; exit }
+        close R;
+        $written = syswrite W, "x" x 200000;
+        open F, ">", "written"; print F $written; close F;
+        exit 7'"#;
+    for mechanism in ["bpf", "ptrace"] {
+        let scratch = Scratch::new();
+        let mut job = job(&scratch, script);
+        let place = format!("/proc/{}/wchan", job.id());
+        let waits = || std::fs::read_to_string(&place).is_ok_and(|at| at.contains("pipe_write"));
+        wait_until("it waits for room", 20.0, waits);
+        let mut weigh = joined(&scratch, &job, &["--mechanism", mechanism]);
+        std::fs::write(scratch.path("work/gate"), "").expect("the gate");
+        assert_eq!(job.wait().expect("the job ends").code(), Some(7));
+        assert!(weigh.wait().expect("weigh ends").success());
+        assert_eq!(scratch.text("work/written"), "200000", "{mechanism}");
+    }
 }
 
 #[test]

@@ -553,6 +553,16 @@ fn no_row_has_a_memory_of_0() {
     }
 }
 
+/// One that was only seen as a zombie has lived.
+#[test]
+fn no_peak_of_what_was_seen_is_0() {
+    let measured = script("poll", "exit 0").measure();
+    for metric in ["processes_peak", "threads_peak"] {
+        let value = measured.value(metric).number();
+        measured.check(value.is_none_or(|n| n >= 1.0), || format!("{metric}: {value:?}"));
+    }
+}
+
 /// The kernel's own count says so for the whole machine.
 #[test]
 fn where_nobody_was_killed_for_want_of_memory_no_process_of_the_job_was() {

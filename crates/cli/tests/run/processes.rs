@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::support::measured::{Measured, truths};
-use crate::support::run::{Weigh, bare};
+use crate::support::run::{Scratch, Weigh, bare, set_surroundings};
 use crate::support::{
     amount, is_slow, patience, processes, slowness, wait_until, workload, worth_the_time,
 };
@@ -505,4 +505,35 @@ fn without_a_quota_no_wait_is_of_one() {
         let value = measured.value(metric);
         measured.check(value.number().is_none() && value.reason.is_some(), || format!("{value:?}"));
     }
+}
+
+/// What the kernel tells is by the machine's own clocks, which are others there.
+#[test]
+fn times_are_right_in_a_time_namespace() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let apart = |words: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        set_surroundings(&mut command, &scratch);
+        command.args(["--time", "--monotonic", "100000", "--boottime", "100000"]);
+        command.arg(crate::support::weigh_binary()).args(words);
+        let output = command.args(["--", "sh", "-c", "sleep 0.3; echo line > file"]).output();
+        let output = output.expect("unshare");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let began = std::time::SystemTime::now();
+    apart(&["run", "-q", "--mechanism", "bpf", "-o", "../recording"]);
+    let recording = weigh_keep::Recording::open(&scratch.path("recording")).expect("a recording");
+    let began = began.duration_since(std::time::UNIX_EPOCH).expect("a time").as_secs_f64();
+    for process in recording.processes(None).expect("processes").rows {
+        let at = process.started_ns as f64 / 1e9 - began;
+        assert!((-1.0..60.0).contains(&at), "{at} s after the test began");
+    }
+    apart(&["io", "-q", "--mechanism", "bpf", "--json", "../io.json"]);
+    let report: serde_json::Value = serde_json::from_str(&scratch.text("io.json")).expect("JSON");
+    let files = report["files"].as_array().expect("files");
+    let file =
+        files.iter().find(|file| file["name"].as_str().is_some_and(|n| n.ends_with("/file")));
+    let first = file.expect("the file")["numbers"]["first_seconds"].as_f64().expect("a time");
+    assert!((0.3..60.0).contains(&first), "{first} s after the command began");
 }

@@ -503,3 +503,24 @@ fn words_that_are_no_text_are_kept_byte_by_byte() {
         }
     }
 }
+
+/// As scratch folders of a job do. The place was given from there.
+#[test]
+fn a_working_directory_that_goes_does_not_take_the_recording_along() {
+    let gone = |options: &[&str]| {
+        let scratch = Scratch::new();
+        let command = ["--", "sh", "-c", "rm -r ../work; exit 5"];
+        let output = weigh(&scratch, &[options, &command].concat());
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert!(!scratch.path("work").exists(), "the script has removed it");
+        scratch
+    };
+    let scratch = gone(&["run", "-q", "-o", "../recording"]);
+    assert!(scratch.path("recording").join(files::REPORT).exists());
+    let recording = Recording::open(&scratch.path("recording")).expect("a recording");
+    assert!(recording.is_complete());
+    if crate::support::is_root() {
+        let scratch = gone(&["calls", "-q", "--per-call", "../calls.parquet"]);
+        assert!(scratch.path("calls.parquet").exists());
+    }
+}

@@ -320,7 +320,7 @@ impl KernelCalls {
     /// The calls of all threads of a process that runs are followed from now on, and of those that
     /// it makes.
     pub fn join(&mut self, pid: u32) -> Result<(), JobError> {
-        self.joined_ns = Some(crate::clock::monotonic_ns());
+        self.joined_ns = Some(crate::clock::kernel_monotonic_ns());
         let program = &self.skeleton.progs.member__join;
         membership::take_in(program, pid, || self.tally().threads)
     }

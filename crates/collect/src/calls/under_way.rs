@@ -31,7 +31,7 @@ struct Thread {
 }
 
 impl KernelCalls {
-    /// Which calls are under way; `now_ns` is when they were followed last, by CLOCK_MONOTONIC.
+    /// Which calls are under way; `now_ns` is when they were followed last, by the kernel's CLOCK_MONOTONIC.
     pub fn under_way(&self, now_ns: u64) -> Result<Vec<UnderWay>, JobError> {
         let said = join::read_all(&self.skeleton.progs.member__under_way)
             .map_err(|error| bpf("reading calls under way")(error.into()))?;

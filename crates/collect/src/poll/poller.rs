@@ -330,10 +330,12 @@ impl JobPoller {
         self.memory.process_peak = peaks.fold(self.memory.process_peak, u64::max);
         self.highest = counters.at_least(&self.highest);
         let population = &mut self.population;
+        // What was seen as a zombie alone has lived, too.
+        let one = u64::from(population.processes_total > 0);
         population.processes = processes;
-        population.processes_peak = population.processes_peak.max(processes);
+        population.processes_peak = population.processes_peak.max(processes).max(one);
         population.threads = threads;
-        population.threads_peak = population.threads_peak.max(threads);
+        population.threads_peak = population.threads_peak.max(threads).max(one);
         let memory = &mut self.memory;
         if rss > memory.rss_sum_peak {
             (memory.rss_sum_peak, memory.rss_sum_peak_at_ns) = (rss, at_ns);

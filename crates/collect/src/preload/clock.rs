@@ -28,37 +28,8 @@ pub fn tell(head: &Head) {
     head.told_ns.store(before, Ordering::Relaxed);
 }
 
-/// How far weigh's own clock is ahead of the machine's: its job may be in other time namespaces.
-pub fn lead_ns() -> i64 {
-    std::fs::read_to_string("/proc/self/timens_offsets")
-        .ok()
-        .and_then(|text| lead_in(&text))
-        .unwrap_or(0)
-}
-
-/// Lines of a clock, seconds, and nanoseconds.
-fn lead_in(text: &str) -> Option<i64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("boottime"))?;
-    let mut words = line.split_ascii_whitespace().map(|word| word.parse::<i64>().ok());
-    let (seconds, ns) = (words.next()??, words.next()??);
-    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
-}
-
 /// When a process was made, on the clock of the slots, to the tick.
 pub fn made_ns(pid: u32) -> Option<u64> {
     let stat = procfs::parse_stat(&procfs::read_of(pid, "stat").ok()?)?;
     Some(stat.start_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leads_are_read_as_the_kernel_writes_them() {
-        let text = "monotonic           0         0\nboottime     -10      5\n";
-        assert_eq!(lead_in(text), Some(-9_999_999_995));
-        assert_eq!(lead_in("monotonic 1 0\n"), None);
-        assert_eq!(lead_in("boottime 1\n"), None);
-    }
 }

@@ -306,7 +306,7 @@ impl RunFolder {
         put(&self.head.file, self.folder.file.as_os_str().as_bytes());
         put(&self.head.library, self.folder.library.as_os_str().as_bytes());
         put(&self.head.loader, LOADER.as_bytes());
-        self.head.lead_ns.store(clock::lead_ns() as u64, Ordering::Relaxed);
+        self.head.lead_ns.store(crate::clock::lead_ns("boottime") as u64, Ordering::Relaxed);
         clock::tell(&self.head);
         if let Ok(about) = std::fs::symlink_metadata("/proc/self") {
             self.head.proc_device.store(about.dev(), Ordering::Relaxed);

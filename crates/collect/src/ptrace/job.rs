@@ -39,6 +39,8 @@ pub struct Job {
     pub begun: Moment,
     /// The process that executes the command.
     pub main: u32,
+    /// What it had started before the job began: not of the job.
+    pub children_before: HashSet<u32>,
     /// All that is traced, by thread number.
     pub threads: HashMap<u32, Thread>,
     /// All that is traced, by process number.
@@ -95,6 +97,7 @@ impl Job {
         Job {
             begun: Moment::now(),
             main,
+            children_before: HashSet::new(),
             threads: HashMap::new(),
             processes: HashMap::new(),
             ended: CounterValues::default(),

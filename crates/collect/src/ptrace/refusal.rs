@@ -39,12 +39,21 @@ impl From<TraceError> for MechanismError {
 /// Finds out who forbids it, of a process that runs already.
 pub fn why_not_join(pid: u32, error: io::Error) -> TraceError {
     let status = procfs::read_of(pid, "status").map(|text| procfs::parse_status(&text));
-    let owner = status.ok().and_then(|status| status.uid);
+    let status = status.ok();
+    let owner = status.as_ref().and_then(|status| status.uid);
+    let has_memory = status.is_none_or(|status| status.rss_bytes.is_some());
     let own = rustix::process::getuid();
     let why = match (error.raw_os_error(), owner, scope()) {
         (Some(libc::ESRCH), ..) => "there is none".to_owned(),
         (Some(libc::EPERM), Some(owner), _) if !own.is_root() && owner != own.as_raw() => {
             format!("it is user {owner}'s: as root, --mechanism bpf follows everybody's")
+        }
+        (Some(libc::EPERM), ..) if pid == std::process::id() => "it is weigh itself".to_owned(),
+        (Some(libc::EPERM), ..) if !has_memory => {
+            format!(
+                "it is the kernel's own, or its first thread has ended: Linux lets nobody trace \
+                 such a process; {TO_JOIN} needs no tracing"
+            )
         }
         (Some(libc::EPERM), _, Some(1)) if !own.is_root() => {
             "kernel.yama.ptrace_scope is 1, which lets only who started a process trace it: start it by \
@@ -73,15 +82,18 @@ pub fn why(pid: Option<u32>, error: io::Error) -> TraceError {
 }
 
 fn refused(pid: Option<u32>, error: io::Error, instead: &str) -> TraceError {
-    let traced_by = pid.and_then(|pid| {
-        let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
-        status.tracer.filter(|tracer| *tracer != 0)
-    });
+    // What traces weigh with all that it starts traces the command, too.
+    let traced_by = tracer_of(pid.unwrap_or(std::process::id()));
     let own = procfs::read("/proc/self/status").unwrap_or_default();
     let why =
         reason(traced_by, scope(), String::from_utf8_lossy(&own).contains("Seccomp:\t2"), instead);
     let process = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
     TraceError::Refused { process, error, why }
+}
+
+fn tracer_of(pid: u32) -> Option<u32> {
+    let status = procfs::parse_status(&procfs::read_of(pid, "status").ok()?);
+    status.tracer.filter(|tracer| *tracer != 0)
 }
 
 /// What needs no tracing, to follow what is started; and a process that runs, which has no library.
@@ -152,6 +164,20 @@ mod tests {
         let said = why_not_join(process, forbidden()).to_string();
         assert!(said.contains("--mechanism bpf") && !said.contains("preload"), "{said}");
         assert!(why(Some(process), forbidden()).to_string().contains("preload"));
+    }
+
+    #[test]
+    fn whom_nobody_can_trace_is_told_apart() {
+        let forbidden = || io::Error::from_raw_os_error(libc::EPERM);
+        let said = why_not_join(std::process::id(), forbidden()).to_string();
+        assert!(said.contains("it is weigh itself"), "{said}");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while !crate::host::has_ended(child.id()) {
+            std::thread::yield_now();
+        }
+        let said = why_not_join(child.id(), forbidden()).to_string();
+        assert!(said.contains("its first thread has ended"), "{said}");
+        child.wait().unwrap();
     }
 
     #[test]

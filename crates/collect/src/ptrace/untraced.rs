@@ -107,12 +107,13 @@ impl UntracedTrees {
 
     /// A process that is a child of a traced one, or of weigh, and is not traced.
     fn search(&mut self, shared: &Shared, files: &mut Files, events: &mut VecDeque<Event>) {
-        let (threads, main): (Vec<(u32, u32)>, u32) = {
+        let (threads, mut known): (Vec<(u32, u32)>, HashSet<u32>) = {
             let job = shared.job();
-            (job.threads.iter().map(|(tid, thread)| (thread.process, *tid)).collect(), job.main)
+            let threads = job.threads.iter().map(|(tid, thread)| (thread.process, *tid)).collect();
+            (threads, job.children_before.iter().copied().chain([job.main]).collect())
         };
         let own = std::process::id();
-        let known: HashSet<u32> = threads.iter().map(|(_, tid)| *tid).chain([main]).collect();
+        known.extend(threads.iter().map(|(_, tid)| *tid));
         for (pid, tid) in threads.into_iter().chain([(own, own)]) {
             for child in files.children(pid, tid) {
                 let is_followed = known.contains(&child)

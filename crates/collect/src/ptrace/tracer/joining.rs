@@ -21,6 +21,8 @@ use crate::spaces;
 impl Tracer {
     /// Begins to trace all threads of a process that runs. Those that they start meanwhile are told of by them.
     pub fn join(&mut self, pid: u32) -> Result<(), TraceError> {
+        let tids = threads_of(pid);
+        let children_before = tids.flat_map(|tid| self.files.children(pid, tid)).collect();
         sys::seize(pid, false).map_err(|error| refusal::why_not_join(pid, error))?;
         let mut seized = vec![pid];
         let mut tried: HashSet<u32> = seized.iter().copied().collect();
@@ -36,7 +38,7 @@ impl Tracer {
         let mut job = shared.job();
         let guard = std::mem::replace(&mut job.guard, Guard::new());
         *job = Job::new(pid, 0);
-        job.guard = guard;
+        (job.guard, job.children_before) = (guard, children_before);
         for tid in &seized {
             let birth = if *tid == pid { Birth::Own(0, 0) } else { Birth::Thread };
             job.born(*tid, pid, birth);
@@ -52,8 +54,10 @@ impl Tracer {
             process.has_run_before(command, status.as_ref());
         }
         self.io.iter_mut().for_each(|io| io.joins(pid, seized.len()));
-        // From this stop on they stop at their calls.
-        seized.iter().for_each(|tid| sys::stop(*tid));
+        // A stop cuts off what waits: a write to a full pipe returns what it has written so far.
+        if self.calls.is_some() || self.io.is_some() || job.guard.looks_at_calls() {
+            seized.iter().for_each(|tid| sys::stop(*tid));
+        }
         Ok(())
     }
 

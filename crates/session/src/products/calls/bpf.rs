@@ -85,7 +85,7 @@ pub(super) fn follow(
     let CallsSource { mut served, mut single } = source;
     let calls = &mut served.calls;
     let wall_seconds = began.elapsed().as_secs_f64();
-    let ended_ns = weigh_collect::clock::monotonic_ns();
+    let ended_ns = weigh_collect::clock::kernel_monotonic_ns();
     calls.detach();
     let under_way = calls.under_way(ended_ns)?;
     calls.count_hits();

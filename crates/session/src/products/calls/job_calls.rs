@@ -93,7 +93,7 @@ impl JobCalls {
 
     /// The table as it stands.
     pub fn so_far(&self) -> Result<CallsReport, JobError> {
-        let now_ns = weigh_collect::clock::monotonic_ns();
+        let now_ns = weigh_collect::clock::kernel_monotonic_ns();
         let mut found = report(
             &self.calls,
             CallsSubject {

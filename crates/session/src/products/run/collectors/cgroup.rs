@@ -94,7 +94,7 @@ impl CollectorSource for JobGroup {
     fn finish(self: Box<Self>, findings: &mut Findings, _: &mut Recorder<'_>) -> CollectorStatus {
         let unit = metric(PEAK).map_or(Unit::Bytes, |m| m.unit);
         let value = match self.group.peak_bytes() {
-            Ok(bytes) => Value::exact(unit, bytes as f64, Mechanism::Cgroup)
+            Ok(bytes) => Value::whole(unit, bytes, Mechanism::Cgroup)
                 .estimated_for(&Vec::from_iter(self.has_lost.then(|| LOST.to_string()))),
             Err(error) => Value::unavailable(unit, error.to_string()),
         };

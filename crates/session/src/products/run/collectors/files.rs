@@ -118,8 +118,7 @@ impl CollectorSource for FanotifyOpens {
                       they are read";
         findings.given.insert(
             OPENED.to_string(),
-            Value::exact(unit, total as f64, Mechanism::Fanotify)
-                .qualified(Quality::Estimated, reason),
+            Value::whole(unit, total, Mechanism::Fanotify).qualified(Quality::Estimated, reason),
         );
         for used in file_uses(std::mem::take(&mut self.opens)) {
             recorder.opened(used);

@@ -107,7 +107,7 @@ impl CollectorSource for Footprint {
             };
             let Some(value) = value_of(&peak, name) else { continue };
             let quality = if *name == GROWTH { Quality::Estimated } else { Quality::Sampled };
-            let value = Value::exact(unit, value as f64, Mechanism::Stat);
+            let value = Value::whole(unit, value, Mechanism::Stat);
             findings.given.insert((*name).to_string(), value.qualified(quality, reason));
         }
         report.status

@@ -45,7 +45,7 @@ impl CollectorSource for Hardware {
                 Ok(count) => {
                     let shared = count.running_ratio < 1.0;
                     let unit = metric(&count.metric).map_or(Unit::Count, |m| m.unit);
-                    let value = Value::exact(unit, count.count as f64, Mechanism::Perf);
+                    let value = Value::whole(unit, count.count, Mechanism::Perf);
                     let percent = count.running_ratio * 100.0;
                     let reason =
                         shared.then(|| format!("the counter ran {percent:.0} % of the time"));

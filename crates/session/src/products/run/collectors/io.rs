@@ -288,7 +288,7 @@ fn give_mapped(found: &IoFound, lost: u64, run: &Run, findings: &mut Findings) {
     let reasons = [Vec::from_iter(read), vec![written]].map(|own| [own, missing.clone()].concat());
     let moved = [mapped.read_bytes, mapped.written_bytes];
     for ((name, bytes), reasons) in METRICS.iter().zip(moved).zip(reasons) {
-        let value = Value::exact(Unit::Bytes, bytes as f64, Mechanism::Bpf).estimated_for(&reasons);
+        let value = Value::whole(Unit::Bytes, bytes, Mechanism::Bpf).estimated_for(&reasons);
         findings.given.insert((*name).to_string(), value);
     }
 }

@@ -110,7 +110,7 @@ impl Space {
             let place = history.point.display().to_string();
             format!("on {place} ({}), {}", history.kind, looks(&history))
         });
-        let exact = Value::exact(unit, number as f64, Mechanism::Stat);
+        let exact = Value::whole(unit, number, Mechanism::Stat);
         Value { quality: Quality::Sampled, reason: of, ..exact }
     }
 
@@ -159,7 +159,7 @@ fn value(metric: &Metric, number: Option<u64>, reason: Option<&str>) -> (String,
     let value = match number {
         None => Value::unavailable(metric.unit, UNLIMITED),
         Some(number) => {
-            let exact = Value::exact(metric.unit, number as f64, Mechanism::Stat);
+            let exact = Value::whole(metric.unit, number, Mechanism::Stat);
             match reason {
                 None => exact,
                 Some(reason) => exact.qualified(Quality::Sampled, reason),

@@ -106,7 +106,7 @@ pub(super) fn value(total: u64, to_come: u64, lost: u64) -> Value {
     if lost > 0 {
         reasons.push(format!("{lost} times there was no room to follow what was written"));
     }
-    let value = Value::exact(unit, total as f64, Mechanism::Bpf);
+    let value = Value::whole(unit, total, Mechanism::Bpf);
     match reasons.is_empty() {
         true => value,
         false => {
