@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::files::io;
+use crate::support::io_report::{rows, source, text};
 use crate::support::run::{Scratch, Weigh, weigh};
 use crate::support::workload;
 use serde_json::Value;
@@ -122,6 +124,48 @@ fn one_by_one(rows: &[IoCall], from: &str) {
     for row in vectored.filter(|row| row.bytes == CHUNK) {
         assert_eq!(row.asked_bytes, Some(CHUNK), "{row:?}");
     }
+}
+
+/// What a report has of some files, by process, without what a clock or a PID says.
+fn counted(report: &Value, names: &[&str]) -> Vec<Value> {
+    let mut counted: Vec<Value> =
+        names.iter().flat_map(|name| rows(report, name)).cloned().collect();
+    counted.sort_by_key(|row| (row["name"].to_string(), row["pid"].as_u64()));
+    for row in &mut counted {
+        let row = row.as_object_mut().expect("a row");
+        for key in ["pid", "states", "slowest", "inode", "generation"] {
+            row.remove(key);
+        }
+        let numbers = row["numbers"].as_object_mut().expect("numbers");
+        numbers.retain(|key, _| !key.ends_with("_seconds") && !key.starts_with("device"));
+    }
+    counted
+}
+
+/// Reads and writes of a process with one thread are counted by a shorter way where none is told: order, strides, what was
+/// read again and offsets are as by the other.
+#[test]
+fn what_is_not_told_is_counted_as_what_is() {
+    needs_root!();
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let access = workload("access");
+    let script = format!(
+        "set -e; rm -f to far; {access} again {from} 3; {access} reopened {from} 2; {access} joined {from}
+        {access} syncs to 7; dd if={from} of=to bs=70001 conv=notrunc
+        dd if={from} of=to bs=4097 skip=10 seek=100 count=50 conv=notrunc
+        dd if={from} of=far bs=1000003 seek=300; dd if={from} of=far bs=1021 skip=7 seek=3 conv=notrunc
+        dd if=far of=to iflag=direct bs=4096 count=3 conv=notrunc"
+    );
+    let (told, calls, _) = calls(&scratch, &script);
+    let (output, at_once) = io(&scratch, &["-q"], &["bash", "-c", &script]);
+    assert!(output.status.success() && calls.len() > 3000, "{output:?}");
+    let folder = scratch.path("work");
+    let (to, far) = (text(&folder.join("to")), text(&folder.join("far")));
+    let names = [from.as_str(), &to, &far];
+    let (told, at_once) = (counted(&told, &names), counted(&at_once, &names));
+    assert!(told.len() >= 10, "{told:?}");
+    assert_eq!(told, at_once);
 }
 
 /// weigh stands still while more calls are made than there is room for: what is not told is counted.

@@ -154,6 +154,18 @@ static __always_inline void count_other(struct io_use *use, struct io_doing *did
 	}
 }
 
+static __always_inline void count_times(struct io_use *use, struct io_doing *did)
+{
+	if (!use->numbers.first_ns)
+		use->numbers.first_ns = did->at - did->time_ns;
+	use->numbers.last_ns = did->at;
+	if (did->time_ns > use->slowest_ns) {
+		use->slowest_ns = did->time_ns;
+		use->slowest_number = did->number;
+		use->slowest_at = did->at;
+	}
+}
+
 /*
  * False if the use is about to leave the table, or made. Not inlined: the stacks of all who are on the way to here
  * are added up, and there is little of it.
@@ -172,14 +184,7 @@ static __noinline int count_in(struct io_use *use, struct io_key *key, struct io
 		else
 			count_other(use, did);
 		use->numbers.failed += did->failed;
-		if (!use->numbers.first_ns)
-			use->numbers.first_ns = did->at - did->time_ns;
-		use->numbers.last_ns = did->at;
-		if (did->time_ns > use->slowest_ns) {
-			use->slowest_ns = did->time_ns;
-			use->slowest_number = did->number;
-			use->slowest_at = did->at;
-		}
+		count_times(use, did);
 	}
 	bpf_spin_unlock(&use->lock);
 	return alive;
@@ -393,6 +398,28 @@ static __always_inline bool count_at_once(struct io_file *file, struct io_doing 
 	if (did->is_spread)
 		spread_over_places(&file->key, did);
 	return true;
+}
+
+/*
+ * Whether nobody else counts in the uses of this thread's process: it has no other thread, and this one has made no
+ * requests of io_uring, which others may complete.
+ */
+static __always_inline bool is_alone(struct task_struct *task)
+{
+	struct task_struct___io *more = (void *)followed(task);
+	struct signal_struct___io *signal = (void *)followed(task)->signal;
+
+	if (bpf_core_field_exists(more->io_uring) && more->io_uring)
+		return false;
+	return signal->nr_threads == 1;
+}
+
+/* Adds a transfer without the lock: if nobody else comes. */
+static __noinline int count_alone(struct io_use *use, struct io_doing *did)
+{
+	count_move(use, did);
+	count_times(use, did);
+	return 0;
 }
 
 /* Adds it to the use of this file, or to the rest. Global, as above. */

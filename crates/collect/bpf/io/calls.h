@@ -137,6 +137,38 @@ static __always_inline int one_end(struct task_struct *task, struct io_file *fil
 	return 0;
 }
 
+/*
+ * Counts a read or write at a file's own position by a process with one thread, without the lock and what other calls need.
+ * False if it is none, or there is more to do: then it is described and counted as others are.
+ */
+static __always_inline bool move_alone(struct io_window *window, struct task_struct *task, __u32 call, long result)
+{
+	struct io_doing *did = &window->did[0];
+	struct io_file *file = &window->file;
+	struct io_use *use;
+
+	if (!CAN_FOLLOW || tells_calls || has_owner || live_aheads || call > CALL_WRITE || result <= 0)
+		return false;
+	if (window->shape != SHAPE_OWN || window->frees || window->copied_up || !is_alone(task))
+		return false;
+	if (!know_file(file, file_at(task, window->descriptor), task->tgid, task->pid))
+		return false;
+	if ((file->mode & S_IFMT) != S_IFREG || file->flags & O_DIRECT_FLAG || !is_wanted(file->key.device))
+		return false;
+	use = bpf_map_lookup_elem(&uses, &file->key);
+	if (!use || !use->is_named)
+		return false;
+	did->transfer = IO_PLAIN;
+	did->wrote = call == CALL_WRITE;
+	did->is_placed = 2;
+	did->from = file->position - result;
+	did->is_cached &= !did->wrote;
+	count_alone(use, did);
+	if (did->is_spread)
+		spread_over_places(&file->key, did);
+	return true;
+}
+
 /* The other end of a copy. */
 static __noinline int other_end(struct io_window *window)
 {
@@ -171,6 +203,8 @@ int BPF_PROG(call__exit, struct pt_regs *regs, long result)
 	did->calls = !did->failed;
 	did->bytes = did->failed ? 0 : result;
 	did->is_cached = !window->fills;
+	if (move_alone(window, task, call, result))
+		return 0;
 	if (tells_calls)
 		asks(window, regs, call);
 	describe(window, regs, call, result, task->tgid);

@@ -63,6 +63,11 @@ struct fs_struct___io {
 
 struct task_struct___io {
 	struct fs_struct___io *fs;
+	void *io_uring; /* once the thread has used it */
+};
+
+struct signal_struct___io {
+	int nr_threads;
 };
 
 struct mm_struct___io {
