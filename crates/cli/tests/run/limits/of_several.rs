@@ -30,9 +30,8 @@ fn the_sum_of_four_processes() {
         names_an_offender_with(&measured, is_one);
         // Each holds its own pages of libraries too. Once some have ended, the others may go on until they are ended.
         let touched: u64 = progress.iter().sum();
-        measured.check(touched >= LIMIT - 15 * STEP, || {
-            format!("they had touched {progress:?} bytes")
-        });
+        measured
+            .check(touched >= LIMIT - 15 * STEP, || format!("they had touched {progress:?} bytes"));
     }
 }
 
