@@ -1,6 +1,6 @@
 //! Where the job runs: the facts of the machine, and who the user is.
 //!
-//! Reads `uname`, `/proc/meminfo`, `/sys/devices/system/cpu/online`, the cgroup mounts, and what
+//! Reads `uname`, `/proc/meminfo`, lists of CPUs in `/sys/devices/system/cpu`, the cgroup mounts, and what
 //! containers and hypervisors leave to be seen. User names come from `/etc/passwd` alone: name
 //! services would pull shared libraries into a static program.
 
@@ -137,6 +137,14 @@ pub(crate) fn cpus_online() -> Result<u32, ProcError> {
         Ok(cpus) => Ok(cpus.get() as u32),
         Err(_) => Err(error),
     })
+}
+
+/// CPUs that the machine has, whether they are online or not: that list is the kernel's own, while containers may show
+/// their share as those that are online. None where it is hidden.
+pub(crate) fn cpus_present() -> Option<u32> {
+    let list = |name: &str| procfs::read(Path::new("/sys/devices/system/cpu").join(name)).ok();
+    let text = list("present").or_else(|| list("possible"))?;
+    procfs::parse_cpu_list(&String::from_utf8_lossy(&text))
 }
 
 /// What containers and hypervisors leave to be seen; unread files are `None`.

@@ -8,12 +8,13 @@
 //! after it is counted as lost, and both are told at the end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
-use std::ops::{ControlFlow, RangeInclusive};
+use std::io::{self, BufReader, ErrorKind};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weigh_schema::Mechanism;
+use weigh_schema::call::CallsReport;
 use weigh_schema::event::CollectorStatus;
 use weigh_schema::io::{FileUse, IoCall, Moment, PlaceMoment};
 use weigh_schema::recording::{ProcessRow, RECORDING, SampleRow, files};
@@ -26,15 +27,16 @@ use crate::atomic::write_json;
 use crate::error::KeepError;
 use crate::file_access::FileAccess;
 use crate::held_rows::HeldRows;
+use crate::io::file_columns;
+use crate::journal::JournalReader;
 use crate::journal_file::{BUFFER_BYTES, JournalFile, add_line};
+use crate::journal_rows::{read_journal, visit_held};
 use crate::json_floats::{finite_entry, finite_summary};
-use crate::overview::{OverviewReading, RecordingOverview};
 use crate::overview_table;
 use crate::recovery::{Incomplete, open_journal, read_summary};
-use crate::sample_scan::{SampleVisit, scan_journal, scan_table};
 use crate::table::Row;
 use crate::table_reader::read_table_by;
-use crate::tables::{Tables, read_journal, visit_held};
+use crate::table_writer::TableWriter;
 
 /// What a recording may leave in its directory.
 pub(crate) const ALL: &[&str] = &[
@@ -51,15 +53,6 @@ pub(crate) const ALL: &[&str] = &[
     files::REGIONS,
     files::PHASES,
 ];
-
-/// Rows of a table, perhaps not all of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows<T> {
-    /// Those that were asked for, in the order in which they were recorded.
-    pub rows: Vec<T>,
-    /// How many there are in all.
-    pub total: u64,
-}
 
 /// A recording on disk.
 #[derive(Clone, Debug)]
@@ -177,21 +170,6 @@ impl Recording {
         self.incomplete.as_ref().map(|incomplete| incomplete.because.as_str())
     }
 
-    /// The samples, `limit` of them at most.
-    pub fn samples(&self, limit: Option<usize>) -> Result<Rows<SampleRow>, KeepError> {
-        self.rows(limit)
-    }
-
-    /// The processes, `limit` of them at most.
-    pub fn processes(&self, limit: Option<usize>) -> Result<Rows<ProcessRow>, KeepError> {
-        self.rows(limit)
-    }
-
-    /// The files, `limit` of them at most.
-    pub fn files(&self, limit: Option<usize>) -> Result<Rows<FileUse>, KeepError> {
-        self.rows(limit)
-    }
-
     /// Shows the first files to `visit`, `limit` of them at most; returns how many there are in all.
     pub fn first_files(
         &self,
@@ -209,123 +187,11 @@ impl Recording {
         })
     }
 
-    /// Shows every sample to `visit`, in bounded memory; returns how many there are.
-    pub fn each_sample(&self, mut visit: impl FnMut(SampleRow)) -> Result<u64, KeepError> {
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows the samples of the interval, in nanoseconds since the Unix epoch, to `visit`: row groups that lie outside are
-    /// not read.
-    pub fn scan_samples(
-        &self,
-        interval: RangeInclusive<i64>,
-        visit: &mut SampleVisit<'_>,
-    ) -> Result<(), KeepError> {
-        let table = self.dir.join(files::SERIES);
-        if self.is_complete() {
-            return scan_table(self.access, &table, &interval, visit);
-        }
-        let path = self.dir.join(files::JOURNAL);
-        match self.access.open(&path) {
-            Ok(file) => scan_journal(&path, file, &interval, visit),
-            // It has been finished since it was opened.
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                scan_table(self.access, &table, &interval, visit)
-            }
-            Err(e) => Err(KeepError::read(&path, e)),
-        }
-    }
-
-    /// All series in bounded memory: read where a long recording keeps them so, else made of all samples.
-    pub fn series_overview(&self) -> Result<RecordingOverview, KeepError> {
-        let kept = self.dir.join(files::SERIES_OVERVIEW);
-        if self.is_complete() && kept.symlink_metadata().is_ok() {
-            return overview_table::read(self.access, &kept);
-        }
-        let mut reading = OverviewReading::default();
-        self.scan_samples(i64::MIN..=i64::MAX, &mut |sample| reading.push(sample))?;
-        Ok(reading.finish())
-    }
-
-    /// Shows every process to `visit`, in bounded memory; returns how many there are.
-    pub fn each_process(&self, mut visit: impl FnMut(ProcessRow)) -> Result<u64, KeepError> {
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows every file to `visit`, in bounded memory; returns how many there are.
-    pub fn each_file(&self, mut visit: impl FnMut(FileUse)) -> Result<u64, KeepError> {
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows what was read and written over time; returns how many rows there are, none where files were
-    /// not followed.
-    pub fn each_io_moment(&self, mut visit: impl FnMut(Moment)) -> Result<u64, KeepError> {
-        if self.summary.io.is_none() {
-            return Ok(0);
-        }
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows where in the files that was.
-    pub fn each_io_place(&self, mut visit: impl FnMut(PlaceMoment)) -> Result<u64, KeepError> {
-        if self.summary.io.is_none() {
-            return Ok(0);
-        }
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Whether calls that were about files may be in it.
-    pub fn has_io_calls(&self) -> bool {
-        !self.is_complete() || self.dir.join(files::IO_CALLS).exists()
-    }
-
-    /// Shows every call that was about a file; returns how many there are, none where they were not wanted.
-    pub fn each_io_call(&self, mut visit: impl FnMut(IoCall)) -> Result<u64, KeepError> {
-        if !self.has_io_calls() {
-            return Ok(0);
-        }
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows every region, at each place in the call tree of each thread; returns how many there are, none where no
-    /// program told of any.
-    pub fn each_region(&self, mut visit: impl FnMut(RegionRow)) -> Result<u64, KeepError> {
-        if self.is_complete() && !self.dir.join(files::REGIONS).exists() {
-            return Ok(0);
-        }
-        self.each(&mut |row| visit(row))
-    }
-
-    /// Shows every phase that has ended; returns how many there are.
-    pub fn each_phase(&self, mut visit: impl FnMut(PhaseRow)) -> Result<u64, KeepError> {
-        if self.is_complete() && !self.dir.join(files::PHASES).exists() {
-            return Ok(0);
-        }
-        self.each(&mut |row| visit(row))
-    }
-
-    fn each<R: Row>(&self, visit: &mut dyn FnMut(R)) -> Result<u64, KeepError> {
-        self.visit(&mut |row| {
-            visit(row);
-            ControlFlow::Continue(())
-        })
-    }
-
-    fn rows<R: Row>(&self, limit: Option<usize>) -> Result<Rows<R>, KeepError> {
-        let limit = limit.unwrap_or(usize::MAX);
-        let mut rows = Vec::new();
-        let total = self.visit(&mut |row| {
-            if rows.len() == limit {
-                return ControlFlow::Break(());
-            }
-            rows.push(row);
-            ControlFlow::Continue(())
-        })?;
-        Ok(Rows { rows, total })
-    }
-
     /// Shows rows until `visit` breaks off; returns how many there are in all.
-    fn visit<R: Row>(&self, visit: &mut dyn FnMut(R) -> ControlFlow<()>) -> Result<u64, KeepError> {
+    pub(crate) fn visit<R: Row>(
+        &self,
+        visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+    ) -> Result<u64, KeepError> {
         if self.is_complete() {
             return read_table_by(self.access, &self.dir.join(R::FILE), visit);
         }
@@ -583,6 +449,108 @@ impl Drop for RecordingWriter {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// The tables of a recording, being written side by side.
+struct Tables {
+    series: TableWriter<SampleRow>,
+    processes: TableWriter<ProcessRow>,
+    files: TableWriter<FileUse>,
+    /// Where files were followed.
+    io: Option<(TableWriter<Moment>, TableWriter<PlaceMoment>)>,
+    /// Where each call was wanted: made when the first one comes.
+    io_calls: Option<TableWriter<IoCall>>,
+    /// Where system calls were followed: the latest.
+    calls: Option<Box<CallsReport>>,
+    /// Where programs told of regions: made when the first row comes.
+    regions: Option<TableWriter<RegionRow>>,
+    phases: Option<TableWriter<PhaseRow>>,
+    dir: PathBuf,
+}
+
+impl Tables {
+    /// What files were used for has columns where it was followed.
+    fn create(dir: &Path, has_uses: bool) -> Result<Tables, KeepError> {
+        Ok(Tables {
+            series: TableWriter::create(dir)?,
+            processes: TableWriter::create(dir)?,
+            files: TableWriter::create_of(dir, file_columns(has_uses))?,
+            io: match has_uses {
+                true => Some((TableWriter::create(dir)?, TableWriter::create(dir)?)),
+                false => None,
+            },
+            io_calls: None,
+            calls: None,
+            regions: None,
+            phases: None,
+            dir: dir.to_path_buf(),
+        })
+    }
+
+    /// Takes in every row of a journal; returns how many of its lines were damaged.
+    fn fill_from(&mut self, path: &Path) -> Result<u64, KeepError> {
+        let file = File::open(path).map_err(|e| KeepError::read(path, e))?;
+        let mut journal = JournalReader::new(BufReader::with_capacity(BUFFER_BYTES, file));
+        while let Some(entry) = journal.next_entry().map_err(|e| KeepError::read(path, e))? {
+            match entry {
+                Update::IoInterval(_) | Update::OffsetHistogram(_) => self.push_io(entry)?,
+                Update::Syscall(row) => push_first(&mut self.io_calls, &self.dir, &row)?,
+                Update::SyscallTotals(report) => self.calls = Some(report),
+                Update::Region(row) => push_first(&mut self.regions, &self.dir, &row)?,
+                Update::Phase(row) => push_first(&mut self.phases, &self.dir, &row)?,
+                Update::Samples { .. } => push(&mut self.series, entry)?,
+                Update::Process(_) => push(&mut self.processes, entry)?,
+                Update::FileUse(_) => push(&mut self.files, entry)?,
+                Update::Started(_) | Update::Snapshot(_) | Update::Summary(_) | Update::Unknown => {
+                }
+                // Each has come as a whole row since.
+                Update::FileUseSoFar(_) | Update::RegionSoFar(_) | Update::IoTotals(_) => {}
+            }
+        }
+        Ok(journal.condition.damaged)
+    }
+
+    fn push_io(&mut self, entry: Update) -> Result<(), KeepError> {
+        match (&mut self.io, &entry) {
+            (Some((moments, _)), Update::IoInterval(_)) => push(moments, entry),
+            (Some((_, places)), _) => push(places, entry),
+            (None, _) => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<(u64, u64, u64), KeepError> {
+        self.io_calls.map(TableWriter::finish).transpose()?;
+        self.regions.map(TableWriter::finish).transpose()?;
+        self.phases.map(TableWriter::finish).transpose()?;
+        if let Some((moments, places)) = self.io {
+            moments.finish()?;
+            places.finish()?;
+        }
+        Ok((self.series.finish()?, self.processes.finish()?, self.files.finish()?))
+    }
+}
+
+/// A row of a table that is made when the first one comes.
+fn push_first<R: Row>(
+    table: &mut Option<TableWriter<R>>,
+    dir: &Path,
+    row: &R,
+) -> Result<(), KeepError> {
+    match table {
+        Some(table) => table,
+        none => none.insert(TableWriter::create(dir)?),
+    }
+    .push(row)
+}
+
+fn push<R: Row>(table: &mut TableWriter<R>, entry: Update) -> Result<(), KeepError> {
+    let mut result = Ok(());
+    R::from_entry(entry, &mut |row| {
+        if result.is_ok() {
+            result = table.push(&row);
+        }
+    });
+    result
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 use crate::call::{Interval, RIVAL_KINDS, Rival, moves_bytes};
-use crate::error_names::error_name;
+use crate::number_names::error_name;
 use crate::subsystem::{Account, Field, LATER, Merge, PART, SUBSYSTEMS, Subsystem, later_part};
 use crate::unit::Unit;
 

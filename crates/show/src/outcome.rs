@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use weigh_schema::amount::{show_amount, show_count};
 use weigh_schema::metric_name;
+use weigh_schema::number_names::signal_name;
 use weigh_schema::printable::printable;
 use weigh_schema::summary::{Exit, ExitKind, LimitOutcome, Sender, SenderKind, Summary};
 use weigh_schema::{MetricKind, Number, Unit, Value, metric};
@@ -110,15 +111,8 @@ fn ended_by_limit(exit: &Exit) -> String {
 
 /// A signal for people: `SIGKILL (9)`.
 pub fn show_signal(signal: i32) -> String {
-    const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
-        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
-        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-    ];
-    let name =
-        usize::try_from(signal).ok().and_then(|n| n.checked_sub(1)).and_then(|i| NAMES.get(i));
-    match name {
-        Some(name) => format!("SIG{name} ({signal})"),
+    match signal_name(signal) {
+        Some(name) => format!("{name} ({signal})"),
         None => format!("signal {signal}"),
     }
 }

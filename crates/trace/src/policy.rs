@@ -27,119 +27,94 @@ pub struct Granted {
     pub group: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// Numbers that may be read there.
-    pub numbers: &'static [&'static str],
+    /// Numbers that may be read there, with a blank between them.
+    pub numbers: &'static str,
     /// Texts that may be.
-    pub texts: &'static [&'static str],
+    pub texts: &'static str,
     /// When it is passed.
     pub when: &'static str,
 }
 
 const fn granted(
     (group, name): (&'static str, &'static str),
-    numbers: &'static [&'static str],
-    texts: &'static [&'static str],
+    numbers: &'static str,
+    texts: &'static str,
     when: &'static str,
 ) -> Granted {
     Granted { group, name, numbers, texts, when }
+}
+
+impl Granted {
+    /// All that may be read there.
+    fn places(&self) -> Vec<&'static str> {
+        self.numbers.split(' ').chain(self.texts.split_ascii_whitespace()).collect()
+    }
 }
 
 /// All of them. Registers are those of either kind of processor.
 pub const GRANTED: &[Granted] = &[
     granted(
         ("raw_syscalls", "sys_enter"),
-        &[
-            "id",
-            "arg1",
-            "regs->orig_ax",
-            "regs->di",
-            "regs->si",
-            "regs->dx",
-            "regs->r10",
-            "regs->r8",
-            "regs->r9",
-            "regs->syscallno",
-            "regs->regs[0]",
-            "regs->orig_x0",
-            "regs->regs[1]",
-            "regs->regs[2]",
-            "regs->regs[3]",
-            "regs->regs[4]",
-            "regs->regs[5]",
-        ],
-        &[],
+        "id arg1 regs->orig_ax regs->di regs->si regs->dx regs->r10 regs->r8 regs->r9 \
+         regs->syscallno regs->regs[0] regs->orig_x0 regs->regs[1] regs->regs[2] regs->regs[3] regs->regs[4] regs->regs[5]",
+        "",
         "a system call of the thread begins",
     ),
     granted(
         ("raw_syscalls", "sys_exit"),
         // What the program has left there at the beginning of the call, and not what the call has put there.
-        &[
-            "ret",
-            "regs->orig_ax",
-            "regs->di",
-            "regs->si",
-            "regs->dx",
-            "regs->r10",
-            "regs->r8",
-            "regs->r9",
-            "regs->syscallno",
-            "regs->orig_x0",
-            "regs->regs[1]",
-            "regs->regs[2]",
-            "regs->regs[3]",
-            "regs->regs[4]",
-            "regs->regs[5]",
-        ],
-        &[],
+        "ret regs->orig_ax regs->di regs->si regs->dx regs->r10 regs->r8 regs->r9 \
+         regs->syscallno regs->orig_x0 regs->regs[1] regs->regs[2] regs->regs[3] regs->regs[4] regs->regs[5]",
+        "",
         "a system call of the thread ends",
     ),
     granted(
         ("sched", "sched_switch"),
-        &["preempt", "prev_state", "prev->pid", "prev->tgid"],
-        &["prev->comm"],
+        "preempt prev_state prev->pid prev->tgid",
+        "prev->comm",
         "the thread leaves its CPU; who comes next is another's",
     ),
     granted(
         ("sched", "sched_process_fork"),
-        &["parent->pid", "parent->tgid", "child->pid", "child->tgid"],
-        &[],
+        "parent->pid parent->tgid child->pid child->tgid",
+        "",
         "the thread makes another one, or a process",
     ),
     granted(
         ("sched", "sched_process_exec"),
-        &["p->pid", "p->tgid", "old_pid"],
-        &["p->comm", "bprm->filename"],
+        "p->pid p->tgid old_pid",
+        "p->comm bprm->filename",
         "the thread has executed a program; one with more rights is not his to see",
     ),
     granted(
         ("sched", "sched_process_exit"),
-        &["p->pid", "p->tgid", "p->exit_code", "group_dead"],
-        &["p->comm"],
+        "p->pid p->tgid p->exit_code group_dead",
+        "p->comm",
         "the thread ends",
     ),
     granted(
         ("task", "task_newtask"),
-        &["task->pid", "task->tgid", "clone_flags"],
-        &[],
+        "task->pid task->tgid clone_flags",
+        "",
         "the thread makes another one, or a process",
     ),
-    granted(("signal", "signal_deliver"), &["sig"], &[], "the thread takes a signal"),
+    granted(("signal", "signal_deliver"), "sig", "", "the thread takes a signal"),
     granted(
         ("exceptions", "page_fault_user"),
-        &["address", "error_code"],
-        &[],
+        "address error_code",
+        "",
         "the thread's program touches memory that is not there yet",
     ),
     granted(
         ("sock", "sock_send_length"),
-        &["ret", "flags"],
-        &[],
+        "ret flags",
+        "",
         "the thread has sent something through a socket",
     ),
     granted(
         ("sock", "sock_recv_length"),
-        &["ret", "flags"],
-        &[],
+        "ret flags",
+        "",
         "the thread has received something through a socket",
     ),
 ];
@@ -211,11 +186,10 @@ pub fn confine(
 }
 
 fn refused(event: &Event, span: Span, what: &str, granted: &Granted) -> Refusal {
-    let named: Vec<&str> = granted.numbers.iter().chain(granted.texts).copied().collect();
     let wrong = format!(
         "'{what}' is not a user's to see: the agent grants of {} only {}, tgid, tid, cpu, comm and ustack; {HELP}",
         granted.name,
-        named.join(", ")
+        granted.places().join(", ")
     );
     span.refuse(&event.text, Wrong::NotAUsers(wrong))
 }
@@ -259,7 +233,7 @@ struct GrantedFields {
 impl GrantedFields {
     fn of(btf: &Btf, event: &Event, signature: &Signature, granted: &Granted) -> GrantedFields {
         let name = event.name();
-        let place = |text: &&str| {
+        let place = |text: &str| {
             let arguments = &signature.arguments;
             let walker = Walker { btf, arguments, event: &name, text, is_in_program: false };
             let path = Path::parse(&mut Cursor::new(text).ok()?).ok()??;
@@ -270,8 +244,8 @@ impl GrantedFields {
             matches!(place.shape, Shape::Unsigned | Shape::Signed | Shape::Bool | Shape::Enum(_))
         };
         GrantedFields {
-            numbers: granted.numbers.iter().filter_map(place).filter(is_number).collect(),
-            texts: granted.texts.iter().filter_map(place).collect(),
+            numbers: granted.numbers.split(' ').filter_map(place).filter(is_number).collect(),
+            texts: granted.texts.split_ascii_whitespace().filter_map(place).collect(),
         }
     }
 
@@ -368,13 +342,10 @@ mod tests {
     #[test]
     fn the_reference_has_the_whole_table() {
         let reference = include_str!("../../../docs/trace.md");
-        for Granted { group, name, numbers, texts, when } in GRANTED {
-            let quoted = |of: &[&str]| {
-                let all: Vec<String> = of.iter().map(|text| format!("`{text}`")).collect();
-                all.join(", ")
-            };
-            let all: Vec<&str> = numbers.iter().chain(*texts).copied().collect();
-            let line = format!("| `{group}:{name}` | {} | {when} |", quoted(&all));
+        for granted in GRANTED {
+            let Granted { group, name, when, .. } = granted;
+            let line =
+                format!("| `{group}:{name}` | `{}` | {when} |", granted.places().join("`, `"));
             assert!(reference.contains(&line), "docs/trace.md lacks: {line}");
         }
         for limit in [

@@ -1,7 +1,9 @@
 //! Names of numbers that system calls take and return: errors, signals, flags.
 //!
-//! Declared here, for the kernel's types do not have them: they are macros of its headers. Values differ between
-//! architectures where that is said.
+//! Declared here and in [`weigh_schema::number_names`], for the kernel's types do not have them: they are macros of its
+//! headers. Values differ between architectures where that is said.
+
+use weigh_schema::number_names;
 
 /// What a number's names are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +51,9 @@ impl Vocabulary {
     pub fn names(self) -> Names {
         match self {
             Vocabulary::Syscalls => &[],
-            Vocabulary::Results => ERRORS,
+            Vocabulary::Results => number_names::errors(),
             Vocabulary::Directory => &[("AT_FDCWD", -100)],
-            Vocabulary::Signals => SIGNALS,
+            Vocabulary::Signals => number_names::signals(),
             Vocabulary::Whence => WHENCE,
             Vocabulary::Families => FAMILIES,
             Vocabulary::Open => OPEN,
@@ -85,7 +87,8 @@ impl Vocabulary {
                 .map(|(number, name)| (number.into(), name.to_string()))
                 .collect(),
             Vocabulary::Results => {
-                ERRORS.iter().map(|(name, number)| (-number, format!("-{name}"))).collect()
+                let errors = number_names::errors().iter();
+                errors.map(|(name, number)| (-number, format!("-{name}"))).collect()
             }
             _ => self.names().iter().map(|(name, value)| (*value, (*name).to_string())).collect(),
         }
@@ -107,12 +110,12 @@ const OTHERS: [Vocabulary; 4] =
 
 /// The number of an error: `ENOENT` is 2.
 pub fn error(name: &str) -> Option<i64> {
-    find(ERRORS, name)
+    find(number_names::errors(), name)
 }
 
 /// Names of errors.
 pub fn errors() -> impl Iterator<Item = &'static str> {
-    ERRORS.iter().map(|(name, _)| *name)
+    number_names::errors().iter().map(|(name, _)| *name)
 }
 
 /// The number of a name that one of the vocabularies has; each has its own beginning, so none has two.
@@ -332,179 +335,6 @@ const MOUNT: Names = &[
     ("MS_SHARED", 1 << 20),
     ("MS_RELATIME", 1 << 21),
     ("MS_STRICTATIME", 1 << 24),
-];
-
-/// Those behind `EHWPOISON` are the kernel's own: a call that begins again after a signal.
-const ERRORS: Names = &[
-    ("EPERM", 1),
-    ("ENOENT", 2),
-    ("ESRCH", 3),
-    ("EINTR", 4),
-    ("EIO", 5),
-    ("ENXIO", 6),
-    ("E2BIG", 7),
-    ("ENOEXEC", 8),
-    ("EBADF", 9),
-    ("ECHILD", 10),
-    ("EAGAIN", 11),
-    ("ENOMEM", 12),
-    ("EACCES", 13),
-    ("EFAULT", 14),
-    ("ENOTBLK", 15),
-    ("EBUSY", 16),
-    ("EEXIST", 17),
-    ("EXDEV", 18),
-    ("ENODEV", 19),
-    ("ENOTDIR", 20),
-    ("EISDIR", 21),
-    ("EINVAL", 22),
-    ("ENFILE", 23),
-    ("EMFILE", 24),
-    ("ENOTTY", 25),
-    ("ETXTBSY", 26),
-    ("EFBIG", 27),
-    ("ENOSPC", 28),
-    ("ESPIPE", 29),
-    ("EROFS", 30),
-    ("EMLINK", 31),
-    ("EPIPE", 32),
-    ("EDOM", 33),
-    ("ERANGE", 34),
-    ("EDEADLK", 35),
-    ("ENAMETOOLONG", 36),
-    ("ENOLCK", 37),
-    ("ENOSYS", 38),
-    ("ENOTEMPTY", 39),
-    ("ELOOP", 40),
-    ("ENOMSG", 42),
-    ("EIDRM", 43),
-    ("ECHRNG", 44),
-    ("EL2NSYNC", 45),
-    ("EL3HLT", 46),
-    ("EL3RST", 47),
-    ("ELNRNG", 48),
-    ("EUNATCH", 49),
-    ("ENOCSI", 50),
-    ("EL2HLT", 51),
-    ("EBADE", 52),
-    ("EBADR", 53),
-    ("EXFULL", 54),
-    ("ENOANO", 55),
-    ("EBADRQC", 56),
-    ("EBADSLT", 57),
-    ("EBFONT", 59),
-    ("ENOSTR", 60),
-    ("ENODATA", 61),
-    ("ETIME", 62),
-    ("ENOSR", 63),
-    ("ENONET", 64),
-    ("ENOPKG", 65),
-    ("EREMOTE", 66),
-    ("ENOLINK", 67),
-    ("EADV", 68),
-    ("ESRMNT", 69),
-    ("ECOMM", 70),
-    ("EPROTO", 71),
-    ("EMULTIHOP", 72),
-    ("EDOTDOT", 73),
-    ("EBADMSG", 74),
-    ("EOVERFLOW", 75),
-    ("ENOTUNIQ", 76),
-    ("EBADFD", 77),
-    ("EREMCHG", 78),
-    ("ELIBACC", 79),
-    ("ELIBBAD", 80),
-    ("ELIBSCN", 81),
-    ("ELIBMAX", 82),
-    ("ELIBEXEC", 83),
-    ("EILSEQ", 84),
-    ("ERESTART", 85),
-    ("ESTRPIPE", 86),
-    ("EUSERS", 87),
-    ("ENOTSOCK", 88),
-    ("EDESTADDRREQ", 89),
-    ("EMSGSIZE", 90),
-    ("EPROTOTYPE", 91),
-    ("ENOPROTOOPT", 92),
-    ("EPROTONOSUPPORT", 93),
-    ("ESOCKTNOSUPPORT", 94),
-    ("EOPNOTSUPP", 95),
-    ("EPFNOSUPPORT", 96),
-    ("EAFNOSUPPORT", 97),
-    ("EADDRINUSE", 98),
-    ("EADDRNOTAVAIL", 99),
-    ("ENETDOWN", 100),
-    ("ENETUNREACH", 101),
-    ("ENETRESET", 102),
-    ("ECONNABORTED", 103),
-    ("ECONNRESET", 104),
-    ("ENOBUFS", 105),
-    ("EISCONN", 106),
-    ("ENOTCONN", 107),
-    ("ESHUTDOWN", 108),
-    ("ETOOMANYREFS", 109),
-    ("ETIMEDOUT", 110),
-    ("ECONNREFUSED", 111),
-    ("EHOSTDOWN", 112),
-    ("EHOSTUNREACH", 113),
-    ("EALREADY", 114),
-    ("EINPROGRESS", 115),
-    ("ESTALE", 116),
-    ("EUCLEAN", 117),
-    ("ENOTNAM", 118),
-    ("ENAVAIL", 119),
-    ("EISNAM", 120),
-    ("EREMOTEIO", 121),
-    ("EDQUOT", 122),
-    ("ENOMEDIUM", 123),
-    ("EMEDIUMTYPE", 124),
-    ("ECANCELED", 125),
-    ("ENOKEY", 126),
-    ("EKEYEXPIRED", 127),
-    ("EKEYREVOKED", 128),
-    ("EKEYREJECTED", 129),
-    ("EOWNERDEAD", 130),
-    ("ENOTRECOVERABLE", 131),
-    ("ERFKILL", 132),
-    ("ERESTARTSYS", 512),
-    ("ERESTARTNOINTR", 513),
-    ("ERESTARTNOHAND", 514),
-    ("ENOIOCTLCMD", 515),
-    ("ERESTART_RESTARTBLOCK", 516),
-];
-
-const SIGNALS: Names = &[
-    ("SIGHUP", 1),
-    ("SIGINT", 2),
-    ("SIGQUIT", 3),
-    ("SIGILL", 4),
-    ("SIGTRAP", 5),
-    ("SIGABRT", 6),
-    ("SIGBUS", 7),
-    ("SIGFPE", 8),
-    ("SIGKILL", 9),
-    ("SIGUSR1", 10),
-    ("SIGSEGV", 11),
-    ("SIGUSR2", 12),
-    ("SIGPIPE", 13),
-    ("SIGALRM", 14),
-    ("SIGTERM", 15),
-    ("SIGSTKFLT", 16),
-    ("SIGCHLD", 17),
-    ("SIGCONT", 18),
-    ("SIGSTOP", 19),
-    ("SIGTSTP", 20),
-    ("SIGTTIN", 21),
-    ("SIGTTOU", 22),
-    ("SIGURG", 23),
-    ("SIGXCPU", 24),
-    ("SIGXFSZ", 25),
-    ("SIGVTALRM", 26),
-    ("SIGPROF", 27),
-    ("SIGWINCH", 28),
-    ("SIGIO", 29),
-    ("SIGPWR", 30),
-    ("SIGSYS", 31),
 ];
 
 #[cfg(test)]

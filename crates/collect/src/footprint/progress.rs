@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// From one look of a waiter to the next.
-pub(super) const LOOKS_APART: Duration = Duration::from_millis(1);
+pub(super) const LOOKS_APART: Duration = Duration::from_micros(250);
 /// From one note of the scanner to the next: each costs it some microseconds.
 const NOTES_APART: Duration = Duration::from_micros(500);
 /// What is expected is that many times too much where a scan is given up.

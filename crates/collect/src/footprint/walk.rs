@@ -32,6 +32,8 @@ const ENOUGH_FOLDERS: usize = 16;
 /// As long as no more directories are to be read the next one is any of them, so that those that were read are like those
 /// that were not. Of more it is the one found last, for their paths take room.
 const MANY_FOLDERS: usize = 1000;
+/// So many directories are read in the order of what is known to be in them.
+const WIDEST_FIRST: u64 = 32;
 /// A prime: multiples of it lie anywhere.
 const SPREAD: usize = 2_654_435_761;
 /// Before so many entries nothing is expected.
@@ -50,6 +52,13 @@ struct Root {
     path: PathBuf,
     folder: OwnedFd,
     identity: Identity,
+}
+
+/// A directory that is to be read.
+struct Pending {
+    path: CString,
+    /// So many are in it, by its links: at least, for some file systems do not count them.
+    folders: u64,
 }
 
 /// The watched directories, kept open: what they are stays fixed when they are renamed.
@@ -92,15 +101,7 @@ impl Walker {
 
     /// Walks through everything; `None` if it was interrupted meanwhile.
     pub fn scan(&self, pulse: &ScanPulse<'_>) -> Option<Scan> {
-        let mut walk = Walk {
-            scan: Scan::default(),
-            linked: HashSet::new(),
-            roots: self.roots.iter().map(|r| r.identity).collect(),
-            walker: self,
-            pulse,
-            done: WorkDone::default(),
-            buffer: vec![MaybeUninit::uninit(); BATCH_BYTES],
-        };
+        let mut walk = Walk::new(self, pulse);
         for root in &self.roots {
             walk.tree(root)?;
         }
@@ -130,18 +131,21 @@ struct WorkDone {
     /// All directories and entries, those of the present one too.
     all_folders: u64,
     all_entries: u64,
+    /// Directories that are to be read, and those that are known to be in them.
+    folders_left: u64,
 }
 
 impl WorkDone {
-    /// What is to be read yet, in parts of what was: `pending` directories, and the rest of one of which `read` entries
-    /// were read.
-    fn share_left(&self, read: u64, pending: u64) -> f64 {
+    /// What is to be read yet, in parts of what was: directories, and the rest of one of which `read` entries were read.
+    fn share_left(&self, read: u64) -> f64 {
         if self.all_entries < ENOUGH_ENTRIES {
             return 0.0;
         }
         let of_this = if read > MANY_ENTRIES { read } else { 0 };
-        let left = of_this + pending * (self.usual_entries() + ENTRIES_PER_FOLDER);
-        left as f64 / (self.all_entries + self.all_folders * ENTRIES_PER_FOLDER) as f64
+        let of_each = self.usual_entries() + ENTRIES_PER_FOLDER;
+        // Of links a file system may say anything.
+        let left = of_this as f64 + self.folders_left as f64 * of_each as f64;
+        left / (self.all_entries + self.all_folders * ENTRIES_PER_FOLDER) as f64
     }
 
     /// The median: one large directory says nothing of others.
@@ -160,11 +164,24 @@ impl WorkDone {
     }
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(walker: &'a Walker, pulse: &'a ScanPulse<'a>) -> Walk<'a> {
+        Walk {
+            scan: Scan::default(),
+            linked: HashSet::new(),
+            roots: walker.roots.iter().map(|root| root.identity).collect(),
+            walker,
+            pulse,
+            done: WorkDone::default(),
+            buffer: vec![MaybeUninit::uninit(); BATCH_BYTES],
+        }
+    }
+
     /// By paths from the root on: one descriptor at a time, however deep it is.
     fn tree(&mut self, root: &Root) -> Option<()> {
-        let mut pending: Vec<CString> = vec![CString::from(c".")];
-        while let Some(path) = self.take_any(&mut pending) {
+        let mut pending = Vec::new();
+        self.put(&mut pending, CString::from(c"."), 0);
+        while let Some(path) = self.take(&mut pending) {
             match open_below(root.folder.as_fd(), &path) {
                 Ok(folder) => self.folder(root, &path, &folder, &mut pending)?,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -174,13 +191,31 @@ impl Walk<'_> {
         Some(())
     }
 
-    fn take_any(&self, pending: &mut Vec<CString>) -> Option<CString> {
-        match pending.len() {
-            count @ 1..MANY_FOLDERS => {
-                let any = (self.done.all_folders as usize).wrapping_mul(SPREAD) % count;
-                Some(pending.swap_remove(any))
-            }
-            _ => pending.pop(),
+    fn put(&mut self, pending: &mut Vec<Pending>, path: CString, folders: u64) {
+        self.done.folders_left += 1 + folders;
+        pending.push(Pending { path, folders });
+    }
+
+    fn take(&mut self, pending: &mut Vec<Pending>) -> Option<CString> {
+        let place = self.widest(pending).unwrap_or_else(|| self.any(pending.len()));
+        let taken = (place < pending.len()).then(|| pending.swap_remove(place))?;
+        self.done.folders_left -= 1 + taken.folders;
+        Some(taken.path)
+    }
+
+    /// Among the first ones, that of most directories: so it is known soon how many there are.
+    fn widest(&self, pending: &[Pending]) -> Option<usize> {
+        if self.done.all_folders >= WIDEST_FIRST {
+            return None;
+        }
+        let wide = pending.iter().enumerate().filter(|(_, folder)| folder.folders > 0);
+        wide.max_by_key(|(_, folder)| folder.folders).map(|(place, _)| place)
+    }
+
+    fn any(&self, pending: usize) -> usize {
+        match pending {
+            1..MANY_FOLDERS => (self.done.all_folders as usize).wrapping_mul(SPREAD) % pending,
+            _ => pending.saturating_sub(1),
         }
     }
 
@@ -189,7 +224,7 @@ impl Walk<'_> {
         root: &Root,
         path: &CStr,
         folder: &OwnedFd,
-        pending: &mut Vec<CString>,
+        pending: &mut Vec<Pending>,
     ) -> Option<()> {
         // Taken out so that `self` stays usable while entries are borrowed from it.
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -198,7 +233,7 @@ impl Walk<'_> {
         let mut outcome = Some(());
         self.done.all_folders += 1;
         while let Some(entry) = entries.next() {
-            let share_left = || self.done.share_left(seen as u64, pending.len() as u64);
+            let share_left = || self.done.share_left(seen as u64);
             if seen.is_multiple_of(ENTRIES_PER_CHECK) && !self.pulse.goes_on(share_left) {
                 outcome = None;
                 break;
@@ -229,7 +264,7 @@ impl Walk<'_> {
         path: &CStr,
         folder: &OwnedFd,
         name: &CStr,
-        pending: &mut Vec<CString>,
+        pending: &mut Vec<Pending>,
     ) {
         let wanted = StatxFlags::TYPE
             | StatxFlags::INO
@@ -260,7 +295,8 @@ impl Walk<'_> {
             self.scan.new_bytes += stat.stx_blocks * 512;
         }
         if is_folder {
-            pending.push(join(path, name));
+            // One link from above, and its own; the others are of directories in it.
+            self.put(pending, join(path, name), u64::from(stat.stx_nlink).saturating_sub(2));
         }
     }
 
@@ -325,21 +361,61 @@ fn join(folder: &CStr, name: &CStr) -> CString {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::super::progress::ScanProgress;
     use super::*;
 
     #[test]
     fn what_is_left_is_judged_by_what_was_read() {
-        let root =
-            |entries| WorkDone { all_folders: 1, all_entries: entries, ..WorkDone::default() };
-        assert_eq!(root(200).share_left(200, 150), 0.0, "too little is known");
+        let root = |entries, folders_left| WorkDone {
+            all_folders: 1,
+            all_entries: entries,
+            folders_left,
+            ..WorkDone::default()
+        };
+        assert_eq!(root(200, 150).share_left(200), 0.0, "too little is known");
         // A thousand files and twenty folders of which nothing is known.
-        assert!(root(1020).share_left(900, 20) < 0.1);
-        assert!(root(40_000).share_left(40_000, 0) > 0.9, "a flat directory without an end");
-        let mut tree = WorkDone { all_folders: 17, all_entries: 16_500, ..WorkDone::default() };
+        assert!(root(1020, 20).share_left(900) < 0.1);
+        assert!(root(40_000, 0).share_left(40_000) > 0.9, "a flat directory without an end");
+        let mut tree = WorkDone { all_folders: 17, ..root(16_500, 90) };
         tree.read_folder(8_000);
-        assert!(tree.share_left(0, 90) < 0.1, "one is not enough");
+        assert!(tree.share_left(0) < 0.1, "one is not enough");
         (0..15).for_each(|_| tree.read_folder(540));
-        let share = tree.share_left(0, 90);
+        let share = tree.share_left(0);
         assert!((2.8..3.1).contains(&share), "{share}: the large one says nothing of others");
+        tree.folders_left = u64::MAX;
+        assert!(tree.share_left(u64::MAX).is_finite());
+    }
+    /// Of a file system that counts them.
+    #[test]
+    fn directories_are_known_before_the_one_they_are_in_is_read() {
+        let tree = tempfile::tempdir().expect("a folder");
+        for n in 0..40 {
+            let inner = tree.path().join(format!("wide/{n}"));
+            std::fs::create_dir_all(inner).expect("a folder");
+            std::fs::create_dir(tree.path().join(n.to_string())).expect("a folder");
+        }
+        let walker = Walker::open(&[tree.path().to_owned()], &[]).expect("a walker");
+        let progress = ScanProgress::default();
+        let pulse = progress.begin();
+        let (root, mut walk, mut pending) =
+            (&walker.roots[0], Walk::new(&walker, &pulse), Vec::new());
+        walk.folder(
+            root,
+            c".",
+            &open_below(root.folder.as_fd(), c".").expect("open"),
+            &mut pending,
+        );
+        let links = std::fs::metadata(tree.path().join("wide")).expect("a folder").nlink();
+        let known = links.saturating_sub(2);
+        assert!(known == 0 || known == 40, "{links}");
+        assert_eq!(walk.done.folders_left, 41 + known);
+        if known > 0 {
+            assert_eq!(walk.take(&mut pending).as_deref(), Some(c"wide"));
+            assert_eq!((walk.done.folders_left, pending.len()), (40, 40));
+        }
+        while walk.take(&mut pending).is_some() {}
+        assert_eq!(walk.done.folders_left, 0);
     }
 }
