@@ -374,7 +374,7 @@ def surrounded(weigh, ways, which, prelude, state):
 
 
 def surroundings(weigh, ways, number, seed, state):
-    a_time = min(len(ways), max(2, number // 10))
+    a_time = min(len(ways), max(3, number // 10))
     first, good = random.Random(seed).randrange(len(ways)), True
     for at, (which, prelude) in enumerate(SURROUNDINGS):
         chosen = [ways[(first + at * a_time + i) % len(ways)] for i in range(a_time)]

@@ -186,36 +186,33 @@ kernel_package() {
 copy_in() {
 	mkdir -p "$root$(dirname "$2")"
 	cp -rL "$1" "$root$2" || fail "$1 cannot be copied"
-	local program
-	while IFS= read -r program; do
-		is_elf "$program" && copy_libraries "$program"
-	done < <(find -L "$1" -type f \( -perm -u+x -o -name '*.so*' \))
-	return 0
+	local programs
+	mapfile -d '' programs < <(find -L "$1" -type f \( -perm -u+x -o -name '*.so*' \) -print0)
+	((${#programs[@]} == 0)) || copy_libraries "${programs[@]}"
 }
 
 declare -A copied=()
 
+# copy_libraries PROGRAM...: what is no program of the loader's needs none.
 copy_libraries() {
 	local library
 	while IFS= read -r library; do
 		[[ -z ${copied[$library]-} ]] || continue
 		copied[$library]=1
-		[[ -e $library ]] || fail "$1 needs $library, which is not here"
+		[[ -e $library ]] || fail "$library is not here; one of these needs it: $*"
 		mkdir -p "$root$(dirname "$library")"
 		cp -L "$library" "$root$library"
-	done < <(LC_ALL=C ldd "$1" 2>/dev/null | sed -n 's/^\t\(.* => \)\?\(\/[^ ]*\) (0x.*/\2/p;s/^\t\(.*\) => not found$/\1/p')
+	done < <(LC_ALL=C ldd "$@" 2>/dev/null | sed -n 's/^\t\(.* => \)\?\(\/[^ ]*\) (0x.*/\2/p;s/^\t\(.*\) => not found$/\1/p')
 }
 
 make_root() {
-	local applet file source target module
+	local file source target module
 	mkdir -p "$root"/{boot,dev,proc,sys,tmp,run,root,etc,var/tmp,workloads,usr/{bin,sbin,lib,lib64,local/bin}}
 	for link in bin sbin lib lib64; do
 		ln -s "usr/$link" "$root/$link"
 	done
-	cp -L /bin/busybox "$root/bin/busybox"
-	for applet in $(/bin/busybox --list); do
-		[[ $applet == busybox ]] || ln -s busybox "$root/bin/$applet"
-	done
+	/bin/busybox --install -s "$root/bin"
+	cp -L --remove-destination /bin/busybox "$root/bin/busybox"
 	# Programs that tests start themselves are real, dynamic ones.
 	for program in bash true sleep env dd nice timeout taskset setpriv unshare; do
 		rm -f "$root/bin/$program"
