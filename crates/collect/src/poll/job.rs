@@ -297,7 +297,7 @@ impl JobReader for PolledJob {
         let metrics = METRICS.iter().filter(is_measured);
         let mut notes: Vec<Note> =
             metrics.map(|metric| self.note(metric, all_waited_for, is_inherited)).collect();
-        resident_marks::qualify(&mut notes, &self.reading.memory);
+        resident_marks::qualify(&mut notes, &self.reading.memory, None);
         notes
     }
 }

@@ -330,7 +330,7 @@ impl JobReader for PreloadedJob {
 
     fn notes(&mut self) -> Vec<Note> {
         let mut notes = self.grounds().notes();
-        resident_marks::qualify(&mut notes, &self.reading.memory);
+        resident_marks::qualify(&mut notes, &self.reading.memory, None);
         notes
     }
 }

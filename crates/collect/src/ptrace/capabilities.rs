@@ -107,7 +107,8 @@ impl JobReader for TracedJob {
 
     fn notes(&mut self) -> Vec<Note> {
         let mut notes = notes::notes(&self.findings());
-        resident_marks::qualify(&mut notes, &self.reading.memory);
+        let threads = self.reading.population.threads_peak;
+        resident_marks::qualify(&mut notes, &self.reading.memory, Some(threads));
         notes
     }
 }
