@@ -37,12 +37,15 @@ WAYS = {
     "in": IN,
     "in-bare": [*IN, "--no-comments"],
     "both": [],
+    "pcap": IN,
     "parquet": IN,
     "in-none": [*IN, "-f", "udp port 9"],
     "in-1/2": [*IN, "--sampling", "sample 1/2"],
     "in-1/10": [*IN, "--sampling", "sample 1/10"],
     "in-1/100": [*IN, "--sampling", "sample 1/100"],
 }
+# How the names of files end that are no .pcapng.
+ENDINGS = {"parquet": "parquet", "pcap": "pcap"}
 
 
 def send(count):
@@ -129,7 +132,7 @@ def once(asked, way, snap, count, folder):
         return took, 0, 0, size
     if WAYS[way] is None:
         return floor(way, snap, count, folder)
-    path = os.path.join(folder, "packets." + ("parquet" if way == "parquet" else "pcapng"))
+    path = os.path.join(folder, "packets." + ENDINGS.get(way, "pcapng"))
     used, cost, lost = record(asked, way, snap, count, path)
     size = os.path.getsize(path)
     os.unlink(path)
@@ -203,6 +206,7 @@ MEANS = {
     "in": "`--direction in`",
     "in-bare": "the same with `--no-comments`",
     "both": "both directions",
+    "pcap": "`--direction in`, to `.pcap`",
     "parquet": "`--direction in`, to `.parquet`",
     "in-none": "`--direction in`, a filter that takes none",
     "in-1/2": "`--direction in`, `sample 1/2`",

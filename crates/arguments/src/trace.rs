@@ -267,7 +267,8 @@ pub struct TracePacketsArguments {
     #[arg(long, value_name = "RULE")]
     pub sampling: Option<String>,
 
-    /// The file, whose name ends in .pcapng, or as those of weigh trace do; with --journey one of the latter.
+    /// The file, whose name ends in .pcapng, in .pcap (without process and direction) or as those of weigh trace do; with
+    /// --journey one of the latter.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present_any = ["journey", "explain"])]
     pub output: Option<PathBuf>,
 
@@ -310,7 +311,7 @@ pub struct TracePacketsArguments {
     pub no_comments: bool,
 
     /// How large the ring of a CPU is, a power of 2: what comes while it is full is lost, and counted [default: what
-    /// 16,384 packets of --snap take, for other files than .pcapng 32,768, 4MiB to 64MiB, all rings together an eighth
+    /// 16,384 packets of --snap take, for other files than .pcapng and .pcap 32,768, 4MiB to 64MiB, all rings together an eighth
     /// of the memory that is available, or that the control group may have].
     #[arg(long, value_name = "SIZE", value_parser = ring_size)]
     pub buffer: Option<usize>,

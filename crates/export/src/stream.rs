@@ -8,12 +8,13 @@ mod firefox;
 mod format;
 mod json;
 pub mod jsonl;
+mod packets;
 pub mod pairs;
-mod pcapng;
 mod perfetto;
 mod whole_file;
 
 pub use format::{StreamFile, StreamFormat};
+pub use packets::has_processes;
 
 /// All of them, in the order in which people are told of them.
 pub const FORMATS: &[StreamFormat] = &[
@@ -22,7 +23,8 @@ pub const FORMATS: &[StreamFormat] = &[
     chrome::FORMAT,
     firefox::FORMAT,
     ctf::FORMAT,
-    pcapng::FORMAT,
+    packets::PCAPNG,
+    packets::PCAP,
 ];
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod tests {
             ("a.perfetto-trace", ".perfetto-trace"),
             ("a.ctf", ".ctf"),
             ("a.pcapng", ".pcapng"),
+            ("a.pcap", ".pcap"),
         ] {
             assert_eq!(format(name), [ending], "{name}");
         }

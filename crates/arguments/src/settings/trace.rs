@@ -4,6 +4,7 @@ use crate::trace::{
     KEYS, PacketDirection, SynthesisArguments, TraceArguments, TraceAttachArguments,
     TracePacketsArguments, TraceReadArguments,
 };
+use weigh_export::stream::has_processes;
 use weigh_session::products::trace::{
     PacketsRequest, SynthesisSettings, TraceSettings, follow_packets,
 };
@@ -81,13 +82,15 @@ impl From<&TracePacketsArguments> for TraceSettings {
             },
             ..TraceSettings::default()
         };
+        let has_processes = arguments.output.as_deref().and_then(has_processes);
         let wanted = match arguments.journey {
             true => PacketsRequest::Journey,
             false => PacketsRequest::Packets {
                 snap_bytes: arguments.snap,
                 leaving: arguments.direction != Some(PacketDirection::In),
                 coming: arguments.direction != Some(PacketDirection::Out),
-                comments: !arguments.no_comments,
+                comments: !arguments.no_comments && has_processes.unwrap_or(true),
+                are_copied: has_processes.is_some(),
             },
         };
         follow_packets(&mut settings, wanted);

@@ -386,6 +386,73 @@ fn columns_have_the_packets_that_a_file_of_packets_has() {
     }
 }
 
+/// The packets of a .pcap of Ethernet's, with times in nanoseconds: when, how many bytes it had, those that were kept.
+#[track_caller]
+fn pcap_packets(mut file: &[u8], snap: usize) -> Vec<(u64, usize, Vec<u8>)> {
+    let mut take = |length| {
+        let (taken, rest) = file.split_at_checked(length)?;
+        file = rest;
+        Some(taken)
+    };
+    let head = take(24).expect("the head of the file");
+    assert_eq!((word(head, 0), word(head, 4)), (0xa1b2_3c4d, 0x4_0002), "2.4, nanoseconds");
+    assert_eq!((word(head, 16), word(head, 20)), (snap, 1));
+    let mut packets = Vec::new();
+    while let Some(head) = take(16) {
+        assert!(word(head, 4) < 1_000_000_000);
+        let time_ns = word(head, 0) as u64 * 1_000_000_000 + word(head, 4) as u64;
+        let bytes = take(word(head, 8)).expect("a whole packet").to_vec();
+        packets.push((time_ns, word(head, 12), bytes));
+    }
+    assert!(file.is_empty(), "nothing is left");
+    packets
+}
+
+#[test]
+fn a_pcap_has_the_packets_that_a_pcapng_has() {
+    needs_root!();
+    for snap in ["64", "4096"] {
+        let scratch = Scratch::new();
+        let path = |name: &str| scratch.path(name).display().to_string();
+        let [columns, pcapng, pcap] = ["x.parquet", "x.pcapng", "x.pcap"].map(path);
+        let datagrams = workload("datagrams");
+        let options = ["trace", "packets", "--direction", "out", "--snap", snap, "-o"];
+        let command = ["--", &datagrams, "2003", "1400", "7"];
+        let output = weigh(&scratch, &[&options[..], &[&columns], &command].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+        for file in [&pcapng, &pcap] {
+            let read = weigh(&scratch, &["trace", "read", &columns, "-o", file]);
+            assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        }
+        let snap = snap.parse().expect("a number");
+        let of = |file: &str| pcap_packets(&std::fs::read(file).expect("a file"), snap);
+        let expected = packets(&std::fs::read(&pcapng).expect("a file"), 1);
+        let expected = expected.into_iter().map(|one| (one.time_ns, one.original, one.bytes));
+        assert!(of(&pcap).into_iter().eq(expected));
+        // Straight out of the rings.
+        let output = weigh(&scratch, &[&options[..], &[&pcap], &command].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(", 0 lost"), "{said}");
+        assert!(!said.contains("a .pcapng does"), "one direction: {said}");
+        let packets = of(&pcap);
+        assert_eq!(packets.len(), 2003);
+        assert!(packets.iter().all(|(_, original, bytes)| bytes.len() == snap.min(*original)));
+        assert_eq!(packets.iter().filter(|(_, original, _)| *original == 1443).count(), 7);
+        // The witness, where it is installed.
+        let witness = std::process::Command::new("tcpdump").args(["-nr", &pcap]).output();
+        if let Ok(witness) = witness {
+            let read = String::from_utf8_lossy(&witness.stdout);
+            assert_eq!(read.lines().filter(|line| line.contains("UDP, length 1400")).count(), 1996);
+            assert_eq!(read.lines().filter(|line| line.contains("UDP, length 1401")).count(), 7);
+        }
+    }
+    let scratch = Scratch::new();
+    let path = scratch.path("x.pcap").display().to_string();
+    let output = weigh(&scratch, &["trace", "packets", "-o", &path, "--", "true"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("a .pcapng does"), "{output:?}");
+}
+
 /// Linux 6.12 lets programs read what of a packet lies in pages; before, that goes by the kernel's symbols.
 fn reads_pages() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");

@@ -8,6 +8,9 @@ use anyhow::Context as _;
 
 /// So much is written at once.
 const CHUNK: usize = 256 * 1024;
+/// Bytes from so many on are written from where they lie; fewer are copied in less time than the kernel takes for one
+/// piece more.
+const IN_PLACE_BYTES: usize = 512;
 
 /// How long a line is that begins here, with its end.
 pub fn line_length(bytes: &[u8]) -> Option<usize> {
@@ -76,9 +79,23 @@ impl WholeFile {
         }
     }
 
+    /// Puts bytes behind what waits; many are only said to belong there.
+    pub fn put<'b>(&mut self, bytes: &'b [u8], inserts: &mut Vec<Insert<'b>>) {
+        match bytes.len() < IN_PLACE_BYTES {
+            true => self.pending.extend_from_slice(bytes),
+            false => inserts.push(Insert { at: self.pending.len(), bytes }),
+        }
+    }
+
     /// Writes if that is worth it.
     pub fn write_much(&mut self) -> anyhow::Result<()> {
         if self.pending.len() >= CHUNK { self.write() } else { Ok(()) }
+    }
+
+    /// The same, with these between its bytes: they have to be written now, for they lie where they are only until the
+    /// caller returns.
+    pub fn write_much_with(&mut self, inserts: &[Insert<'_>]) -> anyhow::Result<()> {
+        if inserts.is_empty() { self.write_much() } else { self.write_with(inserts) }
     }
 
     /// Writes what waits. After a failure the file ends with the last piece that is whole, and nothing is

@@ -4,8 +4,6 @@
 //! It is a stream as any other, of events with the fields that a file of packets needs, or of those between the
 //! layers, and of the times between them.
 
-use std::path::Path;
-
 use weigh_collect::trace;
 use weigh_trace::sets::PACKET_LEAVES;
 
@@ -58,8 +56,6 @@ const RING_OF_JOURNEY: usize = 8 << 20;
 /// So many packets of the greatest length a ring has room for: where they are only copied, and where more is to be done
 /// with them, which lost some beside builds with half as much.
 const PACKETS_OF_RING: (u64, u64) = (16_384, 32_768);
-/// A file that they are only copied into.
-const COPIED: &str = "pcapng";
 /// weigh is waked when a CPU has written one part in so many of its ring: each time costs as much as some hundred packets.
 const WAKES_OF_RING: u64 = 4;
 /// Bytes of a packet's record besides, with its stamp.
@@ -80,6 +76,8 @@ pub enum PacketsRequest {
         coming: bool,
         /// Whether each says which process has it.
         comments: bool,
+        /// Whether they go into a file that they are only copied into.
+        are_copied: bool,
     },
     /// How long they are where on their way.
     Journey,
@@ -96,8 +94,8 @@ pub fn follow_packets(settings: &mut TraceSettings, wanted: PacketsRequest) {
             settings.events = events.into_iter().map(str::to_string).collect();
             settings.synthesis.latency = layers.into_iter().map(str::to_string).collect();
         }
-        PacketsRequest::Packets { snap_bytes, leaving, coming, comments } => {
-            let wanted = wanted_bytes(snap_bytes, settings.output.as_deref());
+        PacketsRequest::Packets { snap_bytes, leaving, coming, comments, are_copied } => {
+            let wanted = wanted_bytes(snap_bytes, are_copied);
             let bytes = settings.ring_bytes.unwrap_or_else(|| usual_ring_bytes(wanted));
             settings.ring_bytes = Some(bytes);
             settings.wake_bytes = settings.wake_bytes.or(Some(bytes as u64 / WAKES_OF_RING));
@@ -140,10 +138,9 @@ fn event(point: &str, snap_bytes: u32, comments: bool) -> String {
     )
 }
 
-/// Bytes that a ring has for packets on their way to this file.
-fn wanted_bytes(snap_bytes: u32, output: Option<&Path>) -> u64 {
-    let is_copied = output.and_then(Path::extension).is_some_and(|ending| ending == COPIED);
-    let packets = if is_copied { PACKETS_OF_RING.0 } else { PACKETS_OF_RING.1 };
+/// Bytes that a ring has for packets.
+fn wanted_bytes(snap_bytes: u32, are_copied: bool) -> u64 {
+    let packets = if are_copied { PACKETS_OF_RING.0 } else { PACKETS_OF_RING.1 };
     ((u64::from(snap_bytes) + BESIDES) * packets).next_power_of_two()
 }
 
@@ -168,16 +165,14 @@ mod tests {
 
     #[test]
     fn rings_are_as_large_as_packets_and_memory_allow() {
-        let file = |name: &'static str| Some(Path::new(name));
         let mib = |snap, rings, memory: u64| {
-            ring_bytes(wanted_bytes(snap, file("a.pcapng")), rings, memory << 20) >> 20
+            ring_bytes(wanted_bytes(snap, true), rings, memory << 20) >> 20
         };
         assert_eq!([96, 500, 1000, 4096].map(|snap| mib(snap, 2, 1 << 20)), [4, 16, 32, 64]);
         assert_eq!([32, 256, 16384].map(|memory| mib(4096, 2, memory)), [4, 16, 64]);
         assert_eq!((mib(4096, 64, 2048), mib(4096, 0, 0)), (4, 4));
-        assert_eq!(usual_ring_bytes(wanted_bytes(96, file("a.pcapng"))), 4 << 20);
-        let others = [file("a.parquet"), file("pcapng"), None];
-        assert_eq!(others.map(|other| wanted_bytes(96, other) >> 20), [8; 3]);
+        assert_eq!(usual_ring_bytes(wanted_bytes(96, true)), 4 << 20);
+        assert_eq!(wanted_bytes(96, false) >> 20, 8);
     }
 
     #[test]
@@ -205,8 +200,9 @@ mod tests {
     fn one_way_is_one_event() {
         let events = |leaving, coming| {
             let mut settings = TraceSettings::default();
+            let (snap_bytes, comments, are_copied) = (96, leaving, true);
             let wanted =
-                PacketsRequest::Packets { snap_bytes: 96, leaving, coming, comments: leaving };
+                PacketsRequest::Packets { snap_bytes, leaving, coming, comments, are_copied };
             follow_packets(&mut settings, wanted);
             let quarter = settings.ring_bytes.map(|bytes| bytes as u64 / 4);
             assert!(quarter.is_some() && settings.wake_bytes == quarter);

@@ -1,15 +1,17 @@
 //! Where a packet and what belongs to it lie in a record, and which bytes of it a file gets.
 
+use std::ops::Range;
+
 use anyhow::bail;
 use weigh_trace::probe::{Probe, ProbeField};
-use weigh_trace::record::Record;
+use weigh_trace::record::{Record, offset};
 use weigh_trace::sets::PACKET_LEAVES;
 use weigh_trace::value::PlainNumber;
 
 /// The kernel's names of devices and of threads, with their end.
 const NAME_BYTES: usize = 16;
 /// `LINKTYPE_ETHERNET`, `LINKTYPE_RAW`: an IP packet without anything before it.
-const ETHERNET: u16 = 1;
+pub const ETHERNET: u16 = 1;
 const RAW: u16 = 101;
 /// `ARPHRD_ETHER`, `ARPHRD_LOOPBACK` of `<linux/if_arp.h>`: devices whose packets have Ethernet's header.
 const WITH_ETHERNET: [u64; 2] = [1, 772];
@@ -40,10 +42,17 @@ pub struct Extent<'r> {
     pub kept: &'r [u8],
     /// How many it had.
     pub original: u64,
-    /// Its link type.
-    pub link: u16,
     /// Whether more was wanted.
     pub is_cut: bool,
+}
+
+/// How a packet begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its link type.
+    pub number: u16,
+    /// So many bytes were kept before that.
+    skipped: u64,
 }
 
 /// A name without its end, the first byte is the lowest; the others are 0.
@@ -56,7 +65,7 @@ impl Layout {
         let field = |name: &str| match probe.fields.iter().find(|field| field.name == name) {
             Some(field) => Ok(field),
             None => bail!(
-                "a .pcapng file takes packets; `weigh trace packets` follows those ({} has no field '{name}')",
+                "a file of packets takes nothing else; `weigh trace packets` follows those ({} has no field '{name}')",
                 probe.name
             ),
         };
@@ -81,6 +90,18 @@ impl Layout {
         })
     }
 
+    /// Which bytes of a record [`Layout::device`], [`Layout::thread`] and [`Layout::link`] read, and those of its CPU and
+    /// thread where these are wanted.
+    pub fn repeated(&self, probe: &Probe) -> Vec<Range<usize>> {
+        let numbers = ["mac", "network", "ifindex", "type"];
+        let numbers = probe.fields.iter().filter(|field| numbers.contains(&field.name.as_str()));
+        let numbers =
+            numbers.map(|field| field.offset as usize..(field.offset + field.bytes) as usize);
+        let names = self.process.into_iter().chain([self.dev]).map(|at| at..at + NAME_BYTES);
+        let header = self.process.map(|_| offset::cpu..offset::absent);
+        header.into_iter().chain(numbers).chain(names).collect()
+    }
+
     /// The number of its device, and that one's name.
     pub fn device(&self, record: Record<'_>) -> (u64, Name) {
         (number(self.ifindex, record), Name::read(record, self.dev))
@@ -91,24 +112,25 @@ impl Layout {
         self.process.map(|place| Name::read(record, place))
     }
 
+    /// How it begins.
+    pub fn link(&self, record: Record<'_>) -> Link {
+        match WITH_ETHERNET.contains(&number(self.kind, record)) {
+            true => Link { number: ETHERNET, skipped: 0 },
+            false => Link { number: RAW, skipped: self.link_header(record) },
+        }
+    }
+
     /// Its bytes.
-    pub fn extent<'r>(&self, record: Record<'r>) -> Extent<'r> {
-        let of = |field| number(field, record);
-        let (length, kept) = (of(self.length), of(self.kept).min(self.snap.into()));
+    pub fn extent<'r>(&self, record: Record<'r>, link: Link) -> Extent<'r> {
+        let length = number(self.length, record);
+        let wanted = number(self.kept, record).min(self.snap.into());
         let bytes = record.bytes().get(self.packet..).unwrap_or_default();
-        let bytes = &bytes[..bytes.len().min(kept as usize)];
-        let has_ethernet = WITH_ETHERNET.contains(&of(self.kind));
-        // Where the packet begins for its link type, behind the first byte that was kept.
-        let skipped = match has_ethernet {
-            true => 0,
-            false => self.link_header(record),
-        };
-        let original = length.saturating_sub(skipped);
-        let kept = bytes.get(skipped as usize..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(wanted as usize)];
+        let original = length.saturating_sub(link.skipped);
+        let kept = bytes.get(link.skipped as usize..).unwrap_or_default();
         Extent {
             kept: &kept[..kept.len().min(original as usize)],
             original,
-            link: if has_ethernet { ETHERNET } else { RAW },
             is_cut: (bytes.len() as u64) < length.min(self.snap.into()),
         }
     }

@@ -1,12 +1,10 @@
 //! A file of packets (the pcapng format, draft-ietf-opsawg-pcapng), for Wireshark, tshark and tcpdump: each with
 //! the process, thread and CPU as a comment, where the records say them.
 //!
-//! Takes records that have the fields of `weigh trace packets`. A packet is what was kept of it from its link header on;
-//! how many end before the snap length, because the kernel gave no more, the file says at its end.
+//! How many end before the snap length, because the kernel gave no more, the file says at its end.
 
 mod blocks;
 mod comments;
-mod layout;
 
 use std::path::Path;
 
@@ -15,11 +13,12 @@ use weigh_trace::probe::Probe;
 use weigh_trace::record::Record;
 use weigh_trace::sink::{Meaning, RecordSink, Totals};
 
-use super::format::StreamFormat;
-use super::whole_file::{Insert, WholeFile};
+use super::super::format::StreamFormat;
+use super::super::whole_file::{Insert, WholeFile};
+use super::layout::{Extent, Layout, Link, Name};
+use super::repeated::Repeated;
 use blocks::{COMMENT, END, block, length, option};
-use comments::{CommentKey, Trailers};
-use layout::{Extent, Layout, Name};
+use comments::{CommentKey, Comments};
 
 /// A file of packets.
 pub const FORMAT: StreamFormat = StreamFormat {
@@ -45,9 +44,6 @@ const OUTWARDS: u32 = 2;
 
 /// Bytes of a packet's block before the packet.
 const PACKET_HEAD: usize = 28;
-/// Packets of so many bytes are written from where they lie in the ring; shorter ones are copied in less time than the
-/// kernel takes for one piece more.
-const IN_PLACE_BYTES: usize = 512;
 
 /// An interface that the file has told of.
 struct Interface {
@@ -56,29 +52,29 @@ struct Interface {
     packets: u64,
 }
 
-/// Those that the file has told of.
-#[derive(Default)]
-struct Interfaces {
-    all: Vec<Interface>,
-    /// Of the last packet.
-    last: usize,
+/// What stands around packets of a device, a thread and a CPU.
+struct Frame {
+    link: Link,
+    interface: u32,
+    /// The options of their blocks.
+    options: Vec<u8>,
 }
 
 /// A file of packets that is being written.
 struct Pcapng {
     file: WholeFile,
     /// Of each probe, by its number.
-    layouts: Vec<Layout>,
-    interfaces: Interfaces,
-    /// Behind packets that come in, and those that leave.
-    trailers: [Trailers; 2],
+    probes: Vec<Option<Repeated<Frame>>>,
+    interfaces: Vec<Interface>,
+    comments: Comments,
     /// Packets that were cut before the snap length.
     cut: u64,
 }
 
 impl Pcapng {
     fn create(path: &Path, probes: &[&Probe]) -> anyhow::Result<Pcapng> {
-        let layouts = probes.iter().map(|probe| Layout::new(probe)).collect::<Result<_, _>>()?;
+        let probes = probes.iter().map(|probe| Repeated::new(probe).map(Some));
+        let probes = probes.collect::<Result<_, _>>()?;
         let mut file = WholeFile::create(path, length)?;
         block(&mut file.pending, SECTION, |body| {
             body.extend(0x1a2b_3c4du32.to_le_bytes()); // the order of bytes
@@ -87,53 +83,51 @@ impl Pcapng {
             option(body, APPLICATION, b"weigh trace packets");
             option(body, END, b"");
         });
-        let trailers = [INWARDS, OUTWARDS].map(|flags| Trailers::new(option_of_flags(flags)));
-        Ok(Pcapng { file, layouts, interfaces: Interfaces::default(), trailers, cut: 0 })
+        let (interfaces, comments) = (Vec::new(), Comments::default());
+        Ok(Pcapng { file, probes, interfaces, comments, cut: 0 })
     }
 
     /// Puts the block of a packet behind what waits; a long packet is only said to belong there.
     fn put<'r>(&mut self, record: Record<'r>, meaning: &Meaning, inserts: &mut Vec<Insert<'r>>) {
-        let Pcapng { file: WholeFile { pending, .. }, layouts, interfaces, trailers, cut } = self;
-        let Some(layout) = layouts.get(record.event() as usize) else { return };
-        let Extent { kept, original, link, is_cut } = layout.extent(record);
+        let Pcapng { file, probes, interfaces, comments, cut } = self;
+        let probe = probes.get_mut(record.event() as usize).and_then(Option::as_mut);
+        let Some(probe) = probe else { return };
+        let layout = probe.layout;
+        let Frame { link, interface, options } = probe.find(record, || {
+            let link = layout.link(record);
+            let interface = find_interface(interfaces, layout.device(record), |name| {
+                write_interface(&mut file.pending, name, link.number, layout.snap);
+            });
+            Frame { link, interface, options: options(&layout, record, comments) }
+        });
+        interfaces[*interface as usize].packets += 1;
+        let Extent { kept, original, is_cut } = layout.extent(record, *link);
         *cut += u64::from(is_cut);
-        let interface = interfaces.count(layout.device(record), |name| {
-            write_interface(pending, name, link, layout.snap);
-        });
-        let key = layout.thread(record).map(|name| CommentKey {
-            tgid: record.tgid(),
-            tid: record.tid(),
-            cpu: record.cpu(),
-            name,
-        });
-        let trailer = trailers[usize::from(layout.leaves)].find(key);
         let time = meaning.epoch_ns.saturating_add_unsigned(record.time_ns()).cast_unsigned();
         let room = kept.len().next_multiple_of(4);
-        let length = (PACKET_HEAD + room + trailer.len() + 4) as u32;
+        let length = (PACKET_HEAD + room + options.len() + 4) as u32;
         let mut head = [0; PACKET_HEAD];
         let words =
-            [PACKET, length, interface, (time >> 32) as u32, time as u32, kept.len() as u32];
+            [PACKET, length, *interface, (time >> 32) as u32, time as u32, kept.len() as u32];
         for (to, word) in head.chunks_exact_mut(4).zip(words.into_iter().chain([original as u32])) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        pending.reserve(length as usize);
-        pending.extend_from_slice(&head);
-        match kept.len() < IN_PLACE_BYTES {
-            true => pending.extend_from_slice(kept),
-            false => inserts.push(Insert { at: pending.len(), bytes: kept }),
-        }
+        file.pending.reserve(length as usize);
+        file.pending.extend_from_slice(&head);
+        file.put(kept, inserts);
+        let pending = &mut file.pending;
         pending.resize(pending.len() + room - kept.len(), 0);
-        pending.extend_from_slice(trailer);
+        pending.extend_from_slice(options);
         pending.extend_from_slice(&length.to_le_bytes());
     }
 
     /// How many packets of each interface there were, and what is missing.
     fn write_statistics(&mut self, lost: u64) {
         let Pcapng { file, interfaces, cut, .. } = self;
-        let is_one = interfaces.all.len() == 1;
+        let is_one = interfaces.len() == 1;
         let remark =
             format!("of all interfaces: {lost} packets lost, {cut} cut before the snap length");
-        for (number, interface) in (0u32..).zip(&interfaces.all) {
+        for (number, interface) in (0u32..).zip(&*interfaces) {
             block(&mut file.pending, STATISTICS, |body| {
                 body.extend(number.to_le_bytes());
                 body.extend([0; 8]);
@@ -151,20 +145,34 @@ impl Pcapng {
     }
 }
 
-impl Interfaces {
-    /// The number of a packet's interface, of which `tell` tells when its first packet comes.
-    fn count(&mut self, (index, name): (u64, Name), tell: impl FnOnce(Name)) -> u32 {
-        let is = |one: &Interface| one.index == index && one.name == name;
-        if !self.all.get(self.last).is_some_and(is) {
-            self.last = self.all.iter().position(is).unwrap_or(self.all.len());
-            if self.last == self.all.len() {
-                tell(name);
-                self.all.push(Interface { index, name, packets: 0 });
-            }
-        }
-        self.all[self.last].packets += 1;
-        self.last as u32
-    }
+/// The number of a packet's interface, of which `tell` tells when its first packet comes.
+fn find_interface(
+    all: &mut Vec<Interface>,
+    (index, name): (u64, Name),
+    tell: impl FnOnce(Name),
+) -> u32 {
+    let is = |one: &Interface| one.index == index && one.name == name;
+    let number = all.iter().position(is).unwrap_or_else(|| {
+        tell(name);
+        all.push(Interface { index, name, packets: 0 });
+        all.len() - 1
+    });
+    number as u32
+}
+
+/// The options of a packet's block: its comment, if it has one, its direction, and their end.
+fn options(layout: &Layout, record: Record<'_>, comments: &mut Comments) -> Vec<u8> {
+    let key = layout.thread(record).map(|name| CommentKey {
+        tgid: record.tgid(),
+        tid: record.tid(),
+        cpu: record.cpu(),
+        name,
+    });
+    let mut options = key.map_or_else(Vec::new, |key| comments.option(key).to_vec());
+    let flags = if layout.leaves { OUTWARDS } else { INWARDS };
+    option(&mut options, FLAGS, &flags.to_le_bytes());
+    option(&mut options, END, b"");
+    options
 }
 
 impl RecordSink for Pcapng {
@@ -181,11 +189,7 @@ impl RecordSink for Pcapng {
         for (_, record) in batch {
             self.put(*record, meaning, &mut inserts);
         }
-        match inserts.is_empty() {
-            true => self.file.write_much(),
-            // Their bytes lie in the ring, and only until this returns.
-            false => self.file.write_with(&inserts),
-        }
+        self.file.write_much_with(&inserts)
     }
 
     fn needs_order(&self) -> bool {
@@ -193,10 +197,7 @@ impl RecordSink for Pcapng {
     }
 
     fn add(&mut self, number: usize, probe: &Probe) -> anyhow::Result<()> {
-        let layout = Layout::new(probe)?;
-        // Each has a number of its own, in the order in which they come.
-        self.layouts.resize(number + 1, layout);
-        Ok(())
+        Repeated::add(&mut self.probes, number, probe)
     }
 
     fn end_batch(&mut self) -> anyhow::Result<()> {
@@ -206,7 +207,7 @@ impl RecordSink for Pcapng {
     fn finish(mut self: Box<Self>, totals: &Totals, _: &Meaning) -> anyhow::Result<Option<String>> {
         self.write_statistics(totals.lost());
         self.file.write()?;
-        let packets = self.interfaces.all.iter().map(|interface| interface.packets).sum();
+        let packets = self.interfaces.iter().map(|interface| interface.packets).sum();
         Ok(PacketCounts { packets, cut: self.cut }.remark())
     }
 }
@@ -220,13 +221,4 @@ fn write_interface(to: &mut Vec<u8>, name: Name, link: u16, snap: u32) {
         option(body, IF_RESOLUTION, &[9]); // nanoseconds
         option(body, END, b"");
     });
-}
-
-/// The flags of a packet, and the end of its options.
-fn option_of_flags(flags: u32) -> [u8; 12] {
-    let mut bytes = [0; 12];
-    bytes[..2].copy_from_slice(&FLAGS.to_le_bytes());
-    bytes[2..4].copy_from_slice(&4u16.to_le_bytes());
-    bytes[4..8].copy_from_slice(&flags.to_le_bytes());
-    bytes
 }
