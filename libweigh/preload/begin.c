@@ -68,7 +68,7 @@ static bool is_meant(const struct slot *slot)
 }
 
 /*
-* The slot that the executor of this program has set aside for it; not that of a program in between in
+ * The slot that the executor of this program has set aside for it; not that of a program in between in
  * which the library was not, and which is just being made.
  */
 static struct slot *adopt(struct slot *slot, uint32_t pid)

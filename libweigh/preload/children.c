@@ -49,7 +49,7 @@ void inherit(struct slot *slot, uint32_t parent_pid)
 static __thread struct expected *expected;
 
 /*
-* Past a limit on processes, a process that wants to make one more waits until weigh has noticed, which is
+ * Past a limit on processes, a process that wants to make one more waits until weigh has noticed, which is
  * about to end the job. Nobody waits for ever: weigh may be gone.
  */
 static void wait_for_room(void)

@@ -3,7 +3,7 @@
  * sleeps, as weigh sees it.
  *
  * In a time namespace of its own a process has that clock ahead or behind. The clock of the day is
-* the same for all, and weigh has written down how far it is ahead of the other: a process that finds
+ * the same for all, and weigh has written down how far it is ahead of the other: a process that finds
  * something else is in such a namespace, or the day was set and weigh has not looked yet. Then, and only then,
  * the kernel is asked. Where that cannot be, or it tells of the children's namespace, what weigh has
  * written down last is not long ago.

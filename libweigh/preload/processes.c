@@ -59,7 +59,7 @@ EXPORT void quick_exit(int status)
 }
 
 /*
-* A killed process reports nothing: its waiter learns of its end. Weigh may have found that out by
+ * A killed process reports nothing: its waiter learns of its end. Weigh may have found that out by
  * itself, and the slot may be another's at any moment: what was read between two looks at one life is of
  * that life, and is no longer there once the slot is another's.
  */

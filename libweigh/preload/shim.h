@@ -141,7 +141,7 @@ struct slot *mine_at_exec(void);
 void inherit(struct slot *slot, uint32_t parent_pid);
 /*
  * A child that a thread is just making, and the slot that is set aside for it: it may be killed before
-* its first instruction, and its maker knows its PID. By the time that it says so the slot may have
+ * its first instruction, and its maker knows its PID. By the time that it says so the slot may have
  * been given back, and be another's: then it is of another generation.
  */
 struct expected {

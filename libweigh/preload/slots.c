@@ -60,7 +60,7 @@ void set_state(struct slot *slot, uint32_t state)
 }
 
 /*
-* There is a process for the slot that was set aside. Its maker and it itself say so, in any order,
+ * There is a process for the slot that was set aside. Its maker and it itself say so, in any order,
  * and each may be killed, or held up, before any of these lines: the one who comes first is the one who
  * counts it.
  */

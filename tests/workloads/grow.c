@@ -16,7 +16,7 @@
  * (native byte order) for each process that grows: the bytes it has touched, written after each
  * step (once: before and after), through a shared mapping, so that it survives SIGKILL.
  *
-* Truth: none; the one that ends it has to know. */
+ * Truth: none; the one that ends it has to know. */
 #include "common.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* hide HOW
  *
-* Gets out of the sight of its observer, in one of the ways below, and works on there (see
+ * Gets out of the sight of its observer, in one of the ways below, and works on there (see
  * common.h). It ends with status 0 only if all went as it would alone. HOW:
  *
  *   descriptors  closes every descriptor, 0 to 2 too; forks

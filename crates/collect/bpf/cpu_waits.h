@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* While threads of the job are runnable and wait for a CPU: the threads that had that CPU.
+ * While threads of the job are runnable and wait for a CPU: the threads that had that CPU.
  *
  * Each CPU has a clock for each of those who can have it. A wait begins with a snapshot of the clocks of the CPU that
  * the thread is queued on, and ends with their differences. All of it happens under the lock of that CPU's queue, but

@@ -2,7 +2,7 @@
 /*
  * Limits, checked at the update that crosses them. The offender is stopped at that point so that
  * user space can look at it; user space then ends the job. A stop is not seen by a thread that
-* stays in the kernel (MAP_POPULATE, a large read into untouched memory), so a process that goes on
+ * stays in the kernel (MAP_POPULATE, a large read into untouched memory), so a process that goes on
  * growing by more than SLACK_BYTES while held is killed.
  */
 #ifndef WEIGH_LIMITS_H
@@ -121,7 +121,7 @@ static int (*const bpf_send_signal_task)(struct task_struct *task, int sig, enum
 const volatile bool can_signal_task;
 
 /*
-* The signal for a thread that is about to add to a number of processes or threads past its limit,
+ * The signal for a thread that is about to add to a number of processes or threads past its limit,
  * and for one that forks while the job is killed; 0 for others.
  */
 static __always_inline int signal_for_fork(struct job *job, struct control *control)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* The user that a job is followed for, if without privileges: which processes it may signal, and of which
+ * The user that a job is followed for, if without privileges: which processes it may signal, and of which
  * processes it is told nothing. Without an owner the verifier drops all of it.
  */
 #ifndef WEIGH_OWNER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Senders of signals that end a process of the job. Attached where signals are generated: a machine that sends none
+ * Senders of signals that end a process of the job. Attached where signals are generated: a machine that sends none
  * pays nothing, and a signal to another process costs one look at whether it is the job's.
  *
  * Only signals that would end the process are kept, one for each process. A process that catches one and then sends

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Rivals of a call: the thread that had the CPU before its own got it, the holder of the lock that it
+ * Rivals of a call: the thread that had the CPU before its own got it, the holder of the lock that it
  * waited for, the thread with other requests in the disk's queue. Of each kind one is kept, the one of the
  * longest wait. Nothing is done unless single calls are told.
  */

@@ -27,7 +27,7 @@ struct {
 __u64 live_asked;
 
 /*
-* Whether the request is the thread's own: requests of others that had to wait are sent by the thread
+ * Whether the request is the thread's own: requests of others that had to wait are sent by the thread
  * that brings an answer. By either of its numbers, for servers may live in a PID namespace.
  */
 static __always_inline bool is_own(struct fuse_req *request, struct task_struct *task)

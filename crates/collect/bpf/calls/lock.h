@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Contended locks: the time from when a thread finds a lock taken until it has it.
+ * Contended locks: the time from when a thread finds a lock taken until it has it.
  */
 #ifndef WEIGH_CALLS_LOCK_H
 #define WEIGH_CALLS_LOCK_H

@@ -91,7 +91,7 @@ const volatile __u8 new_chunk[sizeof(struct chunk)];
 __u64 live_chunks;
 
 /*
-* A new one (no error) has no key yet: its maker sets one, under its lock. One that exists can be gone
+ * A new one (no error) has no key yet: its maker sets one, under its lock. One that exists can be gone
  * by the time that it is looked up.
  */
 static __always_inline struct chunk *chunk_for(struct pages_key *key, int *error)

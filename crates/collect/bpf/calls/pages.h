@@ -5,7 +5,7 @@
  * said by the sharing.
  *
  * Where the file system tells the bytes of a write (ext4, f2fs, XFS), they are exact; else, and for
-* stores to mapped memory, the thread that makes a folio dirty has all its pages, and writes to it while
+ * stores to mapped memory, the thread that makes a folio dirty has all its pages, and writes to it while
  * it is dirty already are not seen.
  *
  * Sixteen pages in a row have one entry in the table, so that a write does one look-up as a rule. A

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Sharers of a disk's queue: of each request in flight its submitter is known, and of each disk the
+ * Sharers of a disk's queue: of each request in flight its submitter is known, and of each disk the
  * last two that had one issued. When a request of a call is issued, the other one of them, if it has
  * requests in flight, is in the call's way. What is written back from
  * the page cache was handed in by a kernel thread, and is named so.

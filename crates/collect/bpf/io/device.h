@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* What devices read and wrote of the job's files, at the completion of a request. Reads are charged to the
+ * What devices read and wrote of the job's files, at the completion of a request. Reads are charged to the
  * submitter; writes to the process that made the pages dirty, whatever submitted them.
  *
  * The pages of a request lead to their files. What goes past the page cache has none: it is of the file

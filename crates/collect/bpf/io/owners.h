@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
-* Owners of the dirty pages of files: the last process that made them dirty, until they are written. Sixteen in
+ * Owners of the dirty pages of files: the last process that made them dirty, until they are written. Sixteen in
  * a row have one entry in the table.
  *
-* A folio becomes dirty as one, so its owner has all pages of it, whichever of them it wrote to; writes to a
+ * A folio becomes dirty as one, so its owner has all pages of it, whichever of them it wrote to; writes to a
  * folio that is dirty already are not seen. Pages that an unfollowed process makes dirty have no owner.
  */
 #ifndef WEIGH_IO_OWNERS_H
@@ -202,7 +202,7 @@ __noinline int disown(struct disowned *run)
 }
 
 /*
-* The followed process, and thread where they are told apart; 0 if this one is not, or is one whose files the
+ * The followed process, and thread where they are told apart; 0 if this one is not, or is one whose files the
  * job's owner may not know of.
  */
 static __always_inline __u64 doer(struct task_struct *task, struct io_window *window)
