@@ -221,7 +221,7 @@ left_out() {
 
 # What weigh must never do to a job: half of it beside the other half, for both wait much.
 torture() {
-	local beside status=0 tries=("${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-20}")
+	local beside status=0 tries=("${as_root[@]}" tests/torture/torture.py "$weigh" --number "${WEIGH_TORTURE:-30}")
 	"${tries[@]}" --part surroundings,agent >"$scratch/surroundings" 2>&1 &
 	beside=$!
 	"${tries[@]}" --part kills,memory,disks,failures || status=1
