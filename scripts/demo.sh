@@ -16,10 +16,10 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-workloads=$PWD/tests/workloads
+ln -s "$PWD/tests/workloads" "$work/workloads"
 cd "$work"
 "$weigh" run --interval 100ms -o "$recording" --category demo -- \
-	sh -c 'make --silent -j2 -C "$0" BIN="$PWD/bin" && tar -cf - bin | xz -T2 -3 >workloads.tar.xz' "$workloads"
+	sh -c 'make --silent -j2 -C workloads BIN="$PWD/bin" && tar -cf - bin | xz -T2 -3 >workloads.tar.xz'
 echo
 echo "recording  $recording"
 echo "report     $recording/report.html"
