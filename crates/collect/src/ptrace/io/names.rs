@@ -20,14 +20,13 @@ type PathArgument = (c_int, u64);
 
 /// What a call would take a name from: that file, and which one gets the name instead.
 fn places(call: &Call) -> Option<(PathArgument, Option<PathArgument>)> {
-    let here = libc::AT_FDCWD;
     let [a, b, c, d, flags, _] = call.arguments;
     match c_long::try_from(call.number).ok()? {
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_unlink => Some(((here, a), None)),
+        libc::SYS_unlink => Some(((libc::AT_FDCWD, a), None)),
         libc::SYS_unlinkat if c & libc::AT_REMOVEDIR as u64 == 0 => Some(((a as c_int, b), None)),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_rename => Some(((here, b), Some((here, a)))),
+        libc::SYS_rename => Some(((libc::AT_FDCWD, b), Some((libc::AT_FDCWD, a)))),
         libc::SYS_renameat => Some(((c as c_int, d), Some((a as c_int, b)))),
         libc::SYS_renameat2 if flags & u64::from(libc::RENAME_EXCHANGE) == 0 => {
             Some(((c as c_int, d), Some((a as c_int, b))))
